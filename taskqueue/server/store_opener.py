@@ -24,6 +24,7 @@ from taskqueue.visible_text import visible
 if TYPE_CHECKING:
     from taskqueue.store.postgres.fence import Progress
     from taskqueue.store.postgres.postgres_store import PostgresStore
+    from taskqueue.store.postgres.target import Target
 
 NAMED_TASKS: Final = 20
 """Tasks to name per project that has lost changes."""
@@ -73,16 +74,11 @@ class StoreOpener:
         return store
 
     def _open_database(self, config: Config) -> PostgresStore:
-        try:
-            from taskqueue.store.postgres.fence import Progress
-            from taskqueue.store.postgres.postgres_store import PostgresStore
-            from taskqueue.store.postgres.target import target_of
-        except ImportError as error:
-            raise ConfigError(
-                f"{error.name} is not installed, which store.url needs: pip install 'taskqueue-scheduler[postgres]'"
-            ) from None
         said = config.store
-        target = target_of(said.url, said.schema, said.timeout)
+        target = database_target(said.url, said.schema, said.timeout)
+        from taskqueue.store.postgres.fence import Progress
+        from taskqueue.store.postgres.postgres_store import PostgresStore
+
         self.where = target.where
         self._progress = self._progress or Progress()
         store = PostgresStore(target, progress=self._progress)
@@ -95,6 +91,22 @@ class StoreOpener:
                 store.lost_turns,
             )
         return store
+
+
+def database_target(url: str, schema: str, timeout: float) -> Target:
+    """The database that settings name.
+
+    Raises:
+        ConfigError: what it takes to reach one is not installed, or the url is wrong.
+    """
+    try:
+        from taskqueue.store.postgres.target import target_of
+    except ImportError as error:
+        raise ConfigError(
+            f"{error.name or 'libpq'} is not installed, which a store in a database needs: "
+            "pip install 'taskqueue-scheduler[postgres]'"
+        ) from None
+    return target_of(url, schema, timeout)
 
 
 def _log_damage(store: RocksStore, damage: Damage) -> None:

@@ -19,7 +19,7 @@ from taskqueue.store.postgres.tables import load_prefixes, tables_version
 from taskqueue.store.postgres.target import Target, reading
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
-from taskqueue.store.records.format import refuse_other
+from taskqueue.store.records.format import FORMAT_KEY, META, refuse_other
 
 
 class DatabaseSnapshot:
@@ -45,6 +45,10 @@ class DatabaseSnapshot:
             if tables_version(self._session, target.schema) is None:
                 raise StoreError(f"{target.where}: there is no store; a daemon that is started with it makes one")
             self._reader = Reader(self._session, target.schema, load_prefixes(self._session, target.schema))
+            if self.get(META, [FORMAT_KEY])[0] is None:
+                raise StoreError(
+                    f"{target.where}: its tables are empty; a daemon that is started with it begins a store"
+                )
             refuse_other(self, target.where)
             self.epoch = stored_number(self, EPOCH_KEY, 0)
         except (StoreError, FormatError):
@@ -60,13 +64,12 @@ class DatabaseSnapshot:
         return self._reader.scan(family, start, end, limit)
 
     def keys(self, family: Family) -> int:
-        """Estimated number of keys in a family, as the database's statistics have it."""
-        return max(
-            0, self._number(f"select reltuples::int8 from pg_class where oid = '{self._name(family)}'::regclass")
-        )
+        """Estimated number of keys in a family: what has been counted of changes, or else at the last vacuum."""
+        counted = "select coalesce(nullif(pg_stat_get_live_tuples(oid), 0), greatest(reltuples::int8, 0)) from pg_class"
+        return self._number(f"{counted} where oid = '{self._name(family)}'::regclass")
 
-    def table_bytes(self, family: Family) -> int:
-        """Bytes of a family's table with its index."""
+    def disk_bytes(self, family: Family) -> int:
+        """Bytes of a family's table with its index, dead rows and free room included."""
         return self._number(f"select pg_total_relation_size('{self._name(family)}')")
 
     def close(self) -> None:

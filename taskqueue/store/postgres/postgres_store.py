@@ -28,6 +28,7 @@ from taskqueue.store.postgres.schema import SCHEDULER, table
 from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement
 from taskqueue.store.postgres.tables import load_prefixes, make_tables
 from taskqueue.store.postgres.target import Target
+from taskqueue.store.postgres.writers import writer_name
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.records.epoch_skip import skip_epochs
@@ -96,7 +97,7 @@ class PostgresStore:
         }
         self._fence, self._barrier = fence_sql(target.schema), barrier_sql(target.schema)
         make_tables(target)
-        self._turns = Session(target, TURNS)
+        self._turns = Session(target, {**TURNS, "application_name": writer_name(target.schema)})
         try:
             self._barriers = Session(target, BARRIERS)
         except TaskQueueError:

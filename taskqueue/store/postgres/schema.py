@@ -41,10 +41,14 @@ def table(schema: str, family: str) -> str:
     return f"{schema}.kv_{family}"
 
 
+def making_schema(schema: str) -> str:
+    """The statement that makes the schema, which takes a right to do so even where it is there."""
+    return f"create schema if not exists {schema}"
+
+
 def making(schema: str) -> list[str]:
-    """Statements that make what is missing; running them again changes nothing."""
+    """Statements that make what is missing in the schema; running them again changes nothing."""
     return [
-        f"create schema if not exists {schema}",
         *(
             f"create table if not exists {table(schema, family)} (key bytea primary key, value bytea not null)"
             for family in FAMILIES
@@ -61,6 +65,29 @@ def making(schema: str) -> list[str]:
         f"insert into {schema}.barriers values ({SCHEDULER}, 0) on conflict (id) do nothing",
         f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) on conflict (name) do nothing",
     ]
+
+
+def script(schema: str) -> str:
+    """All of it as a text for psql, with the rights that a daemon needs which did not make the tables itself."""
+    return "\n".join(
+        [
+            f"-- The tables of taskqueue, version {TABLES_VERSION}. To run this again changes nothing.",
+            "begin;",
+            f"{making_schema(schema)};",
+            *(f"{statement};" for statement in making(schema)),
+            "commit;",
+            "",
+            "-- How full pages are made, and when dead rows are removed; other engines than PostgreSQL may refuse it.",
+            *(f"{statement};" for statement in tuning(schema)),
+            "",
+            "-- The rights of a daemon whose role, such as taskqueue, is not the owner:",
+            f"-- grant usage on schema {schema} to taskqueue;",
+            f"-- grant select, insert, update, delete on all tables in schema {schema} to taskqueue;",
+            "-- Those of a producer that inserts tasks into the inbox, and of somebody who only looks:",
+            f"-- grant usage on schema {schema} to producer; grant insert on {schema}.inbox to producer;",
+            f"-- grant usage on schema {schema} to looker; grant select on all tables in schema {schema} to looker;",
+        ]
+    )
 
 
 def tuning(schema: str) -> list[str]:

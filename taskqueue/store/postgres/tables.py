@@ -7,10 +7,10 @@ from typing import Final
 
 from psycopg import errors
 
-from taskqueue.errors import FormatError
+from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
-from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, tuning
+from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, making_schema, tuning
 from taskqueue.store.postgres.session import READS, Session, Statement, plain_connection
 from taskqueue.store.postgres.target import Target
 
@@ -18,8 +18,8 @@ REFUSED: Final = (errors.FeatureNotSupported, errors.InvalidParameterValue, erro
 """What an engine says that has no such setting."""
 
 
-def make_tables(target: Target) -> None:
-    """Make the tables if the schema has none; rights to make any are needed only then.
+def make_tables(target: Target) -> bool:
+    """Make the tables if the schema has none; rights to make any are needed only then. Returns whether it had none.
 
     Raises:
         FormatError: a newer version has made them.
@@ -34,6 +34,7 @@ def make_tables(target: Target) -> None:
             f"{target.where}: its tables have version {found}, not {TABLES_VERSION}; "
             "start the version of taskqueue that made them, or give this one a schema of its own by store.schema"
         )
+    return found is None
 
 
 def tables_version(session: Session, schema: str) -> int | None:
@@ -57,9 +58,18 @@ def load_prefixes(session: Session, schema: str) -> Prefixes:
 
 def _make(target: Target) -> None:
     with plain_connection(target) as connection:
-        with connection.transaction():
-            for statement in making(target.schema):
-                connection.execute(statement)
+        try:
+            with connection.transaction():
+                there = "select 1 from pg_namespace where nspname = %s"
+                if connection.execute(there, (target.schema,)).fetchone() is None:
+                    connection.execute(making_schema(target.schema))
+                for statement in making(target.schema):
+                    connection.execute(statement)
+        except errors.InsufficientPrivilege as error:
+            raise StoreError(
+                f"{target.where}: {str(error).strip()}, so its tables can't be made; let somebody run what "
+                "`taskqueue store init --print-sql` prints, who may make them and says there what this role may do"
+            ) from None
         for statement in tuning(target.schema):
             with suppress(*REFUSED):
                 connection.execute(statement)

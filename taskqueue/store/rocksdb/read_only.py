@@ -114,6 +114,10 @@ class ReadOnlyStore:
         """About how many bytes of a family are in the write-ahead log and memtables, but not in tables yet."""
         return self._number(family, "cur-size-all-mem-tables")
 
+    def disk_bytes(self, family: Family) -> int:
+        """About how many bytes of the disk a family takes."""
+        return self.table_bytes(family) + self.log_bytes(family)
+
     def tables(self, family: Family) -> TableStats:
         """Statistics of a family's tables."""
         found = self._families.get(family)

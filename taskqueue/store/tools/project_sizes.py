@@ -2,7 +2,7 @@
 
     samples of each state ──► mean bytes in each family × tasks ──► shares ──► actual bytes of the family, divided
 
-RocksDB tells the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
+A store tells the bytes of a family, compressed and with overwritten values; they are divided by samples of the first
 tasks of each state, so a project whose later tasks are much larger is underestimated. The estimates add up to the
 actual bytes of the families. Costs a few reads per project, whatever it holds.
 """
@@ -19,8 +19,7 @@ from taskqueue.core.tasks.task import OVER, STATE_NAMES
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.tools.store_stats import project_records
+from taskqueue.store.tools.store_stats import SizedReader, project_records
 
 SAMPLES: Final = 20_000
 """Tasks sampled in all, divided among the projects."""
@@ -62,7 +61,7 @@ class Sizes(Struct, frozen=True):
     shared_bytes: int
 
 
-def sizes_of(store: ReadOnlyStore) -> Sizes:
+def sizes_of(store: SizedReader) -> Sizes:
     """Estimate the sizes of all projects.
 
     Raises:
@@ -72,7 +71,7 @@ def sizes_of(store: ReadOnlyStore) -> Sizes:
     records = project_records(store)
     sample = max(SAMPLE_LEAST, min(SAMPLE_MOST, SAMPLES // max(1, len(records))))
     shares = [_shares(store, record, sample) for record in records]
-    taken = {family: store.table_bytes(family) + store.log_bytes(family) for family in layout.FAMILIES}
+    taken = {family: store.disk_bytes(family) for family in layout.FAMILIES}
     whole = {family: sum(share.get(family, 0.0) for share in shares) for family in layout.PROJECT_FAMILIES}
     projects = [_size(*each, taken, whole) for each in zip(records, shares, strict=True)]
     theirs = sum(taken[family] for family in layout.PROJECT_FAMILIES if whole[family])

@@ -11,7 +11,7 @@ ten times slower; without the second it waits for the disk.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.store.contract import StoreReader
+from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import FORMAT
@@ -103,6 +103,54 @@ class StoreStats(Struct, frozen=True):
     cache: CacheStats
 
 
+class TableFamily(Struct, frozen=True):
+    """One family of a store in a database: a table.
+
+    Attributes:
+        keys: estimated number.
+        table_bytes: with the index, dead rows and free room.
+    """
+
+    name: str
+    keys: int
+    table_bytes: int
+
+
+class DatabaseStats(Struct, frozen=True):
+    """All statistics of a store in a database.
+
+    Attributes:
+        tasks: number of known tasks.
+        table_bytes: of all families.
+    """
+
+    path: str
+    format: int
+    epoch: int
+    tasks: int
+    table_bytes: int
+    projects: list[ProjectStats]
+    families: list[TableFamily]
+
+
+class SizedReader(StoreReader, Protocol):
+    """A view of a store that tells its size.
+
+    Attributes:
+        path: folder, or database, for messages.
+        epoch: the newest that was begun in it.
+    """
+
+    path: str
+    epoch: int
+
+    def keys(self, family: Family) -> int:
+        """Estimated number of keys in a family."""
+
+    def disk_bytes(self, family: Family) -> int:
+        """About how many bytes of the disk a family takes."""
+
+
 def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
     """Statistics of a store whose daemon has a cache of ``cache_bytes``. Costs as much as its projects, not its tasks.
 
@@ -110,8 +158,8 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
         StoreError: the store can't be read.
         Corrupt: a project's record can't be decoded.
     """
-    projects = [_project(record) for record in project_records(store)]
-    tasks = sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
+    projects = _projects(store)
+    tasks = _tasks(projects)
     return StoreStats(
         path=store.path,
         format=FORMAT,
@@ -119,10 +167,25 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
         tasks=tasks,
         file_bytes=store.snapshot.file_bytes,
         log_bytes=store.snapshot.log_bytes,
-        projects=sorted(projects, key=lambda project: project.name),
+        projects=projects,
         families=[_family(store, name) for name in layout.FAMILIES],
         levels=[LevelStats(level, len(sizes), sum(sizes)) for level, sizes in store.levels().items()],
         cache=_cache(store, tasks, cache_bytes),
+    )
+
+
+def read_database_stats(store: SizedReader) -> DatabaseStats:
+    """Statistics of a store in a database. Costs as much as its projects, not its tasks; raises the same."""
+    projects = _projects(store)
+    families = [TableFamily(name, store.keys(name), store.disk_bytes(name)) for name in layout.FAMILIES]
+    return DatabaseStats(
+        path=store.path,
+        format=FORMAT,
+        epoch=store.epoch,
+        tasks=_tasks(projects),
+        table_bytes=sum(family.table_bytes for family in families),
+        projects=projects,
+        families=families,
     )
 
 
@@ -143,8 +206,13 @@ def _record(key: bytes, value: bytes) -> ProjectRecord:
     return record
 
 
-def _project(record: ProjectRecord) -> ProjectStats:
-    return ProjectStats(record.name, record.state, record.counts)
+def _projects(store: StoreReader) -> list[ProjectStats]:
+    projects = [ProjectStats(record.name, record.state, record.counts) for record in project_records(store)]
+    return sorted(projects, key=lambda project: project.name)
+
+
+def _tasks(projects: list[ProjectStats]) -> int:
+    return sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
 
 
 def _family(store: ReadOnlyStore, name: str) -> FamilyStats:
