@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue.cli.main import main
+from tests.postgres import EITHER_STORE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,6 +109,7 @@ def at_work(it: Daemon, peer: PeerFactory) -> Iterator[Callable[[], None]]:
     assert failures == []
 
 
+@EITHER_STORE
 def test_a_busy_daemon_is_looked_at_as_often_as_one_likes(
     daemon: DaemonFactory, peer: PeerFactory, run: Run, tmp_path: Path
 ) -> None:
@@ -121,6 +123,15 @@ def test_a_busy_daemon_is_looked_at_as_often_as_one_likes(
             assert run("export", "-c", it.config_file, "-o", tmp_path / "out.jsonl")[0] == 0
             assert run("import", tmp_path / "out.jsonl", "--store", tmp_path / f"new-{look}")[0] == 0
             assert run("check", "--store", tmp_path / f"new-{look}")[0] == 0
+
+
+def test_a_busy_daemon_is_copied_as_often_as_one_likes(
+    daemon: DaemonFactory, peer: PeerFactory, run: Run, tmp_path: Path
+) -> None:
+    it = daemon()
+    with at_work(it, peer) as wait_for_more:
+        for look in range(CHECKS):
+            wait_for_more()
             assert run("backup", tmp_path / f"copy-{look}", "-c", it.config_file)[0] == 0
             assert run("check", "--store", tmp_path / f"copy-{look}")[0] == 0
 

@@ -13,13 +13,14 @@ from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
+from taskqueue.cli.store.opening import open_reader, open_store, where
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.display.counts import projects, tasks
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.core.tasks.records import ProjectRecord
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.contract import StoreReader
     from taskqueue.store.tools.export_formats import ExportFormat
 
 STDIN: Final = 0
@@ -52,18 +53,39 @@ def export(
       taskqueue store export -o crawl.msgpack
       taskqueue store export --project news --state failed | jq -r .url
     """
-    from taskqueue.core.tasks.task import STATE_NAMES
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
-    from taskqueue.store.tools.exporter import History, export_lines
 
-    named = named or ("msgpack" if str(getattr(output, "name", "")).endswith(SUFFIX) else "json")
-    form = MESSAGEPACK if named == "msgpack" else JSON
+    form = format_of(str(getattr(output, "name", ""))) if named is None else MESSAGEPACK if named == "msgpack" else JSON
     if form is MESSAGEPACK and output.isatty():
         raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
+    with closing(open_reader(target)) as reader:
+        write_export(reader, output, form, names, states)
+
+
+def format_of(file: str) -> ExportFormat:
+    """The format in which something is written to a file of this name."""
+    from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+
+    return MESSAGEPACK if file.endswith(SUFFIX) else JSON
+
+
+def write_export(
+    reader: StoreReader, output: IO[bytes], form: ExportFormat, names: Sequence[str] = (), states: Sequence[str] = ()
+) -> None:
+    """Write an export of all projects and states, or of these only.
+
+    Raises:
+        click.ClickException: a project does not exist.
+        StoreError: the store can't be read.
+        OSError: the output can't be written.
+    """
+    from taskqueue.core.tasks.task import STATE_NAMES
+    from taskqueue.store.tools.export_formats import JSON
+    from taskqueue.store.tools.exporter import History, export_lines
+
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
     history: History = "none" if states else "projects" if names else "all"
-    with closing(ReadOnlyStore(target.path)) as reader, progress_bar("tasks") as progress:
+    with progress_bar("tasks") as progress:
         for done, line in enumerate(export_lines(reader, _records(reader, names), wanted, form, history=history)):
             output.write((visible_json(line) if form is JSON else line) + form.end)
             progress(done)
@@ -83,17 +105,17 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     \b
     Example:
       taskqueue store import crawl.jsonl --store /srv/taskqueue/store
+      taskqueue store import crawl.msgpack --store postgresql://db.example/crawl
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.rocksdb.rocks_store import RocksStore
     from taskqueue.store.tools.export_formats import detect_format
     from taskqueue.store.tools.importer import ImportCounts, import_lines
 
     brought = ImportCounts()
     with (
         open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines,
-        closing(RocksStore(target.path, cache_bytes=target.cache_bytes)) as store,
+        closing(open_store(target)) as store,
         progress_bar("tasks") as progress,
     ):
         form = detect_format(lines.peek(1))
@@ -101,7 +123,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
         for brought in import_lines(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
             progress(brought.new + brought.known)
     known = f", {tasks(brought.known)} known already" if brought.known else ""
-    say(f"{target.path}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+    say(f"{where(target)}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
 
 
 def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
@@ -123,7 +145,7 @@ def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iter
         ) from None
 
 
-def _records(reader: ReadOnlyStore, names: Sequence[str]) -> list[ProjectRecord]:
+def _records(reader: StoreReader, names: Sequence[str]) -> list[ProjectRecord]:
     """Records of the named projects, or of all.
 
     Raises:

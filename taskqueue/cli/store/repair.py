@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from os.path import isdir
+
 import click
 
+from taskqueue.cli.store.opening import refuse_database
 from taskqueue.cli.store.target import progress_bar
 from taskqueue.display.counts import projects, tasks
 from taskqueue.terminal.lines import say
 
 
 @click.command()
-@click.argument("damaged", metavar="FROM", type=click.Path(exists=True, file_okay=False))
+@click.argument("damaged", metavar="FROM", type=click.Path())
 @click.argument("to", metavar="TO", type=click.Path())
 def repair(damaged: str, to: str) -> int:
     """Save what can be read of a damaged store into a new one. The daemon must be stopped; FROM is not changed.
@@ -28,6 +31,13 @@ def repair(damaged: str, to: str) -> int:
     from taskqueue.server.clock import Clock
     from taskqueue.store.repair.repair import repair as repair_store
 
+    refuse_database(
+        "repair",
+        "restore the database from a backup; what can be read of a store, `taskqueue store export` brings to another",
+        damaged, to,
+    )  # fmt: skip
+    if not isdir(damaged):
+        raise click.BadParameter(f"there is no folder {damaged!r}.", param_hint="'FROM'")
     with progress_bar("tasks") as progress:
         repaired = repair_store(damaged, to, Clock().now().boot, Calendar(), progress)
     for line in repaired.lost:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.cli.store.opening import open_reader, open_snapshot
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.project_sizes import Sizes
-    from taskqueue.store.tools.store_stats import CacheStats, StoreStats
+    from taskqueue.store.tools.store_stats import CacheStats, DatabaseStats, SizedReader, StoreStats
     from taskqueue.terminal.screen import Text
 
 
@@ -36,6 +36,8 @@ def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
     tables yet. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; if
     it is too short for that, it is said.
 
+    Of a store in a database: tasks by project and state, and the estimated rows and the bytes of its tables.
+
     With --by project: about what each project takes on disk, estimated from some of its tasks in each state. `bodies`
     are urls and bodies, `ids` what makes tasks known, `queues` their places among others, `history` how they ran.
 
@@ -45,12 +47,18 @@ def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
       taskqueue store stats --by project
       taskqueue store stats --json | jq .cache
     """
+    if by is not None:
+        _show_sizes(target, as_json)
+    elif target.url:
+        _show_database(target, as_json)
+    else:
+        _show_folder(target, as_json)
+
+
+def _show_folder(target: StoreTarget, as_json: bool) -> None:
     from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.store_stats import read_stats
 
-    if by is not None:
-        _show_sizes(target, as_json)
-        return
     with closing(ReadOnlyStore(target.path)) as reader:
         figures = read_stats(reader, target.cache_bytes)
     if as_json:
@@ -58,17 +66,31 @@ def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
         plain["cache"]["is_short"] = figures.cache.is_short
         print_object(plain)
         return
+    _print(_drawn(figures))
+
+
+def _show_database(target: StoreTarget, as_json: bool) -> None:
+    from taskqueue.store.tools.store_stats import read_database_stats
+
+    with closing(open_snapshot(target)) as reader:
+        figures = read_database_stats(reader)
+    if as_json:
+        print_object(figures)
+        return
+    _print(_drawn_database(figures))
+
+
+def _print(parts: Iterator[RenderableType]) -> None:
     from taskqueue.terminal.screen import Screen
 
-    for part in _drawn(figures):
+    for part in parts:
         Screen().print(part)
 
 
 def _show_sizes(target: StoreTarget, as_json: bool) -> None:
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.project_sizes import sizes_of
 
-    with closing(ReadOnlyStore(target.path)) as reader:
+    with closing(open_reader(target)) as reader:
         sizes = sizes_of(reader)
     if as_json:
         print_object(sizes)
@@ -83,7 +105,8 @@ def _show_sizes(target: StoreTarget, as_json: bool) -> None:
 @store_options
 def check(target: StoreTarget, show: int) -> int:
     """Check that the files of a store are whole, and that all that it has agrees: each task with its entry in the order
-    of its state and with its spec, each entry with its task, the counts of the projects with both.
+    of its state and with its spec, each entry with its task, the counts of the projects with both. The files of a
+    database are its own affair.
 
     Says what is damaged or does not agree, a line each, and what to do or what was expected; then the exit status is 1.
     Looks at the store as it is when the command begins. Needs little memory, and about 15 s of CPU for a million tasks.
@@ -93,6 +116,8 @@ def check(target: StoreTarget, show: int) -> int:
       taskqueue store check
       taskqueue store check --store /backups/monday
     """
+    if target.url:
+        return _check_entries(target, show)
     from taskqueue.store.files.integrity import damage_of, findings_of
 
     damage = damage_of(target.path)
@@ -102,17 +127,17 @@ def check(target: StoreTarget, show: int) -> int:
 
 
 def _check_entries(target: StoreTarget, show: int) -> int:
-    from taskqueue.errors import DiskError, FormatError, StoreError
+    from taskqueue.errors import FormatError, PassingError, StoreError
     from taskqueue.store.files.integrity import is_damage, table_finding
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
     from taskqueue.store.tools.consistency import check as check_store
     from taskqueue.store.tools.findings import Findings
 
     findings = Findings(most=show)
     try:
-        with closing(ReadOnlyStore(target.path)) as reader, progress_bar("entries", _entries(reader)) as progress:
+        with closing(open_reader(target)) as reader, progress_bar("entries", _entries(reader)) as progress:
+            path = reader.path
             check_store(reader, findings, progress)
-    except (DiskError, FormatError):
+    except (PassingError, FormatError):
         raise
     except StoreError as error:
         if not is_damage(error):
@@ -122,7 +147,7 @@ def _check_entries(target: StoreTarget, show: int) -> int:
         return _damaged(target, [table_finding(target.path, error) for error in findings.unreadable])
     for problem in findings.problems:
         say(str(problem))
-    looked = f"{target.path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
+    looked = f"{path}: looked at {findings.entries:,} entries of {tasks(findings.tasks)}"
     if not findings.found:
         say(f"{looked}: all agree")
         return 0
@@ -139,7 +164,7 @@ def _damaged(target: StoreTarget, lines: list[str]) -> int:
     return 1
 
 
-def _entries(reader: ReadOnlyStore) -> int:
+def _entries(reader: SizedReader) -> int:
     """Estimated number of entries."""
     from taskqueue.store.records.layout import FAMILIES
 
@@ -167,7 +192,24 @@ def _drawn(figures: StoreStats) -> Iterator[RenderableType]:
     yield _cache(figures.cache)
 
 
-def _projects(figures: StoreStats) -> Table:
+def _drawn_database(figures: DatabaseStats) -> Iterator[RenderableType]:
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.terminal.screen import Text
+
+    yield Text(
+        f"{figures.path}: {tasks(figures.tasks)}, {size_text(figures.table_bytes)} in the database, "
+        f"format {figures.format}, epoch {figures.epoch}"
+    )
+    yield ""
+    yield _projects(figures) if figures.projects else "No projects."
+    yield ""
+    table = bare_table(["family"], ["keys", "size"])
+    for family in figures.families:
+        table.add_row(Text(family.name), f"{family.keys:,}", size_text(family.table_bytes))
+    yield table
+
+
+def _projects(figures: StoreStats | DatabaseStats) -> Table:
     from taskqueue.cli.output.tables import STATES, bare_table
     from taskqueue.terminal.screen import Text
 

@@ -18,11 +18,20 @@ Progress = Callable[[int], object]
 
 
 class StoreTarget(NamedTuple):
-    """A store: its folder, and of its daemon's config the cache and the longest message in bytes."""
+    """A store, as options and the daemon's config name it.
+
+    Attributes:
+        path: its folder, unless ``url`` says that it lies in a database.
+        cache_bytes, message_bytes: the cache, and the longest message, of its daemon.
+        url, schema, timeout: as in the config; the url may contain a password.
+    """
 
     path: str
     cache_bytes: int
     message_bytes: int
+    url: str
+    schema: str
+    timeout: float
 
 
 def store_options(command: Callable[..., T]) -> Callable[..., T]:
@@ -31,7 +40,12 @@ def store_options(command: Callable[..., T]) -> Callable[..., T]:
     @click.option(
         "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="The daemon's config file."
     )
-    @click.option("--store", metavar="DIR", type=click.Path(), help="The store's folder, whatever the config says.")
+    @click.option(
+        "--store",
+        metavar="DIR|URL",
+        type=click.Path(),
+        help="The store's folder, or the postgresql:// url of its database, whatever the config says.",
+    )
     @wraps(command)
     def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
         return command(*args, target=_target(config, store), **options)
@@ -44,7 +58,18 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
     from taskqueue.server.config.environment import with_environment
 
     found = with_environment(load(config), os.environ)
-    return StoreTarget(store or found.store.path, found.store.cache, found.server.max_message)
+    said = found.store
+    path, url = said.path, said.url
+    if store:
+        path, url = (path, store) if names_database(store) else (store, "")
+    return StoreTarget(path, said.cache, found.server.max_message, url, said.schema, said.timeout)
+
+
+def names_database(place: str) -> bool:
+    """Whether this is the url of a database, and no folder or file."""
+    from taskqueue.server.config.config_file import DATABASE_SCHEMES
+
+    return place.startswith(DATABASE_SCHEMES)
 
 
 @contextmanager

@@ -1,0 +1,280 @@
+"""``taskqueue store`` on a database: making its tables for a role that may not, looking, and copying out of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from taskqueue.cli.main import main
+from taskqueue.store.contract import Batch
+from taskqueue.store.postgres.postgres_store import PostgresStore
+from taskqueue.store.postgres.target import target_of
+from tests.postgres import QUICK, Cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
+
+Run = Callable[..., tuple[int, str, str]]
+
+LINES = [
+    '{"taskqueue":1,"projects":[{"name":"news"},{"name":"shop"}]}',
+    '{"project":"news","taskid":"a","state":"ready","url":"http://site/a"}',
+    '{"project":"news","taskid":"b","state":"success","url":"http://site/b","ended_at":1700000000.0}',
+    '{"project":"shop","taskid":"c","state":"failed","url":"http://site/c","ended_at":1700000000.0}',
+    '{"tasks":3}',
+]
+
+
+@pytest.fixture
+def server() -> Iterator[Cluster]:
+    """A server of the test's own, with a role that may do nothing yet."""
+    made = Cluster(*QUICK)
+    made.run("create role taskqueue login")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run ``taskqueue store`` in this process; its exit status, stdout and stderr."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        status = main(["store", *map(str, arguments)])
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def filled(server: Cluster, run: Run, tmp_path: Path) -> str:
+    """The url of a store with two projects and three tasks."""
+    (tmp_path / "export.jsonl").write_text("\n".join(LINES) + "\n")
+    status, shown, said = run("import", tmp_path / "export.jsonl", "--store", server.url)
+    assert (status, said) == (0, "")
+    assert shown == f"{where(server)}: brought in 3 tasks, made 2 projects\n"
+    return server.url
+
+
+def where(server: Cluster) -> str:
+    return f"postgresql://{server.folder}/postgres schema taskqueue"
+
+
+def own(server: Cluster) -> str:
+    """The url of the role that may do little."""
+    return server.url.replace("postgres@", "taskqueue@")
+
+
+def make_by_hand(server: Cluster, sql: str) -> None:
+    """Run what was printed, and grant what it says to the daemon's role."""
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(sql)
+        for granted in re.findall(r"^-- (grant .* to taskqueue;)$", sql, re.MULTILINE):
+            connection.execute(granted)
+
+
+def one_task_after_another(it: Daemon, peer: PeerFactory) -> None:
+    """What a daemon does in all its tables: pushing, running, dropping, and a second start."""
+    client, fetcher = peer(it), peer(it)
+    client.push("news", *(f"t{number}" for number in range(3000)))
+    fetcher.ask("hello", capacity=10)
+    [*tasks] = fetcher.receive()["tasks"]
+    done = [{name: task[name] for name in ("project", "taskid", "token")} for task in tasks]
+    assert fetcher.ask("done", tasks=done)["outcomes"] == ["done"] * len(done)
+    client.ask("project-do", project="news", action="clear")
+    it.kill()
+    it.start()
+    peer(it).push("news", "later")
+    assert peer(it).ask("verify")["problems"] == []
+
+
+# ------------------------------------------------------------------------------------------------ making it
+
+
+def test_a_daemon_whose_role_may_make_no_tables_runs_in_those_that_were_printed(
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster, run: Run
+) -> None:
+    status, sql, said = run("init", "--print-sql", "--store", own(server))
+    assert (status, said) == (0, "")
+    make_by_hand(server, sql)
+    make_by_hand(server, sql)
+    assert "its tables are empty" in run("stats", "--store", own(server))[2]
+
+    it = daemon(url=own(server), schema="taskqueue")
+    one_task_after_another(it, peer)
+
+    for looking in (["stats"], ["check"], ["export"]):
+        assert run(*looking, "--store", own(server))[0] == 0
+    with psycopg.connect(own(server)) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("create table taskqueue.mine (id int)")
+    assert it.stop() == 0
+    assert "ERROR" not in it.log()
+
+
+def test_the_printed_statements_make_the_tables_that_a_daemon_makes(server: Cluster, run: Run) -> None:
+    made = "select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns "
+    tuned = "select relname, reloptions from pg_class c join pg_namespace n on n.oid = relnamespace "
+    assert run("init", "--store", server.url)[0] == 0
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(run("init", "--print-sql", "--store", server.url)[1].replace("taskqueue.", "other."
+            ).replace("schema if not exists taskqueue", "schema if not exists other"))  # fmt: skip
+
+    for sql, column in ((made, "table_schema"), (tuned, "nspname")):
+        one, other = (
+            server.run(f"{sql} where {column} = '{schema}' order by 1, 2") for schema in ("taskqueue", "other")
+        )
+        assert one
+        assert one == other
+
+
+def test_a_daemon_whose_role_may_make_no_tables_says_how_they_are_made(daemon: DaemonFactory, server: Cluster) -> None:
+    it = daemon(url=own(server), schema="taskqueue", start=False)
+    it.launch()
+
+    assert it.ended() == 1
+    assert "permission denied for database postgres" in it.log()
+    assert "taskqueue store init --print-sql" in it.log()
+    assert "Traceback" not in it.log()
+
+
+def test_a_daemon_makes_its_tables_in_a_schema_of_its_own(
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
+) -> None:
+    server.run("create schema mine authorization taskqueue")
+
+    it = daemon(url=own(server), schema="mine")
+
+    assert peer(it).push("news", "a") == ["new"]
+
+
+def test_init_makes_an_empty_store_once(server: Cluster, run: Run) -> None:
+    assert run("stats", "--store", server.url)[2].endswith(
+        "there is no store; a daemon that is started with it makes one\n"
+    )
+
+    assert run("init", "--store", server.url) == (0, f"{where(server)}: made an empty store\n", "")
+    assert run("init", "--store", server.url)[1].endswith("there is a store already; nothing was changed\n")
+    assert run("check", "--store", server.url)[1].endswith(" entries of 0 tasks: all agree\n")
+    assert "No projects." in run("stats", "--store", server.url)[1]
+
+
+# -------------------------------------------------------------------------------------------------- looking
+
+
+def test_stats_tell_tasks_exactly_and_rows_and_bytes_of_the_tables(run: Run, server: Cluster, filled: str) -> None:
+    shown = [line.split() for line in run("stats", "--store", filled)[1].splitlines()]
+
+    assert " ".join(shown[0]).startswith(f"{where(server)}: 3 tasks, ")
+    assert ["news", "running", "1", "0", "0", "1", "0", "0"] in shown
+    assert ["shop", "running", "0", "0", "0", "0", "1", "0"] in shown
+    assert ["family", "keys", "size"] in shown
+
+    server.run("analyze")
+    found = json.loads(run("stats", "--json", "--store", filled)[1])
+    families = {family["name"]: family for family in found["families"]}
+    assert (found["tasks"], found["epoch"]) == (3, 1)
+    assert found["table_bytes"] == sum(family["table_bytes"] for family in families.values())
+    assert [families[name]["keys"] for name in ("ids", "specs", "ready", "projects", "leases")] == [3, 3, 1, 2, 0]
+    assert families["ids"]["table_bytes"] > 8000
+    assert not {"cache", "levels"} & set(found)
+
+
+def test_stats_by_project_divide_the_tables_among_them(run: Run, filled: str) -> None:
+    sizes = json.loads(run("stats", "--by", "project", "--json", "--store", filled)[1])
+
+    assert [(size["name"], size["tasks"]) for size in sizes["projects"]] == [("news", 2), ("shop", 1)]
+    assert all(size["size_bytes"] > 0 for size in sizes["projects"])
+
+
+def test_check_names_what_does_not_agree(run: Run, filled: str) -> None:
+    with closing(PostgresStore(target_of(filled))) as store:
+        [(key, _)] = store.scan("ready", b"", b"\xff", 10)
+        store.write(store.begin(), Batch(deletes={"ready": [key]}))
+
+    status, shown, said = run("check", "--store", filled)
+
+    assert status == 1
+    assert "project news task 'a'" in shown
+    assert "do not agree" in said
+
+
+def test_a_folder_on_the_command_line_counts_more_than_a_database_in_the_config(
+    run: Run, tmp_path: Path, filled: str
+) -> None:
+    (tmp_path / "taskqueue.toml").write_text(f'[store]\nurl = "{filled}"\n')
+    config = ("-c", tmp_path / "taskqueue.toml")
+    run("init", "--store", tmp_path / "folder")
+
+    assert json.loads(run("stats", "--json", *config)[1])["tasks"] == 3
+    assert json.loads(run("stats", "--json", *config, "--store", tmp_path / "folder")[1])["tasks"] == 0
+
+
+# ------------------------------------------------------------------------------------------------- changing
+
+
+def test_an_import_does_not_take_the_store_from_a_daemon(
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster, run: Run, tmp_path: Path
+) -> None:
+    it = daemon(url=server.url, schema="taskqueue")
+    peer(it).push("shop", "a")
+    (tmp_path / "lines").write_text("\n".join(LINES) + "\n")
+
+    status, _, said = run("import", tmp_path / "lines", "--merge", "-c", it.config_file)
+
+    assert status == 1
+    assert said.startswith(f"taskqueue: {where(server)}: a scheduler uses this store")
+    assert peer(it).push("shop", "b") == ["new"]
+    assert it.stop() == 0
+    assert run("import", tmp_path / "lines", "--merge", "-c", it.config_file)[0] == 0
+
+
+def test_an_import_that_was_killed_is_completed_by_another_one(server: Cluster, run: Run, tmp_path: Path) -> None:
+    rows = [{"project": "news", "taskid": f"t{n}", "state": "ready", "url": "http://site/"} for n in range(5000)]
+    whole = [LINES[0], *map(json.dumps, rows), '{"tasks":5000}']
+    (tmp_path / "half").write_text("\n".join(whole[:3000]) + "\n")
+    (tmp_path / "whole").write_text("\n".join(whole) + "\n")
+
+    assert run("import", tmp_path / "half", "--store", server.url)[0] == 1
+    server.signal(signal.SIGKILL)
+    server.start()
+    status, shown, _ = run("import", tmp_path / "whole", "--merge", "--store", server.url)
+
+    assert status == 0
+    found = re.search(r"brought in ([\d,]+) tasks, made 0 projects, ([\d,]+) tasks known already", shown)
+    assert found is not None
+    assert sum(int(number.replace(",", "")) for number in found.groups()) == 5000
+    assert run("check", "--store", server.url)[0] == 0
+
+
+def test_a_backup_is_an_export_that_is_there_whole_and_says_what_it_lacks(
+    run: Run, tmp_path: Path, filled: str
+) -> None:
+    file = tmp_path / "monday.msgpack"
+
+    status, shown, said = run("backup", file, "--store", filled)
+
+    assert (status, said) == (0, "")
+    assert shown.startswith(f"{file}: 3 tasks, ")
+    assert "pg_dump" in shown
+    assert list(tmp_path.glob("monday*")) == [file]
+    assert run("import", file, "--store", tmp_path / "restored")[0] == 0
+    assert run("export", "--store", tmp_path / "restored")[1] == run("export", "--store", filled)[1]
+    assert run("backup", file, "--store", filled)[2].endswith("is there already; an export needs a file of its own\n")
+
+
+def test_a_backup_that_fails_leaves_nothing(run: Run, tmp_path: Path, server: Cluster, filled: str) -> None:
+    server.run("delete from taskqueue.kv_specs")
+
+    status, shown, said = run("backup", tmp_path / "monday", "--store", filled)
+
+    assert (status, shown) == (1, "")
+    assert "it is missing" in said
+    assert list(tmp_path.glob("monday*")) == []
