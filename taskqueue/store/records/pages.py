@@ -13,7 +13,9 @@ PAGE: Final = 4096
 
 
 def pages(store: StoreReader, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
-    """All entries with start <= key < end, PAGE at a time."""
+    """All entries with start <= key < end, PAGE at a time; a page with fewer is the last one."""
     while page := store.scan(family, start, end, PAGE):
         yield page
+        if len(page) < PAGE:
+            return
         start = page[-1][0] + b"\0"

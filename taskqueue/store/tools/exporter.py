@@ -8,6 +8,7 @@ need not wait for a time: there would be nobody to let go of it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
@@ -40,6 +41,9 @@ from taskqueue.store.tools.store_stats import project_records
 IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
 """The order in which states are exported."""
 
+RESULTS_AT_ONCE: Final = 64
+"""Results in memory, of 64 KiB at most each: a database may be a millisecond away."""
+
 Entry = tuple[bytes, bytes]
 History = Literal["none", "projects", "all"]
 
@@ -65,10 +69,10 @@ def export_lines(
     count = 0
     names = {record.number: record.name for record in project_records(store)}
     for record in records:
-        for task in _tasks(store, record, states):
+        for task, result in _with_results(store, _tasks(store, record, states)):
             count += 1
             parents = list(parent_lines(_edges(store, task), task, names))
-            yield form.encode(task_line(record.name, task, _result(store, task), parents, form))
+            yield form.encode(task_line(record.name, task, result, parents, form))
     if history != "none":
         names = {record.number: record.name for record in records}
         yield from map(form.encode, slices_of(store, names, whole=history == "all"))
@@ -167,10 +171,16 @@ def _deferred(store: StoreReader, page: Sequence[Entry]) -> dict[bytes, bytes]:
     return {key: value for (key, _), value in zip(page, found, strict=True) if value is not None}
 
 
-def _result(store: StoreReader, task: Task) -> bytes | Raw:
-    """The result of a task; nil if it has none."""
-    key = layout.id_key(task.project, task.taskid)
-    value = store.get(layout.RESULTS, [key])[0] if task.has_result else NIL
+def _with_results(store: StoreReader, tasks: Iterator[Task]) -> Iterator[tuple[Task, bytes | Raw]]:
+    """Tasks with their results, nil for one that has none; RESULTS_AT_ONCE are looked up together."""
+    while some := list(islice(tasks, RESULTS_AT_ONCE)):
+        keys = [layout.id_key(task.project, task.taskid) for task in some if task.has_result]
+        results = iter(zip(keys, store.get(layout.RESULTS, keys), strict=True))
+        for task in some:
+            yield task, _result(*next(results)) if task.has_result else NIL
+
+
+def _result(key: bytes, value: bytes | None) -> bytes:
     if value is None:
         raise_corrupt(layout.RESULTS, key, "it is missing")
     return value
