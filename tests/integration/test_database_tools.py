@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -16,12 +17,13 @@ from taskqueue.cli.main import main
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.postgres.target import target_of
-from tests.postgres import QUICK, Cluster
+from tests.integration.conftest import ROOT
+from tests.postgres import QUICK, Cluster, binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
+    from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -252,6 +254,41 @@ def test_an_import_that_was_killed_is_completed_by_another_one(server: Cluster, 
     assert found is not None
     assert sum(int(number.replace(",", "")) for number in found.groups()) == 5000
     assert run("check", "--store", server.url)[0] == 0
+
+
+def test_a_restored_database_gives_no_token_twice(
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster, tmp_path: Path
+) -> None:
+    it = daemon(url=server.url, schema="taskqueue")
+    peer(it).push("news", "a", "b")
+    it.stop()
+    program = binaries() / "pg_dump"
+    dumped = subprocess.run([program, "-n", "taskqueue", server.url], check=True, capture_output=True, text=True)
+    it.start()
+    before = tokens(peer(it))
+    it.stop()
+    server.run("drop schema taskqueue cascade")
+    restored = subprocess.run([binaries() / "psql", "-q", server.url], check=True, input=dumped.stdout, text=True)
+    assert restored.returncode == 0
+
+    document = (ROOT / "docs" / "operations.md").read_text()
+    for sql in re.findall(r"^    ((?:update|delete from) taskqueue\..*);$", document, re.MULTILINE):
+        server.run(sql)
+    it.start()
+
+    again = tokens(peer(it))
+    assert before.keys() == again.keys() == {"a", "b"}
+    assert not {*before.values()} & {*again.values()}
+    assert peer(it).ask("status")["epoch"] > 1024
+
+
+def tokens(fetcher: Peer) -> dict[str, int]:
+    """Those of the two tasks that a fetcher is given."""
+    fetcher.ask("hello", capacity=2)
+    given: dict[str, int] = {}
+    while len(given) < 2:
+        given |= {task["taskid"]: task["token"] for task in fetcher.receive()["tasks"]}
+    return given
 
 
 def test_a_backup_is_an_export_that_is_there_whole_and_says_what_it_lacks(

@@ -90,7 +90,7 @@ def _copy_folder(target: StoreTarget, folder: str) -> None:
 @click.option("--replace", is_flag=True, help="Move the store that is there aside, to DIR.replaced.")
 @store_options
 def restore(target: StoreTarget, copy: str, replace: bool) -> None:
-    """Put a backup in the place of the store. The daemon must be stopped; the backup stays as it is.
+    """Put a backup in the place of the store, in a folder. The daemon must be stopped; the backup stays as it is.
 
     What was done since the backup is forgotten, as far as the scheduler is concerned: tasks run again, and fetchers'
     answers for what they were given since are stale. The store skips 1,024 epochs, so that no token is given twice,
@@ -105,8 +105,8 @@ def restore(target: StoreTarget, copy: str, replace: bool) -> None:
 
     refuse_database(
         "restore",
-        "restore the database by its own means, such as pg_restore, or bring an export into an empty schema by "
-        "`taskqueue store import FILE`",
+        "restore the database by its own means, such as pg_restore, and have it skip epochs as docs/operations.md "
+        "says, or bring an export into an empty schema by `taskqueue store import FILE`",
         target.url, copy,
     )  # fmt: skip
     aside = _free(f"{target.path}.replaced") if replace else None
