@@ -17,7 +17,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest compiled \
-        test-compiled cover mutants docs hooks attack chaos politeness fuzz bench bench-full screenshots clean
+        test-compiled cover mutants docs hooks attack chaos failovers politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -142,6 +142,9 @@ attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an
 
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write
+
+failovers: $(STAMP) ## a database that fails over under load, forty times, five minutes, and what was acknowledged
+	$(BIN)/python -m tests.chaos.failovers --write
 
 politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
 	$(BIN)/python -m tests.politeness --write

@@ -82,13 +82,18 @@ class Cluster:
         if standby_of is None:
             self._call("initdb", "--no-sync", "--auth=trust", "-U", "postgres", "-E", "UTF8", "-D", str(self._data))
         else:
-            source = f"host={standby_of.folder} user=postgres application_name={self.folder.name}"
-            self._call("pg_basebackup", "--no-sync", "-R", "-c", "fast", "-d", source, "-D", str(self._data))
+            self.copy(standby_of)
         self.start()
 
     @property
     def _data(self) -> Path:
         return self.folder / "data"
+
+    def copy(self, primary: Cluster) -> None:
+        """Become a standby of another one, with all that it has; start it after that."""
+        shutil.rmtree(self._data, ignore_errors=True)
+        source = f"host={primary.folder} user=postgres application_name={self.folder.name}"
+        self._call("pg_basebackup", "--no-sync", "-R", "-c", "fast", "-d", source, "-D", str(self._data))
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -1,0 +1,203 @@
+"""Failovers beneath a real daemon, and the ledger of what was acknowledged: ``make failovers``.
+
+    .venv/bin/python -m tests.chaos.failovers                twenty of each kind
+    .venv/bin/python -m tests.chaos.failovers --rounds 3     fewer
+    .venv/bin/python -m tests.chaos.failovers --write        and put the table into docs/postgresql.md
+
+    primary ──log──► standby      tasks are pushed and done; the primary is killed (-9), the standby promoted
+       ▲                │         the former primary becomes the standby of the new one, and so on
+       └────────────────┘
+
+With a synchronous standby nothing acknowledged may be lost. An asynchronous one is cut off for a moment before it takes
+over, so that it lacks the last turns: what is lost then has to be noticed, said and counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from tests.chaos.crew import Crew, Ledger
+from tests.integration.conftest import ROOT, Daemon, Peer
+from tests.postgres import QUICK, Cluster
+
+ROUNDS: Final = 20
+TASKS: Final = 2000
+PROBES: Final = 10
+READ_AGAIN: Final = "store-read-again"
+TIMEOUT_SECONDS: Final = 5
+
+DOCUMENT: Final = ROOT / "docs" / "postgresql.md"
+TABLE: Final = re.compile(r"(?<=<!-- table: failovers -->\n).*?(?=<!-- end -->)", re.DOTALL)
+HEAD: Final = (
+    "| standby | failovers | acknowledged | done | lost | handed out twice | said | turns lost | longest pause |",
+    "|---|---|---|---|---|---|---|---|---|",
+)
+
+
+class Played(NamedTuple):
+    """What came of it.
+
+    Attributes:
+        said: how often the daemon said that turns were lost.
+        turns: how many it has counted.
+        pause: seconds, the longest time from a kill to the next task that was done.
+        problems: each in a line; empty: all is well.
+    """
+
+    ledger: Ledger
+    said: int
+    turns: int
+    pause: float
+    problems: list[str]
+
+
+def main() -> int:
+    """Play both kinds; returns the process's exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.failovers")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each kind (%(default)s)")
+    parser.add_argument("--tasks", type=int, default=TASKS, help="pushed and done in each round (%(default)s)")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/postgresql.md")
+    told = parser.parse_args()
+    print("\n".join(HEAD), flush=True)
+    rows, is_well = [], True
+    for name, fail_over in KINDS.items():
+        played = play(fail_over, told.seed, told.rounds, told.tasks)
+        rows.append(_row(name, told.rounds, played))
+        print(rows[-1], *played.problems, sep="\n", flush=True)
+        is_well = is_well and not played.problems and (fail_over is after_a_cut or not played.ledger.lost)
+    if told.write:
+        DOCUMENT.write_text(TABLE.sub("".join(f"{line}\n" for line in (*HEAD, *rows)), DOCUMENT.read_text()))
+    return 0 if is_well else 1
+
+
+class Pair:
+    """A primary and its standby.
+
+    Attributes:
+        primary: at the moment.
+    """
+
+    def __init__(self) -> None:
+        self.primary = Cluster(*QUICK)
+        self._standby = Cluster(*QUICK, standby_of=self.primary)
+        self.url = f"postgresql://postgres@/postgres?host={self.primary.folder},{self._standby.folder}"
+
+    def wait_for_standby(self, *, synchronous: bool) -> None:
+        """Let the standby follow; with ``synchronous`` no barrier returns any more before it has what it covers."""
+        if synchronous:
+            self.primary.run("alter system set synchronous_standby_names = '*'")
+            self.primary.run("select pg_reload_conf()")
+        wanted = "sync" if synchronous else "async"
+        while self.primary.run("select sync_state from pg_stat_replication where state = 'streaming'") != [(wanted,)]:
+            pass
+
+    def cut_off_standby(self) -> None:
+        """Nothing reaches the standby any more, as behind a cable that was pulled."""
+        self._standby.signal(signal.SIGSTOP)
+        self.primary.run("select pg_terminate_backend(pid) from pg_stat_replication")
+
+    def fail_over(self) -> None:
+        """The primary is killed, and the standby takes its place."""
+        self.primary.signal(signal.SIGKILL)
+        self._standby.signal(signal.SIGCONT)
+        self._standby.promote()
+        self.primary, self._standby = self._standby, self.primary
+
+    def follow(self) -> None:
+        """What was the primary becomes the standby."""
+        self.primary.run("alter system reset synchronous_standby_names")
+        self.primary.run("select pg_reload_conf()")
+        self._standby.copy(self.primary)
+        self._standby.start()
+
+    def stop(self) -> None:
+        """Stop both."""
+        self.primary.stop()
+        self._standby.stop()
+
+
+FailOver = Callable[[Pair, Crew, Random], None]
+
+
+def with_all_synced(pair: Pair, crew: Crew, chance: Random) -> None:
+    """In the midst of the load."""
+    pair.wait_for_standby(synchronous=True)
+    crew.wait_until_done(crew.counted + chance.randrange(1, TASKS // 4))
+    pair.fail_over()
+
+
+def after_a_cut(pair: Pair, crew: Crew, chance: Random) -> None:
+    """The standby lacks what was done in the last moments."""
+    pair.wait_for_standby(synchronous=False)
+    crew.wait_until_done(crew.counted + TASKS // 4)
+    pair.cut_off_standby()
+    crew.wait_until_done(crew.counted + chance.randrange(1, TASKS // 4))
+    pair.fail_over()
+
+
+KINDS: Final[dict[str, FailOver]] = {"synchronous": with_all_synced, "asynchronous, cut off": after_a_cut}
+
+
+def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
+    """So many failovers, each of which befalls while so many tasks are pushed and done."""
+    chance, pauses = Random(seed), []
+    with TemporaryDirectory(prefix="failovers-") as folder:
+        pair = Pair()
+        daemon = Daemon(Path(folder), url=pair.url, timeout=TIMEOUT_SECONDS).start()
+        try:
+            with Crew(daemon.url, Path(folder), seed) as crew:
+                for _ in range(rounds):
+                    crew.push(tasks)
+                    read_again = daemon.log().count(READ_AGAIN)
+                    fail_over(pair, crew, chance)
+                    began_at = time.monotonic()
+                    crew.push(PROBES)  # what was pushed before may be lost
+                    while daemon.log().count(READ_AGAIN) == read_again:
+                        pass
+                    crew.wait_until_done(crew.counted + 1)
+                    pauses.append(time.monotonic() - began_at)
+                    pair.follow()
+                ledger = crew.finish()
+            return _played(daemon, ledger, max(pauses))
+        finally:
+            if daemon.process is not None and daemon.process.poll() is None:
+                daemon.kill()
+            pair.stop()
+
+
+def _played(daemon: Daemon, ledger: Ledger, pause: float) -> Played:
+    client = Peer(daemon.url)
+    problems = [f"verify: {each}" for each in client.ask("verify")["problems"]]
+    turns = int(client.shell()["lost_turns"])
+    client.close()
+    if twice := [token for token, times in ledger.tokens.items() if times > 1]:
+        problems.append(f"tokens handed out twice: {twice[:5]}")
+    log = daemon.log()
+    if "Traceback" in log:
+        problems.append(log[log.index("Traceback") :][:2000])
+    said = log.count("store-lost")
+    if ledger.lost and not said:
+        problems.append(f"{ledger.lost} were lost and nothing was said of it")
+    if code := daemon.stop():
+        problems.append(f"it stopped with exit code {code}")
+    return Played(ledger, said, turns, pause, problems)
+
+
+def _row(name: str, rounds: int, played: Played) -> str:
+    ledger = played.ledger
+    figures = (rounds, len(ledger.pushed), len(ledger.done), ledger.lost, ledger.twice, played.said, played.turns)
+    return f"| {name} | {' | '.join(f'{figure:,}' for figure in figures)} | {played.pause:.1f} s |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
