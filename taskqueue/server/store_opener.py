@@ -83,6 +83,8 @@ class StoreOpener:
         self._progress = self._progress or Progress()
         store = PostgresStore(target, progress=self._progress)
         self.inbox = store
+        if store.views_refused:
+            log.warning("views-refused error=%s; all else works without them", store.views_refused)
         if store.lost_turns:
             self._meters.lost_turns += store.lost_turns
             log.error(

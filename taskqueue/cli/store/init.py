@@ -37,7 +37,7 @@ def _print_sql(target: StoreTarget) -> None:
             f"{target.path}: the store is in a folder, which needs no SQL; name a database by store.url or --store"
         )
     database_of(target)  # so that it is said what is wrong with the url
-    from taskqueue.store.postgres.schema import script
+    from taskqueue.store.postgres.script import script
 
     say_lines(script(target.schema))
 

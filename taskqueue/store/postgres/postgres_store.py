@@ -26,7 +26,7 @@ from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
 from taskqueue.store.postgres.schema import SCHEDULER, table
 from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement
-from taskqueue.store.postgres.tables import load_prefixes, make_tables
+from taskqueue.store.postgres.tables import load_prefixes, make_tables, make_views
 from taskqueue.store.postgres.target import Target
 from taskqueue.store.postgres.writers import writer_name
 from taskqueue.store.records.decoding import stored_number
@@ -59,6 +59,7 @@ class PostgresStore:
 
     Attributes:
         where: server, database and schema, for messages.
+        views_refused: why the views for people could not be made; empty: they are there.
         lost_turns: turns of this process's that the database had confirmed and does not have any more.
     """
 
@@ -105,6 +106,7 @@ class PostgresStore:
             raise
         try:
             self._turns.listen(f"{target.schema}_{CHANNEL}")
+            self.views_refused = make_views(target, self._turns)
             self._prefixes = load_prefixes(self._turns, target.schema)
             self._reader = Reader(self._turns, target.schema, self._prefixes)
             self._position = self._progress.compare(self._turns, target.schema, self.where)

@@ -8,6 +8,7 @@ from typing import Final
 from psycopg import errors
 
 from taskqueue.errors import FormatError, StoreError
+from taskqueue.store.postgres import views
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
 from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, making_schema, tuning
@@ -29,7 +30,7 @@ def make_tables(target: Target) -> bool:
         found = tables_version(session, target.schema)
     if found is None:
         _make(target)
-    elif found != TABLES_VERSION:
+    elif found > TABLES_VERSION:
         raise FormatError(
             f"{target.where}: its tables have version {found}, not {TABLES_VERSION}; "
             "start the version of taskqueue that made them, or give this one a schema of its own by store.schema"
@@ -48,6 +49,25 @@ def tables_version(session: Session, schema: str) -> int | None:
         return None
     rows = session.run("read", [Statement(f"select number from {schema}.versions where name = '{TABLES}'")])[0]
     return unpacked_number(rows[0][0] or b"") if rows else None
+
+
+def make_views(target: Target, session: Session) -> str:
+    """Make the views for people if there are none, or older ones; returns why that could not be, or nothing.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    known = f"select number from {target.schema}.versions where name = '{views.VIEWS}'"
+    rows = session.run("read", [Statement(known)])[0]
+    if rows and unpacked_number(rows[0][0] or b"") >= views.VIEWS_VERSION:
+        return ""
+    try:
+        with plain_connection(target) as connection, connection.transaction():
+            for statement in views.making(target.schema):
+                connection.execute(statement)
+    except StoreError as error:
+        return str(error)
+    return ""
 
 
 def load_prefixes(session: Session, schema: str) -> Prefixes:
