@@ -249,10 +249,11 @@ def test_an_import_that_was_killed_is_completed_by_another_one(server: Cluster, 
     server.start()
     status, shown, _ = run("import", tmp_path / "whole", "--merge", "--store", server.url)
 
+    # The half was never synced, so the database may have lost it, but for nothing in the midst of it.
     assert status == 0
-    found = re.search(r"brought in ([\d,]+) tasks, made 0 projects, ([\d,]+) tasks known already", shown)
+    found = re.search(r"brought in ([\d,]+) tasks, made \d projects?(?:, ([\d,]+) tasks known already)?", shown)
     assert found is not None
-    assert sum(int(number.replace(",", "")) for number in found.groups()) == 5000
+    assert sum(int(number.replace(",", "")) for number in found.groups() if number) == 5000
     assert run("check", "--store", server.url)[0] == 0
 
 
