@@ -89,6 +89,26 @@ def test_what_was_synced_before_the_server_is_killed_is_there_and_of_the_rest_th
     found.close()
 
 
+def test_nothing_is_synced_on_a_database_that_has_gone_back(cluster: ClusterFactory) -> None:
+    server = cluster()
+    progress = Progress()
+    store = PostgresStore(target_of(server.url), progress=progress)
+    epoch = store.begin()
+    for number in range(5):
+        store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
+    store.sync()
+
+    server.run("update taskqueue.schedulers set turn = 2")
+    with pytest.raises(DatabaseError, match="lost at least 3 turns"):
+        store.sync()
+    store.close()
+
+    again = PostgresStore(target_of(server.url), progress=progress)
+    assert again.lost_turns == 3
+    assert again.begin() > epoch + 1000
+    again.close()
+
+
 def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_another_schedulers_is_not(
     cluster: ClusterFactory,
 ) -> None:

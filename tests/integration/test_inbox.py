@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import closing
-from itertools import count
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -136,6 +136,30 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
         assert found["http://i"].startswith("on_parent_failure: ")
         assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://j")]
         assert client.status().shell["reloads"] == 0
+
+
+def test_a_row_that_may_close_a_cycle_is_judged_once_when_that_is_known(daemon: DaemonFactory, target: Target) -> None:
+    it = start(daemon, target)
+    chain: list[dict[str, Any]] = [{"url": f"http://site/{n}", "taskid": f"c{n}"} for n in range(3000)]
+    for parent, child in pairwise(chain):
+        child["depends_on"] = [parent["taskid"]]
+    with closing(producer(target)) as database, Client(it.url) as client:
+        client.push_many("news", chain)
+        insert(
+            database, url="http://a", taskid="c0", schedule=Jsonb({"force_update": True}), depends_on=Jsonb(["c2999"])
+        )
+        insert(database, url="http://b")
+        database.commit()
+        wait_until_empty(database)
+
+        insert(database, url="http://c")
+        database.commit()
+        wait_until_empty(database)
+
+        ((url, reason),) = refusals(database)
+        assert (url, "c2999" in reason) == ("http://a", True)
+        assert client.status().shell["reloads"] == 0
+        assert client.projects.show("news").counts.ready == 3
 
 
 def test_a_notification_makes_it_look_at_once(daemon: DaemonFactory, target: Target) -> None:
