@@ -180,7 +180,7 @@ def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
     try:
         it = daemon(url=server.url, schema=target.schema)
         numbers = count()
-        for _ in range(3):
+        for _ in range(2):
             for end in (it.kill, lambda: server.signal(signal.SIGKILL)):
                 with closing(producer(target, server.url)) as database:
                     database.cursor().executemany(

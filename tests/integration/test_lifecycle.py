@@ -23,12 +23,11 @@ import pytest
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
-from tests.postgres import EITHER_STORE
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
-pytestmark = [pytest.mark.timeout(180), EITHER_STORE]
+pytestmark = pytest.mark.timeout(180)
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60
@@ -189,7 +188,11 @@ def assert_healthy(it: Daemon, client: Peer) -> None:
 # ---------------------------------------------------------------------------------------- the daemon is killed
 
 
-@pytest.mark.parametrize(("seed", "durability"), [(1, "commit"), (2, "commit"), (3, "none")])
+@pytest.mark.parametrize(
+    ("daemon", "seed", "durability"),
+    [("folder", 1, "commit"), ("folder", 2, "commit"), ("folder", 3, "none"), ("postgres", 1, "commit")],
+    indirect=["daemon"],
+)
 def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_in_order_and_done_once(
     daemon: DaemonFactory, peer: PeerFactory, stack: ExitStack, tmp_path: Path, seed: int, durability: str
 ) -> None:
@@ -230,7 +233,7 @@ def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_
 # ---------------------------------------------------------------------------------------- a fetcher is killed
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("daemon", "seed"), [("folder", 1), ("folder", 2), ("postgres", 1)], indirect=["daemon"])
 def test_when_a_fetcher_is_killed_at_most_what_it_held_is_started_twice_and_everything_is_done_once(
     daemon: DaemonFactory, peer: PeerFactory, stack: ExitStack, tmp_path: Path, seed: int
 ) -> None:
