@@ -38,12 +38,15 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
     """The target that the settings name.
 
     Raises:
-        ConfigError: the url is none of PostgreSQL's.
+        ConfigError: the url is none of PostgreSQL's, or names what can't be a server.
     """
     try:
         said = conninfo_to_dict(url)
     except psycopg.Error as error:
         raise ConfigError(f"store.url: {str(error).strip()}") from None
+    except UnicodeError:
+        raise ConfigError("store.url: what is percent-encoded must be UTF-8") from None
+    _check_servers(str(said.get("host") or ""), str(said.get("port") or ""))
     seconds = max(2, round(timeout))  # the library's least
     defaults: dict[str, str | int] = {
         "application_name": "taskqueue",
@@ -56,6 +59,18 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
     }
     conninfo = make_conninfo(url, **{name: value for name, value in defaults.items() if name not in said})
     return Target(conninfo, schema, timeout, _where({**said}, schema))
+
+
+def _check_servers(hosts: str, ports: str) -> None:
+    """The library says of these too late what is wrong, and not as an error of its own."""
+    for host in hosts.split(","):
+        try:
+            host.encode("idna" if not host.startswith("/") else "utf-8")
+        except UnicodeError:
+            raise ConfigError(f"store.url: {host!r} can't be the name of a host") from None
+    for port in ports.split(","):
+        if port and not (port.isdecimal() and port.isascii() and 0 < int(port) < 65536):
+            raise ConfigError(f"store.url: the port must be a number from 1 to 65535, not {port!r}")
 
 
 def _where(said: dict[str, object], schema: str) -> str:
