@@ -125,6 +125,8 @@ WALK: dict[str, list[list[str]]] = {
         ["news", "--file", "{packed}"], ["news", URL, "--json"], [EVIL, URL],
     ],
     "task cancel": [TASK, ["news", "--error-glob", EVIL, "--yes"]],
+    "store init": [["--store", "{initial}"], ["--store", EVIL, "--print-sql"],
+                   ["--store", "postgresql://" + EVIL], ["--print-sql", "--store", "postgresql:///" + EVIL]],
     "store stats": [["--store", "{copy}"], ["--by", "project", "--store", "{copy}"], ["--store", EVIL]],
     "store check": [["--store", "{copy}"], ["--store", EVIL]],
     "store backup": [["{copy}", "--store", "{store}"], [EVIL, "--store", EVIL]],
@@ -155,7 +157,7 @@ SHOWING = {
     "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
     "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
     "store export": "owned", "stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE, "task parents": VISIBLE,
-    "slot list": r"\u009b4243m", "slot show": r"\u009b4243m", "slot set": r"\u009b4243m",
+    "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m", "slot set": r"\u009b4243m",
     "flow show": VISIBLE, "flow submit": VISIBLE, "flow rerun": VISIBLE,
 }  # fmt: skip
 """Commands that do show it, and how: seen, not left out."""
@@ -190,7 +192,7 @@ def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
         "lines": str(tmp_path / "tasks.jsonl"), "packed": str(tmp_path / "tasks.msgpack"),
         "config": str(tmp_path / "bad.toml"), "copy": str(tmp_path / "copy"), "restored": str(tmp_path / "restored"),
         "tokens": str(tmp_path / "tokens.json"),
-        "repaired": str(tmp_path / "repaired"),
+        "repaired": str(tmp_path / "repaired"), "initial": str(tmp_path / "initial"),
         "store": str(it.store_path), "operation": "1",
     }  # fmt: skip
     order = sorted(WALK, key=lambda name: (name.startswith("store") and name != "store backup", name == "top"))
