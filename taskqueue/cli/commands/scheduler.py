@@ -19,7 +19,12 @@ WEB = "127.0.0.1:7401"
     help="TOML file; without it, all defaults.",
 )
 @click.option("--bind", metavar="ADDRESS", help="Listen there, such as tcp://127.0.0.1:7400.")
-@click.option("--store", metavar="DIR", type=click.Path(), help="Keep everything in this folder.")
+@click.option(
+    "--store",
+    metavar="DIR|URL",
+    type=click.Path(),
+    help="Keep everything in this folder, or in this postgresql:// database.",
+)
 @click.option(
     "--durability",
     type=click.Choice(["commit", "interval", "none"]),
@@ -69,6 +74,7 @@ def scheduler(
     Example:
       taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
+      taskqueue scheduler --store postgresql://taskqueue@db.example/crawl
       taskqueue scheduler -c taskqueue.toml --web
       TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """

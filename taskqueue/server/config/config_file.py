@@ -271,6 +271,12 @@ def _changed(where: str, old: object, new: object) -> Iterator[str]:
         yield where
 
 
+def meant_key(section: str, key: str, value: object) -> str:
+    """The key of the setting that is meant: whoever names a store may name a database where a folder could stand."""
+    is_url = isinstance(value, str) and value.startswith(DATABASE_SCHEMES)
+    return "url" if (section, key) == ("store", "path") and is_url else key
+
+
 def override(config: Config, section: str, key: str, value: object) -> Config:
     """The config with one setting replaced, such as by the command line.
 
@@ -279,9 +285,9 @@ def override(config: Config, section: str, key: str, value: object) -> Config:
     Raises:
         ConfigError: the value is invalid.
     """
+    key = meant_key(section, key, value)
     if (section, key) == ("store", "path"):
-        is_url = isinstance(value, str) and value.startswith(DATABASE_SCHEMES)
-        key, config = ("url", config) if is_url else (key, override(config, "store", "url", ""))
+        config = override(config, "store", "url", "")
     said = schema.read(section, {key: value}, SECTIONS[section], _refuse)
     changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
     return msgspec.structs.replace(config, **{section: changed})

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from taskqueue.core.settings import schema
 from taskqueue.errors import ConfigError
-from taskqueue.server.config.config_file import SECTIONS, Config, override
+from taskqueue.server.config.config_file import SECTIONS, Config, meant_key, override
 
 PREFIX: Final = "TASKQUEUE_"
 OPTIONS: Final = {
@@ -72,5 +72,6 @@ def _values(text: str) -> Iterator[Any]:
 
 def _problem(section: str, key: str, value: Any) -> str | None:
     """What is wrong with a value, without the setting's name; None: nothing."""
+    key = meant_key(section, key, value)
     problem = next(iter(schema.problems(section, {key: value}, SECTIONS[section])), None)
     return problem and problem.removeprefix(schema.path(section, key))

@@ -30,6 +30,7 @@ def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients
         ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "server", "bind", "tcp://0.0.0.0:7400"),
         ("TASKQUEUE_WEB", "127.0.0.1:7401", "server", "web", "127.0.0.1:7401"),
         ("TASKQUEUE_STORE", "/data", "store", "path", "/data"),
+        ("TASKQUEUE_STORE", "postgresql://db.example/crawl", "store", "url", "postgresql://db.example/crawl"),
         ("TASKQUEUE_DURABILITY", "interval", "store", "durability", "interval"),
         ("TASKQUEUE_LOG_LEVEL", "debug", "server", "log_level", "debug"),
         ("TASKQUEUE_SERVER_AUTO_CREATE", "true", "server", "auto_create", True),
@@ -52,6 +53,14 @@ def test_the_environment_wins_over_the_file_and_leaves_what_it_does_not_say() ->
 
     assert (config.server.bind, config.server.auto_create) == ("tcp://*:2", True)
     assert config.store == file.store
+
+
+def test_a_folder_that_a_variable_names_replaces_the_database_of_the_file() -> None:
+    file = build({"store": {"url": "postgresql://db.example/crawl"}}, "file")
+
+    config = with_environment(file, {"TASKQUEUE_STORE": "/data"})
+
+    assert (config.store.path, config.store.url) == ("/data", "")
 
 
 @pytest.mark.parametrize(
