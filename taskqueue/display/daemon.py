@@ -89,6 +89,8 @@ def _of(count: int, most: int) -> str:
 
 
 def _store(reply: DaemonReply) -> list[Fact]:
+    if reply.database:
+        return [Fact("store", reply.database)]
     tables = sum(level.tables for level in reply.levels)
     size = f"{size_text(sum(level.bytes for level in reply.levels))} in {tables:,} tables"
     by_level = ", ".join(f"level {level.level}: {size_text(level.bytes)} in {level.tables:,}" for level in reply.levels)

@@ -45,8 +45,9 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
         fetchers: that want or hold tasks; ``capacity`` and ``holds`` are theirs in all.
         task_bytes: memory of queues and leases; the queues may take ``task_bytes_most``.
         resident_bytes: memory of the process, which may take ``resident_bytes_most``; 0: unknown.
-        levels: of the store, those that have tables.
-        free_bytes: of the store's disk; None: unknown.
+        database: that the store lies in, without its password; empty: it lies in a folder.
+        levels: of the store in a folder, those that have tables.
+        free_bytes: of the store's disk; None: unknown, as that of a database is.
         has_room: no: fewer are free than ``store.min_free`` demands, so nothing is taken or handed out.
         shell: counters of the process around the core, as in ``status-reply``.
         histograms: turn_seconds, commit_seconds, sync_seconds, turn_tasks, attempt_seconds, lateness_seconds.
@@ -68,6 +69,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     task_bytes_most: int = 0
     resident_bytes: int = 0
     resident_bytes_most: int = 0
+    database: str = ""
     levels: list[LevelView] = []
     free_bytes: int | None = None
     has_room: bool = True

@@ -25,6 +25,7 @@ def complete(reply: DaemonReply, engine: Engine, meters: Meters, disk: DiskSpace
     reply.pid = os.getpid()
     reply.durability = engine.syncer.durability
     reply.resident_bytes = resident_bytes()
+    reply.database = engine.database
     reply.levels = [LevelView(level, len(sizes), sum(sizes)) for level, sizes in engine.levels().items()]
     reply.free_bytes = disk.free_bytes()
     reply.shell = as_map(meters)

@@ -35,6 +35,7 @@ class Engine:
         epoch: its number.
         projects: as the store had them when the epoch began.
         syncer: syncs its writes.
+        database: in which the store is, for people; empty: it is in a folder.
         intake: takes up what producers have inserted into a table of the store; None: it has none.
 
     Raises:
@@ -59,6 +60,7 @@ class Engine:
         self.projects: list[ProjectRecord] = loaded.projects
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
+        self.database = "" if inbox is None else inbox.where
         self.intake = None if inbox is None else TableIntake(inbox, config.max_message)
 
     def turn(

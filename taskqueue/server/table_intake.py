@@ -41,7 +41,13 @@ _ANY: Final = "inbox"
 
 
 class Table(Protocol):
-    """A store that has an inbox."""
+    """A store that has an inbox.
+
+    Attributes:
+        where: server, database and schema, for messages.
+    """
+
+    where: str
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> Sequence[InboxRow]:
         """Some rows, but for those with these ids; the texts of rows above so many bytes are not read."""

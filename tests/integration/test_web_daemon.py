@@ -9,8 +9,9 @@ import pytest
 from taskqueue import Client
 from taskqueue.display.daemon import facts
 from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
-from tests.integration.conftest import Daemon
+from tests.integration.conftest import Daemon, DaemonFactory
 from tests.integration.web_pages import Pages, pages_of, words
+from tests.postgres import drop_schema, new_target, postgres_url
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,24 @@ def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client
     lines = page.get_element_by_id("facts")
     assert [words(each) for each in lines.iter("dt")] == [fact.head for fact in told]
     assert words(next(lines.iter("dd"))) == told[0].told
+
+
+def test_of_a_store_in_a_database_the_page_and_the_command_line_say_which_one(daemon: DaemonFactory) -> None:
+    target = new_target()
+    it = daemon(url=postgres_url(), schema=target.schema)
+
+    with Client(it.url) as client, pages_of(it.url) as pages:
+        told = dict(facts(client.ask(DaemonShow(session="", n=0), DaemonReply)))
+        page = pages.page("/daemon")
+
+    assert told["store"] == target.where
+    figures = page.get_element_by_id("figures")
+    shown = dict(zip(map(words, figures.iter("dt")), map(words, figures.iter("dd")), strict=True))
+    assert shown["store"] == target.where
+    assert "disk" not in shown
+    assert "in a database" in words(page.get_element_by_id("store"))
+    it.stop()
+    drop_schema(target)
 
 
 def test_what_has_happened_since_the_start_is_drawn(pages: Pages) -> None:

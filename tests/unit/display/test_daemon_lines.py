@@ -62,6 +62,13 @@ def test_each_thing_is_told_in_a_line() -> None:
     assert told["disk"] == "5 GiB free"
 
 
+def test_of_a_store_in_a_database_it_is_told_which_one() -> None:
+    told = dict(facts(DaemonReply(n=1, epoch=1, database="postgresql://db.example/crawl schema taskqueue")))
+
+    assert told["store"] == "postgresql://db.example/crawl schema taskqueue"
+    assert "disk" not in told
+
+
 def test_a_disk_that_is_nearly_full_is_told_with_what_follows() -> None:
     told = dict(facts(DaemonReply(n=1, epoch=1, has_room=False, free_bytes=10)))
 
