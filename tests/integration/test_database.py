@@ -150,6 +150,21 @@ def test_a_server_that_does_not_answer_makes_requests_unavailable_until_it_does(
     assert pusher.lost() == set()
 
 
+def test_a_daemon_that_makes_its_tables_waits_for_no_standby_without_a_bound(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster("synchronous_standby_names=*")
+    it = daemon(url=server.url, schema="taskqueue", timeout=1, start=False)
+    it.launch()
+
+    assert "did not answer within 1 s" in it.wait_for_log("store-failed")
+    standby = cluster(standby_of=server)
+    it.serving()
+
+    Pusher(it, peer).push_until_answered()
+    assert standby.run("select count(*) from taskqueue.kv_ids") == [(TASKS,)]
+
+
 def test_a_daemon_waits_for_a_database_that_is_not_there_yet(
     daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
 ) -> None:

@@ -105,7 +105,7 @@ class PostgresStore:
             self._turns.close()
             raise
         try:
-            self._turns.listen(f"{target.schema}_{CHANNEL}")
+            self._turns.offer([Statement(f"listen {target.schema}_{CHANNEL}")])
             self.views_refused = make_views(target, self._turns)
             self._prefixes = load_prefixes(self._turns, target.schema)
             self._reader = Reader(self._turns, target.schema, self._prefixes)

@@ -6,15 +6,17 @@
 1. All that one ``run`` sends is one transaction, unless it says begin and commit itself.
 2. Statements are prepared when they are first used, and take and give binary values.
 3. Nothing waits without a bound: a server that was stopped, or a cable that was pulled, is noticed after ``timeout``
-   seconds. The server's own timeouts would not do: none covers the wait for a synchronous standby.
+   seconds. The server's own timeouts would not do: none covers the wait for a synchronous standby. So nothing is run by
+   the client library's own means, which wait for ever.
 4. Errors of the client library and of the server become StoreErrors here and nowhere else.
 """
 
 from __future__ import annotations
 
+import re
 import select
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from time import monotonic
 from types import MappingProxyType
 from typing import Final, NamedTuple, NoReturn
@@ -53,9 +55,12 @@ READS: Final[Mapping[str, str]] = MappingProxyType(_SEARCHES)
 SNAPSHOT: Final[Mapping[str, str]] = MappingProxyType({**_SEARCHES, "idle_in_transaction_session_timeout": "0"})
 """Of one that reads what was there at one moment, for as long as it takes."""
 
+_SETTING: Final = "select set_config($1::text, $2::text, false)"
+_WELL: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 _BINARY: Final = int(pq.Format.BINARY)
 _DIVISION_BY_ZERO: Final = "22012"
 _UNIQUE_VIOLATION: Final = "23505"
+_NO_RIGHT: Final = "42501"
 _CORRUPTED: Final = ("XX001", "XX002")
 
 _PASSING: Final = {
@@ -75,13 +80,28 @@ _LASTING: Final = (
 )  # fmt: skip
 """Words of a server, or of the library, that refuses a connection for a reason that does not pass by itself."""
 
+_QUOTED: Final = re.compile(r"""(["']).*?\1""")
+"""Names of hosts, roles and databases, which may be such words."""
+
+
+_UNKNOWN: Final = ("0A000", "22023", "42601", "42704")
+"""What an engine says of what it does not know: no such feature, value, syntax, name."""
+
+
+class NotAllowed(StoreError):
+    """The role lacks a right."""
+
 
 class KeyTaken(StoreError):
     """A row was to be inserted whose key is there already; the transaction did nothing, and is to be rolled back."""
 
 
 class Session:
-    """One connection, used by one thread at a time."""
+    """One connection, used by one thread at a time.
+
+    Attributes:
+        warning: of the server, while it did what was run last; empty: it has not warned.
+    """
 
     def __init__(self, target: Target, settings: Mapping[str, str]) -> None:
         """Connect.
@@ -93,17 +113,21 @@ class Session:
             DatabaseError: the server can't be reached, or is not ready.
             StoreError: it refuses, for instance a password.
         """
+        self.warning = ""
         self._where = target.where
         self._timeout = target.timeout
         self._names: dict[str, bytes] = {}
         self._new_names: list[str] = []
         self._prepared = 0
-        self._connection = _connect(target, settings)
+        self._connection = _connect(target)
+        self._connection.add_notice_handler(self._note_warning)
         self._pgconn = self._connection.pgconn
         self._pgconn.nonblocking = 1
         self._pgconn.enter_pipeline_mode()
         self._poll = select.poll()
         self._poll.register(self._pgconn.socket, select.POLLIN)
+        said = {**_limits(target.timeout), **settings}.items()
+        self.offer([Statement(_SETTING, (name.encode(), value.encode())) for name, value in said])
 
     def run(self, verb: str, statements: Iterable[Statement]) -> list[list[Row]]:
         """Run statements in one round trip; returns the rows of each.
@@ -115,31 +139,37 @@ class Session:
         Raises:
             KeyTaken: a row was to be inserted whose key is there already; the session can be used on.
             Fenced: a fence refused, by a division by zero.
+            NotAllowed: the role may not.
             DatabaseError: the database failed in a way that may pass.
             Damaged: the database says that its data is damaged.
             StoreError: any other failure.
         """
+        self.warning = ""
         try:
-            expected = self._send(statements)
-            results = self._receive(verb)
-        except psycopg.Error as error:
-            self.close()
-            said = str(error).strip() or "the connection is closed"
-            raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", _PASSING["08"]) from None
+            with self._closing_if_it_fails(verb):
+                expected = self._send(statements)
+                results = self._checked(verb, self._receive(verb))
         except KeyTaken:
             # The server has left out what came after the error, what was to be prepared, too.
             for sql in self._new_names:
                 del self._names[sql]
             raise
-        except BaseException:
-            self.close()
-            raise
         return [_rows(result) for result, is_wanted in zip(results, expected, strict=True) if is_wanted]
 
-    def listen(self, channel: str) -> None:
-        """Hear what others notify on a channel, if the engine has such."""
-        with suppress(DatabaseError, StoreError):
-            self.run("read", [Statement(f"listen {channel}")])
+    def offer(self, statements: Sequence[Statement]) -> None:
+        """Run statements in one round trip, each for itself; those that the engine does not know are left out.
+
+        Raises:
+            StoreError: another failure, as in ``run``.
+        """
+        with self._closing_if_it_fails("open"):
+            for sql, values in statements:
+                self._pgconn.send_query_params(sql.encode(), values)
+                self._pgconn.pipeline_sync()
+            for _ in statements:
+                for result in self._receive("open"):
+                    if result.status not in _WELL and _state(result) not in _UNKNOWN:
+                        self._raise("open", result)
 
     def fileno(self) -> int:
         """Of the connection's socket."""
@@ -163,6 +193,24 @@ class Session:
     def close(self) -> None:
         """Close the connection, whatever it is doing; idempotent."""
         self._connection.close()
+
+    @contextmanager
+    def _closing_if_it_fails(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            self.close()
+            said = str(error).strip() or "the connection is closed"
+            raise DatabaseError(f"{self._where}: could not {verb} the store: {said}", _PASSING["08"]) from None
+        except KeyTaken:
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _note_warning(self, notice: psycopg.errors.Diagnostic) -> None:
+        if notice.severity_nonlocalized == "WARNING":
+            self.warning = f"{notice.message_primary}; {notice.message_detail}"
 
     def _send(self, statements: Iterable[Statement]) -> list[bool]:
         """Send statements and a sync; returns for each result to come whether it is a statement's."""
@@ -193,13 +241,13 @@ class Session:
             if result is None:
                 continue
             if result.status == pq.ExecStatus.PIPELINE_SYNC:
-                return self._checked(verb, results)
+                return results
             results.append(result)
 
     def _checked(self, verb: str, results: list[pq.abc.PGresult]) -> list[pq.abc.PGresult]:
         """The results if all is well; what comes after an error is left out by the server."""
         for result in results:
-            if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            if result.status not in _WELL:
                 self._raise(verb, result)
         return results
 
@@ -213,17 +261,19 @@ class Session:
         self._pgconn.consume_input()
 
     def _raise(self, verb: str, result: pq.abc.PGresult) -> NoReturn:
-        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        state = _state(result)
         primary = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"no reason given").decode(
             errors="replace"
         )
         if state == _UNIQUE_VIOLATION:
-            raise KeyTaken
+            raise KeyTaken(f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})")
         if state == _DIVISION_BY_ZERO:
             raise Fenced(f"{self._where}: another scheduler uses this store")
         message = f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})"
         if state in _CORRUPTED:
             raise Damaged(f"{message}; restore the database from a backup")
+        if state == _NO_RIGHT:
+            raise NotAllowed(message)
         reason = _PASSING.get(state[:2])
         raise DatabaseError(message, reason) if reason else StoreError(message)
 
@@ -235,34 +285,16 @@ def _rows(result: pq.abc.PGresult) -> list[Row]:
     return [tuple(value(row, column) for column in columns) for row in range(result.ntuples)]
 
 
-@contextmanager
-def plain_connection(target: Target) -> Iterator[psycopg.Connection]:
-    """A connection for statements that run once, one by one.
-
-    Raises:
-        StoreError: any of them failed, or the server can't be reached.
-    """
-    with _connect(target, READS) as connection:
-        try:
-            yield connection
-        except psycopg.Error as error:
-            raise StoreError(f"{target.where}: {_one_line(error)}") from None
+def _state(result: pq.abc.PGresult) -> str:
+    """The SQLSTATE of an error."""
+    return (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
 
 
-def _connect(target: Target, settings: Mapping[str, str]) -> psycopg.Connection:
+def _connect(target: Target) -> psycopg.Connection:
     try:
-        connection = psycopg.Connection.connect(target.conninfo, autocommit=True)
+        return psycopg.Connection.connect(target.conninfo, autocommit=True)
     except psycopg.Error as error:
         raise _connect_error(target.where, error) from None
-    try:
-        for name, value in {**_limits(target.timeout), **settings}.items():
-            # Not all engines that speak PostgreSQL's language have all of these.
-            with suppress(psycopg.errors.UndefinedObject, psycopg.errors.FeatureNotSupported):
-                connection.execute("select set_config(%s, %s, false)", (name, value))
-    except psycopg.Error as error:
-        connection.close()
-        raise _connect_error(target.where, error) from None
-    return connection
 
 
 def _limits(timeout: float) -> dict[str, str]:
@@ -275,7 +307,8 @@ def _connect_error(where: str, error: psycopg.Error) -> StoreError:
     """At this point the library knows no SQLSTATE, only what the server, or each of several, said."""
     said = _one_line(error)
     message = f"{where}: can't connect: {said}"
-    if any(words in said for words in _LASTING):
+    of_its_own = _QUOTED.sub("", said)
+    if not isinstance(error, psycopg.OperationalError) or any(words in of_its_own for words in _LASTING):
         return StoreError(f"{message}; correct store.url, or the server's roles and databases")
     return DatabaseError(message, "the database can't be reached")
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing, suppress
-from typing import Final
+from contextlib import closing
 
-from psycopg import errors
-
-from taskqueue.errors import FormatError, StoreError
+from taskqueue.errors import DatabaseError, FormatError, StoreError
 from taskqueue.store.postgres import views
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
 from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, making_schema, tuning
-from taskqueue.store.postgres.session import READS, Session, Statement, plain_connection
+from taskqueue.store.postgres.session import READS, KeyTaken, NotAllowed, Session, Statement
 from taskqueue.store.postgres.target import Target
-
-REFUSED: Final = (errors.FeatureNotSupported, errors.InvalidParameterValue, errors.UndefinedParameter)
-"""What an engine says that has no such setting."""
 
 
 def make_tables(target: Target) -> bool:
@@ -62,9 +56,8 @@ def make_views(target: Target, session: Session) -> str:
     if rows and unpacked_number(rows[0][0] or b"") >= views.VIEWS_VERSION:
         return ""
     try:
-        with plain_connection(target) as connection, connection.transaction():
-            for statement in views.making(target.schema):
-                connection.execute(statement)
+        with closing(Session(target, READS)) as other:
+            other.run("make", map(Statement, ["begin", *views.making(target.schema), "commit"]))
     except StoreError as error:
         return str(error)
     return ""
@@ -77,19 +70,20 @@ def load_prefixes(session: Session, schema: str) -> Prefixes:
 
 
 def _make(target: Target) -> None:
-    with plain_connection(target) as connection:
+    with closing(Session(target, READS)) as session:
+        there = Statement("select 1 from pg_namespace where nspname = $1::text", (target.schema.encode(),))
+        is_there = session.run("read", [there])[0]
+        made_first = [] if is_there else [making_schema(target.schema)]
+        statements = ["begin", *made_first, *making(target.schema), "commit"]
         try:
-            with connection.transaction():
-                there = "select 1 from pg_namespace where nspname = %s"
-                if connection.execute(there, (target.schema,)).fetchone() is None:
-                    connection.execute(making_schema(target.schema))
-                for statement in making(target.schema):
-                    connection.execute(statement)
-        except errors.InsufficientPrivilege as error:
+            session.run("make", map(Statement, statements))
+        except NotAllowed as error:
             raise StoreError(
-                f"{target.where}: {str(error).strip()}, so its tables can't be made; let somebody run what "
+                f"{error}, so its tables can't be made; let somebody run what "
                 "`taskqueue store init --print-sql` prints, who may make them and says there what this role may do"
             ) from None
-        for statement in tuning(target.schema):
-            with suppress(*REFUSED):
-                connection.execute(statement)
+        except KeyTaken as error:
+            raise DatabaseError(
+                f"{error}; it is made by somebody else at this moment", "its tables are being made"
+            ) from None
+        session.offer([Statement(statement) for statement in tuning(target.schema)])

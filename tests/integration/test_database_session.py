@@ -1,0 +1,42 @@
+"""A session of a database: what an engine lacks does no harm, and what the server refuses says whether to try again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from taskqueue.errors import DatabaseError, StoreError
+from taskqueue.store.postgres.session import READS, Session, Statement
+from taskqueue.store.postgres.target import target_of
+from tests.postgres import new_target
+
+
+def test_a_session_goes_on_without_settings_and_statements_that_the_engine_does_not_know() -> None:
+    with closing(Session(new_target(), {"no_such_setting": "off", **READS})) as session:
+        session.offer([Statement("hear everything"), Statement("select set_config('no_such', 'on', false)")])
+
+        assert session.run("read", [Statement("select 'it goes on'::text")]) == [[(b"it goes on",)]]
+        assert session.run("read", [Statement("show enable_seqscan")]) == [[(b"off",)]]
+
+
+def test_what_an_engine_does_not_know_leaves_out_nothing_else() -> None:
+    with closing(Session(new_target(), {})) as session:
+        session.offer([Statement("listen to me"), Statement("select set_config('lock_timeout', '1234', false)")])
+
+        assert session.run("read", [Statement("show lock_timeout")]) == [[(b"1234ms",)]]
+
+
+@pytest.mark.parametrize("name", ["certificate", "invalid", "does not exist"])
+def test_a_server_that_is_not_there_may_come_whatever_its_database_is_called(name: str) -> None:
+    target = target_of(f"postgresql://127.0.0.1:1/{name.replace(' ', '%20')}?host=/{name.replace(' ', '%20')}")
+
+    with pytest.raises(DatabaseError, match="can't connect"):
+        Session(target, {})
+
+
+def test_an_option_that_has_no_such_value_will_never_have_it() -> None:
+    with pytest.raises(StoreError, match=r"connect_timeout.*correct store\.url") as raised:
+        Session(target_of("postgresql://127.0.0.1:1/x?connect_timeout=soon"), {})
+
+    assert not isinstance(raised.value, DatabaseError)
