@@ -165,6 +165,27 @@ def test_a_daemon_that_makes_its_tables_waits_for_no_standby_without_a_bound(
     assert standby.run("select count(*) from taskqueue.kv_ids") == [(TASKS,)]
 
 
+def test_nothing_is_acknowledged_that_was_not_sent_to_the_standby_because_somebody_cancelled_the_wait(
+    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    it = daemon(url=server.url)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+    server.run("alter system set synchronous_standby_names = '*'")
+    server.run("select pg_reload_conf()")
+    while pusher.push() is not None:  # until the server has read it
+        pass
+    known = len(pusher.acknowledged)
+
+    while not server.run("select pg_cancel_backend(pid) from pg_stat_activity where wait_event = 'SyncRep'"):
+        pass
+
+    assert "canceling wait for synchronous replication" in it.wait_for_log("store-failed")
+    assert "standby was not waited for" in pusher.push_until_unavailable()
+    assert len(pusher.acknowledged) == known
+
+
 def test_a_daemon_waits_for_a_database_that_is_not_there_yet(
     daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
 ) -> None:

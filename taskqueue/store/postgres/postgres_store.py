@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from taskqueue.errors import Fenced, StoreError, TaskQueueError
+from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, refusal
 from taskqueue.store.postgres.inbox import CHANNEL, InboxRow, read_inbox, taking
@@ -165,6 +165,9 @@ class PostgresStore:
             self._barriers.run("sync", [Statement(self._barrier, values)])
         except Fenced:
             raise refusal(self._target, self._progress) from None
+        if warning := self._barriers.warning:
+            # Committed here, but somebody has ended the wait for the standby.
+            raise DatabaseError(f"{self.where}: could not sync the store: {warning}", "the standby was not waited for")
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
         """See ``inbox.read_inbox``."""
