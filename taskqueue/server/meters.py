@@ -23,7 +23,7 @@ class Meters(Struct):
         cut: connections closed by the daemon because they used too much memory, or were too many.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
-        lost_turns: turns that a database had confirmed and lost when a standby took over.
+        lost_turns: acknowledged turns that a database has lost, as in a failover.
         hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the phases of turns:
             receiving and decoding, looking up, deciding, writing, encoding and sending.
         turn, commit, sync: seconds of looking up, deciding and writing; of the writing alone; of syncs.

@@ -85,11 +85,19 @@ class StoreOpener:
         self.inbox = store
         if store.views_refused:
             log.warning("views-refused error=%s; all else works without them", store.views_refused)
-        if store.lost_turns:
-            self._meters.lost_turns += store.lost_turns
+        # What a reply waits for a sync for is acknowledged only then.
+        lost = store.lost_synced_turns if said.durability == "commit" else store.lost_turns
+        if lost:
+            self._meters.lost_turns += lost
             log.error(
-                "store-lost turns=%d; the database had confirmed them: a standby took over that did not have them. "
-                "Epochs are skipped and buckets begin empty",
+                "store-lost turns=%d; they were acknowledged: a standby took over that did not have them, or the "
+                "server went down before they were on its disk. Buckets begin empty",
+                lost,
+            )
+        elif store.lost_turns:
+            log.warning(
+                "store-behind turns=%d; the server went down before they were on its disk. Nothing of them was "
+                "acknowledged; what they handed out may be handed out again",
                 store.lost_turns,
             )
         return store

@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from taskqueue import Client
 from taskqueue.errors import DatabaseError, Fenced
+from taskqueue.server.config.config_file import Config
+from taskqueue.server.meters import Meters
+from taskqueue.server.store_opener import StoreOpener
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.fence import Progress
 from taskqueue.store.postgres.postgres_store import PostgresStore
@@ -104,8 +108,36 @@ def test_nothing_is_synced_on_a_database_that_has_gone_back(cluster: ClusterFact
     store.close()
 
     again = PostgresStore(target_of(server.url), progress=progress)
-    assert again.lost_turns == 3
+    assert (again.lost_turns, again.lost_synced_turns) == (3, 3)
     assert again.begin() > epoch + 1000
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("durability", "kept", "event", "counted"),
+    [("commit", 3, "store-behind turns=2;", 0), ("commit", 2, "store-lost turns=1;", 1),
+     ("interval", 3, "store-lost turns=2;", 2), ("commit", 5, "", 0)],
+)  # fmt: skip
+def test_only_what_was_acknowledged_is_said_to_be_lost_and_else_no_epochs_are_skipped(
+    cluster: ClusterFactory, caplog: pytest.LogCaptureFixture, durability: str, kept: int, event: str, counted: int
+) -> None:
+    server, meters = cluster(), Meters()
+    config = msgspec.convert({"store": {"url": server.url, "durability": durability}}, Config)
+    opener = StoreOpener(False, meters)
+    store = opener.open(config)
+    epoch = store.begin()
+    for number in range(5):
+        store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
+        if number == 2:
+            store.sync()
+    store.close()
+    server.run(f"update taskqueue.schedulers set turn = {kept}")
+
+    again = opener.open(config)
+
+    assert [event in record.message for record in caplog.records] == [True] * (event != "")
+    assert meters.lost_turns == counted
+    assert (again.begin() > epoch + 1000) == (event[:10] == "store-lost" and durability == "commit")
     again.close()
 
 

@@ -57,14 +57,18 @@ class Progress:
     Attributes:
         owner: names the process in the row, so that an epoch that it has begun without being told is known as its own.
         position: the last one that was confirmed; None: none has been.
-        lost_turns: turns that were confirmed and are not there any more; 0 again when epochs have been skipped for it.
+        synced: the last one that a barrier has covered; None: none has.
+        lost_turns: turns that were confirmed and are not there any more; 0 again when a new epoch allows for it.
+        lost_synced_turns: those of them that a barrier had covered, so that a server's crash can't have taken them.
         lost_after: the epoch in which they were.
     """
 
     def __init__(self) -> None:
         self.owner = secrets.token_bytes(16)
         self.position: Position | None = None
+        self.synced: Position | None = None
         self.lost_turns = 0
+        self.lost_synced_turns = 0
         self.lost_after = 0
 
     def compare(self, session: Session, schema: str, where: str) -> Position:
@@ -81,11 +85,22 @@ class Progress:
         if found.epoch > former.epoch:
             self.position = former
             raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
-        lost = former.turn + 1 if found.epoch < former.epoch else max(0, former.turn - found.turn)
-        if lost:
+        if lost := _lost(former, found):
             self.lost_turns += lost
             self.lost_after = max(self.lost_after, former.epoch)
+        if self.synced is not None and (lost := _lost(self.synced, found)):
+            self.lost_synced_turns += lost
+            self.synced = found
         return found
+
+    def forget_losses(self) -> None:
+        """They have been said, and a new epoch allows for them."""
+        self.lost_turns = self.lost_synced_turns = 0
+
+
+def _lost(had: Position, found: Position) -> int:
+    """Turns at least that are missing of what was had."""
+    return had.turn + 1 if found.epoch < had.epoch else max(0, had.turn - found.turn) if found.epoch == had.epoch else 0
 
 
 def refusal(target: Target, progress: Progress) -> StoreError:

@@ -31,7 +31,7 @@ from taskqueue.store.postgres.target import Target
 from taskqueue.store.postgres.writers import writer_name
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.epoch_skip import skip_epochs
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, skip_epochs
 from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import FAMILIES, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
@@ -61,6 +61,7 @@ class PostgresStore:
         where: server, database and schema, for messages.
         views_refused: why the views for people could not be made; empty: they are there.
         lost_turns: turns of this process's that the database had confirmed and does not have any more.
+        lost_synced_turns: those of them that had been synced.
     """
 
     def __init__(
@@ -113,9 +114,12 @@ class PostgresStore:
             refuse_newer(self, self.where)
             upgrade(self, self.where, migrations)
             self.lost_turns = self._progress.lost_turns
+            self.lost_synced_turns = self._progress.lost_synced_turns
             if self.lost_turns:
-                skip_epochs(self, self.where, self._progress.lost_after)
-                self._progress.lost_turns = 0
+                # An epoch is synced when it begins: of those that are safe there is no other one.
+                skipped = SKIPPED_EPOCHS if self.lost_synced_turns else 0
+                skip_epochs(self, self.where, self._progress.lost_after, skipped)
+                self._progress.forget_losses()
         except TaskQueueError:
             with suppress(StoreError):
                 self.close()
@@ -168,6 +172,7 @@ class PostgresStore:
         if warning := self._barriers.warning:
             # Committed here, but somebody has ended the wait for the standby.
             raise DatabaseError(f"{self.where}: could not sync the store: {warning}", "the standby was not waited for")
+        self._progress.synced = position
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
         """See ``inbox.read_inbox``."""

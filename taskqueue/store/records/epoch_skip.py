@@ -19,14 +19,17 @@ SKIPPED_EPOCHS: Final = 1024
 """Starts that may have happened after the newest one the store knows. An epoch has 19 bits: room for 500 skips."""
 
 
-def skip_epochs(store: Store, where: str, above: int = 0) -> int:
+def skip_epochs(store: Store, where: str, above: int = 0, skipped: int = SKIPPED_EPOCHS) -> int:
     """Skip epochs above the store's newest one and above ``above``; returns the last epoch that is skipped.
+
+    Args:
+        skipped: how many; 0 where it is known that no later ones had begun.
 
     Raises:
         StoreError: too few epochs are left, or the store failed.
     """
     epoch = store.begin()
-    last = max(epoch, above) + SKIPPED_EPOCHS
+    last = max(epoch, above) + skipped
     next_epoch(last, where)
     entries = [(EPOCH_KEY, b"%d" % last), (CLEAN_KEY, b"0")]
     store.write(epoch, Batch(puts={META: entries}, deletes={META: [BOOT_KEY]}))

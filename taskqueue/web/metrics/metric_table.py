@@ -87,7 +87,7 @@ DAEMON: Final = (
     _counted("writes", "turns that had something to write"),
     _counted("syncs", "syncs of the log"),
     _counted("reloads", "times that the store has failed and was read again"),
-    _counted("lost_turns", "turns that a database had confirmed and lost when a standby took over"),
+    _counted("lost_turns", "acknowledged turns that a database has lost, as in a failover"),
     _counted("frames_in", "messages received"),
     _counted("frames_out", "messages sent"),
     _counted("bytes_in", "bytes of messages received"),
