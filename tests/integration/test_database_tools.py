@@ -140,6 +140,14 @@ def test_the_printed_statements_make_the_tables_that_a_daemon_makes(server: Clus
         assert one == other
 
 
+def test_each_table_whose_rows_come_and_go_has_settings_of_its_own_for_autovacuum(server: Cluster, run: Run) -> None:
+    assert run("init", "--store", server.url)[0] == 0
+
+    tables = "select relname, reloptions from pg_class where relnamespace = 'taskqueue'::regnamespace and relkind = 'r'"
+    without = {name for name, options in server.run(tables) if "autovacuum_vacuum_scale_factor" not in str(options)}
+    assert without == {"versions"}
+
+
 def test_a_daemon_whose_role_may_make_no_tables_says_how_they_are_made(daemon: DaemonFactory, server: Cluster) -> None:
     it = daemon(url=own(server), schema="taskqueue", start=False)
     it.launch()

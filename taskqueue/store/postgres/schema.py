@@ -73,4 +73,5 @@ def tuning(schema: str) -> list[str]:
         f"alter table {table(schema, IDS)} set (fillfactor = {IDS_FILL})",
         *(f"alter table {table(schema, family)} set ({_VACUUM})" for family in FAMILIES),
         *(f"alter table {schema}.{name} set (fillfactor = 10, {_VACUUM})" for name in ("schedulers", "barriers")),
+        *(f"alter table {schema}.{name} set ({_VACUUM})" for name in ("inbox", "inbox_rejected", "prefixes")),
     ]
