@@ -292,6 +292,18 @@ def test_a_wrong_url_ends_the_start_and_says_why_without_the_password(
     assert "Traceback" not in it.log()
 
 
+def test_a_database_of_another_encoding_is_refused_and_it_is_said_how_to_make_one(
+    daemon: DaemonFactory, cluster: ClusterFactory
+) -> None:
+    server = cluster()
+    server.run("create database old encoding 'LATIN1' locale 'C' template template0")
+    it = daemon(url=server.url.replace("/postgres?", "/old?"), start=False)
+    it.launch()
+
+    assert it.ended() == 1
+    assert "its encoding is LATIN1, not UTF8; make a database with: createdb --encoding UTF8" in it.log()
+
+
 def test_with_a_synchronous_standby_a_failover_loses_nothing(
     daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
 ) -> None:

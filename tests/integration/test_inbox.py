@@ -106,6 +106,20 @@ def test_a_row_may_say_all_that_a_push_may(daemon: DaemonFactory, target: Target
         }  # fmt: skip
 
 
+def test_texts_are_read_as_they_are_whatever_encoding_the_daemons_role_is_set_to(daemon: DaemonFactory) -> None:
+    server = Cluster(*QUICK, "client_encoding=latin1")
+    try:
+        it = daemon(url=server.url.replace("?", "?client_encoding=latin1&"), schema="taskqueue", projects={"news": {}})
+        server.run("insert into taskqueue.inbox (project, url, taskid) values ('news', U&'http://site/\\00e4', 'a')")
+        with Client(it.url) as client:
+            while not (found := list(client.tasks.all("news", "ready"))):
+                pass
+
+            assert client.tasks.show("news", found[0].taskid).url == "http://site/\u00e4"
+    finally:
+        server.stop()
+
+
 def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
     daemon: DaemonFactory, target: Target
 ) -> None:

@@ -18,9 +18,10 @@ def make_tables(target: Target) -> bool:
 
     Raises:
         FormatError: a newer version has made them.
-        StoreError: the role may not.
+        StoreError: the role may not, or the database has another encoding than UTF-8.
     """
     with closing(Session(target, READS)) as session:
+        _refuse_encoding(session, target.where)
         found = tables_version(session, target.schema)
     if found is None:
         _make(target)
@@ -30,6 +31,16 @@ def make_tables(target: Target) -> bool:
             "start the version of taskqueue that made them, or give this one a schema of its own by store.schema"
         )
     return found is None
+
+
+def _refuse_encoding(session: Session, where: str) -> None:
+    """A database of another encoding has no room for the texts of tasks and reasons, or does not know what they are."""
+    (encoding,) = session.run("read", [Statement("select current_setting('server_encoding')")])[0][0]
+    if encoding != b"UTF8":
+        raise StoreError(
+            f"{where}: its encoding is {(encoding or b'').decode()}, not UTF8; "
+            "make a database with: createdb --encoding UTF8 --template template0 NAME"
+        )
 
 
 def tables_version(session: Session, schema: str) -> int | None:

@@ -57,7 +57,8 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
         "keepalives_count": 3,
         "tcp_user_timeout": int(timeout * 1000),
     }
-    conninfo = make_conninfo(url, **{name: value for name, value in defaults.items() if name not in said})
+    left_open = {name: value for name, value in defaults.items() if name not in said}
+    conninfo = make_conninfo(url, **left_open, client_encoding="UTF8")  # texts of the inbox are read in it
     return Target(conninfo, schema, timeout, _where({**said}, schema))
 
 
