@@ -37,7 +37,7 @@ class Postgres(Service):
         data = str(self.folder / "data")
         if _as_user():
             shutil.chown(self.folder, USER)
-        run([*_as_user(), _command("initdb"), "-D", data, "-U", USER, "-A", "trust", "--no-sync"])
+        run([*_as_user(), _command("initdb"), "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"])
         return super().__enter__()
 
     def cpu_seconds(self) -> float:
