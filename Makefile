@@ -169,6 +169,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, 
 	$(BENCH).database.lifecycles --save --rounds 2 --tasks 20000 $(BUILDS)
 	$(BENCH).database.size --save --rounds 2 --levels 100k --tasks 20k
 	$(BENCH).database.steady --save --minutes 2 --rate 3000
+	$(BENCH).database.moving --save --tasks 50k
 	$(BENCH).latency --save --rounds 2 --probes 100 $(BUILDS)
 	$(BENCH).lateness --save --rounds 1 --timers 20000 --seconds 2 --far 100000 $(BUILDS)
 	$(BENCH).idle --save --tasks 100000 --seconds 20 $(BUILDS)
@@ -186,6 +187,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).database.lifecycles --save $(BUILDS)
 	$(BENCH).database.size --save
 	$(BENCH).database.steady --save
+	$(BENCH).database.moving --save
 	$(BENCH).latency --save $(BUILDS)
 	$(BENCH).lateness --save $(BUILDS)
 	$(BENCH).idle --save --rounds 3 $(BUILDS)
