@@ -40,3 +40,14 @@ def test_an_option_that_has_no_such_value_will_never_have_it() -> None:
         Session(target_of("postgresql://127.0.0.1:1/x?connect_timeout=soon"), {})
 
     assert not isinstance(raised.value, DatabaseError)
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01", "40003"])
+def test_after_a_serialisation_failure_nobody_knows_what_was_written_so_the_session_is_over(state: str) -> None:
+    session = Session(new_target(), {})
+
+    with pytest.raises(DatabaseError, match=f"could not write the store: .*{state}"):
+        session.run("write", [Statement(f"do $$ begin raise sqlstate '{state}'; end $$")])
+
+    with pytest.raises(DatabaseError, match="the connection is closed"):
+        session.run("read", [Statement("select 1")])
