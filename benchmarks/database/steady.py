@@ -1,7 +1,7 @@
 """Steady load on a store in PostgreSQL: do tables that are always rewritten grow, and what does an old snapshot do?
 
     python -m benchmarks.database.steady                               20 minutes, 5,000 lifecycles a second
-    python -m benchmarks.database.steady --minutes 3 --snapshot 2      somebody's transaction is open in minute 2
+    python -m benchmarks.database.steady --minutes 6 --snapshot 3      somebody's transaction is open in minute 3
 
 Tasks are done as fast as they are pushed, so that the queues are short, while everything in them is new each second. A
 line a minute: turns, and the size of the tables that a turn rewrites. A transaction that stays open, such as that of a
@@ -23,6 +23,10 @@ from benchmarks.peers.postgres_server import Postgres
 COMMAND: Final = "python -m benchmarks.database.steady"
 REWRITTEN: Final = ("kv_ready", "kv_leases", "kv_projects", "kv_outcomes", "kv_counters", "schedulers", "barriers")
 BATCH: Final = 500
+STEADY: Final = ("database-steady", "Steady load on a database")
+SNAPSHOT: Final = ("database-snapshot", "Steady load on a database beside an old snapshot")
+"""Names and titles of what is reported."""
+
 COLUMNS: Final = [
     Column("rate", "lifecycles", "/s"),
     Column("turn", "a turn's look-up and write", "ms", 2),
@@ -34,7 +38,7 @@ COLUMNS: Final = [
 def main() -> None:
     """The minutes, and the table."""
     options = parse()
-    report = Report("database-steady", "Steady load on a database", COMMAND, COLUMNS)
+    report = Report(*(SNAPSHOT if options.snapshot else STEADY), COMMAND, COLUMNS)
     with Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server, Growing(300, store=server.address) as growing:
         for minute in range(1, options.minutes + 1):
             holder = hold_a_snapshot(server) if minute == options.snapshot else None
