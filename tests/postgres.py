@@ -17,6 +17,7 @@ import signal
 import stat
 import subprocess
 import uuid
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +28,7 @@ import psycopg
 import pytest
 
 from taskqueue.store.postgres.target import Target, target_of
+from tests.faults.shim import Shim
 
 USER: Final = "nobody"
 """Who runs a server if the tests are run by root, whom PostgreSQL refuses."""
@@ -69,6 +71,7 @@ class Cluster:
     Attributes:
         url: of its database ``postgres``.
         folder: has its data and its socket.
+        environment: variables that it gets at its next start beside those of the tests.
     """
 
     def __init__(self, *settings: str, standby_of: Cluster | None = None) -> None:
@@ -78,6 +81,7 @@ class Cluster:
             shutil.chown(self.folder, USER)
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
+        self.environment: Mapping[str, str] = {}
         self.url = f"postgresql://postgres@/postgres?host={self.folder}"
         if standby_of is None:
             self._call("initdb", "--no-sync", "--auth=trust", "-U", "postgres", "-E", "UTF8", "-D", str(self._data))
@@ -102,11 +106,26 @@ class Cluster:
             self._process = subprocess.Popen(
                 [binaries() / "postgres", "-D", str(self._data), "-c", "listen_addresses=", *said],
                 stdout=log, stderr=log, user=_user(), cwd=self.folder, start_new_session=True,
+                env={**os.environ, **self.environment},
             )  # fmt: skip
         ready = [str(binaries() / "pg_isready"), "-q", "-h", str(self.folder), "-t", "1"]
         while subprocess.run(ready, check=False).returncode:
             if self._process.poll() is not None:
                 raise AssertionError((self.folder / "log").read_text())
+
+    def start_over(self, library: Path, part: str) -> Shim:
+        """Start it anew with a shim beneath one folder of its data, such as ``pg_wal``; returns that."""
+        self.signal(signal.SIGKILL)
+        folder = self.folder / "shim"
+        folder.mkdir()
+        # The server sees its files from its data folder.
+        shim = Shim(Path(shutil.copy(library, folder)), folder, Path(part))
+        if os.geteuid() == 0:
+            for path in (folder, *folder.iterdir()):
+                shutil.chown(path, USER)
+        self.environment = shim.environment
+        self.start()
+        return shim
 
     def run(self, sql: str) -> list[tuple[object, ...]]:
         """Run a statement; returns its rows."""

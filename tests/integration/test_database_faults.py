@@ -1,0 +1,115 @@
+"""The disk beneath a database's server fails, on a real one: the daemon answers ``unavailable``, then goes on.
+
+pg_wal    a write or a sync of the server's log that fails ends the server, which starts itself again
+base/5    a table that can't grow fails the turn that wanted it to
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from errno import EIO, ENOSPC
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faults.shim import FOR_EVER, SHORT, Call, Shim
+from tests.integration.pusher import Pusher
+from tests.postgres import QUICK, Cluster
+
+if TYPE_CHECKING:
+    from tests.integration.conftest import DaemonFactory, PeerFactory
+
+LOG: Final = "pg_wal"
+TABLES: Final = "base/5"
+"""Of the database ``postgres``."""
+
+FAULTS: Final[list[tuple[str, Call, int, int]]] = [
+    (LOG, "pwrite", EIO, 1),
+    (LOG, "pwrite", ENOSPC, 1),
+    (LOG, "sync", EIO, 1),
+    (TABLES, "pwrite", ENOSPC, FOR_EVER),
+    (TABLES, "pwrite", EIO, FOR_EVER),
+]
+"""Which calls fail, in what way, and how often; a server whose log fails for ever gives up."""
+
+SCHEMAS: Final = count()
+
+Server = tuple[dict[str, str], Shim]
+"""Settings of a store in a schema that nobody else uses; what lies beneath its server's files."""
+ServerOver = Callable[[str], Server]
+
+
+@pytest.fixture(scope="module")
+def server_over(shim_library: Path) -> Iterator[ServerOver]:
+    """A server that does sync, over a shim beneath a folder of its data."""
+    servers: dict[str, tuple[Cluster, Shim]] = {}
+
+    def over(part: str) -> Server:
+        if part not in servers:
+            cluster = Cluster(*QUICK, "fsync=on", "restart_after_crash=on")
+            servers[part] = cluster, cluster.start_over(shim_library, part)
+        cluster, shim = servers[part]
+        return {"url": cluster.url, "schema": f"crawl{next(SCHEMAS)}"}, shim
+
+    yield over
+    for cluster, _ in servers.values():
+        cluster.stop()
+
+
+@pytest.mark.parametrize(("part", "call", "error", "times"), FAULTS)
+def test_a_fault_of_the_servers_disk_is_said_and_gone_through_and_nothing_acknowledged_is_lost(
+    daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver, part: str, call: Call, error: int, times: int
+) -> None:
+    store, shim = server_over(part)
+    it = daemon(**store)
+    pusher = Pusher(it, peer)
+    pusher.push_until_answered()
+
+    shim.fail([call], error, count=times)
+    pusher.push_until_unavailable()
+    shim.heal()
+    pusher.push_until_answered()
+
+    log = it.log()
+    assert 0 <= log.find("store-failed") < log.find("store-read-again")
+    assert "Traceback" not in log
+    assert "store-lost" not in log
+    assert pusher.lost() == set()
+    assert peer(it).ask("verify")["problems"] == []
+
+
+def test_a_short_write_of_the_servers_log_is_written_on_by_the_server(
+    daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver
+) -> None:
+    store, shim = server_over(LOG)
+    it = daemon(**store)
+    pusher = Pusher(it, peer)
+
+    shim.fail(["pwrite"], SHORT, count=3)
+    while not shim.struck:
+        pusher.push_until_answered()
+
+    assert "store-failed" not in it.log()
+    assert pusher.lost() == set()
+
+
+@pytest.mark.parametrize(("durability", "is_answered"), [("commit", False), ("interval", True), ("none", True)])
+def test_with_commit_and_only_then_an_answer_waits_until_the_server_has_synced_its_log(
+    daemon: DaemonFactory, peer: PeerFactory, server_over: ServerOver, durability: str, is_answered: bool
+) -> None:
+    store, shim = server_over(LOG)
+    it = daemon(**store, durability=durability, timeout=60)
+    pusher, onlooker = peer(it), peer(it)
+    pusher.push("news", "first")
+
+    shim.hold(["sync"])
+    n = pusher.send("new-task", project="news", tasks=[{"taskid": "second", "url": "http://site/"}])
+    ready = 0
+    while ready != 2:  # until the turn is over
+        ready = onlooker.ask("status")["projects"][0]["counts"].get("ready")
+    assert pusher.has_message(0 if durability == "commit" else 60_000) == is_answered
+
+    shim.heal()
+    assert pusher.receive()["n"] == n
