@@ -103,17 +103,18 @@ def records_of(file: BinaryIO) -> Iterator[Record | Unreadable]:
 def record_bytes(data: bytes, at: int) -> bytes:
     """Encode data as records to be appended at offset ``at``."""
     written = bytearray()
+    left = memoryview(data)  # slices of bytes would be copied as often as there are parts
     kind = FULL
     while True:
         room = BLOCK - (at + len(written)) % BLOCK - _HEADER_BYTES
         if room < 0:
             written += bytes(room + _HEADER_BYTES)
             continue
-        part, data = data[:room], data[room:]
+        part, left = left[:room], left[room:]
         whole, more = (FULL, FIRST) if kind == FULL else (LAST, MIDDLE)
-        kind = more if data else whole
+        kind = more if left else whole
         written += HEADER.pack(_masked(google_crc32c.value(bytes([kind]) + part)), len(part), kind) + part
-        if not data:
+        if not left:
             return bytes(written)
 
 

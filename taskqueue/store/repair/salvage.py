@@ -2,7 +2,8 @@
 
     tables   intact ones, hard-linked where possible; the others are removed from the MANIFEST
     MANIFEST if it is damaged or gone, RocksDB makes one from the existing tables
-    logs     every readable batch, also behind gaps: the order of changes is sorted out later, task by task
+    logs     written anew with every readable batch, also behind gaps: the order of changes is sorted out later, task
+             by task. RocksDB would not do: if a batch lacks a part in its middle, it joins the others and fails
 
 The store itself is never opened or changed, only the copy.
 """
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from io import BytesIO
 from os.path import join
-from typing import Final
+from typing import BinaryIO, Final
 
 from rocksdict import Cache, DBRecoveryMode, Options, Rdict
 
@@ -23,7 +24,9 @@ from taskqueue.errors import StoreError
 from taskqueue.store.files.damage import TABLE_END, number_of
 from taskqueue.store.files.file_snapshot import copy_file, is_ours, link_file
 from taskqueue.store.files.folder import CURRENT, LOG, MANIFEST, TABLE, Folder
+from taskqueue.store.files.log_records import Record, record_bytes, records_of
 from taskqueue.store.files.manifest import Manifest, read_manifest, with_families, without_tables
+from taskqueue.store.files.write_log import BATCH
 from taskqueue.store.records.layout import IDS
 from taskqueue.store.rocksdb import engine, tuning
 
@@ -61,8 +64,16 @@ def copy_readable(path: str, work: str, lost: Lost, *, has_manifest: bool) -> No
             _put_manifest(work, *found, lost)
         for name in filter(LOG.fullmatch, names):
             with folder.open(name) as file:
-                copy_file(file, join(work, name))
+                _put_readable_batches(file, join(work, name))
     _replay(work, lost)
+
+
+def _put_readable_batches(log: BinaryIO, path: str) -> None:
+    size = 0
+    with open(path, "xb") as file:
+        for record in records_of(log):
+            if isinstance(record, Record) and len(record.data) >= BATCH.size:
+                size += file.write(record_bytes(record.data, size))
 
 
 def _manifest(folder: Folder, names: list[str]) -> tuple[str, bytes, Manifest] | None:

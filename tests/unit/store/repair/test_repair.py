@@ -15,6 +15,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.task import READY
 from taskqueue.errors import StoreError
 from taskqueue.protocol.choices import StateName
+from taskqueue.store.files.log_records import BLOCK, HEADER, MIDDLE
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.records import layout
 from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
@@ -239,6 +240,32 @@ def test_without_a_manifest_or_an_empty_log_all_is_saved(
 
     assert done.lost
     assert done.tasks == TASKS
+
+
+def middle_part(log: bytearray) -> int:
+    """Where a part begins that is neither the first nor the last of a batch."""
+    return next(at for at in range(0, len(log), BLOCK) if log[at + HEADER.size - 1] == MIDDLE)
+
+
+@pytest.mark.parametrize("length", [1, BLOCK], ids=["a byte", "all of it"])
+def test_a_batch_that_lacks_a_part_of_the_middle_is_left_out_and_the_others_are_saved(
+    tmp_path: Path, length: int
+) -> None:
+    with closing(RocksStore(tmp_path / "living")) as store:
+        for _ in import_lines(store, lines(), "refuse", 0.0, Calendar()):
+            pass
+        store.sync()
+        shutil.copytree(tmp_path / "living", tmp_path / "store")
+    (log,) = (tmp_path / "store").glob("*.log")
+    content = bytearray(log.read_bytes())
+    at = middle_part(content) + 100
+    content[at : at + length] = bytes(byte ^ 1 for byte in content[at : at + length])
+    log.write_bytes(content)
+
+    done = repaired(tmp_path / "store", tmp_path / "new")
+
+    assert done.lost[0].startswith(f"{log.name}, at byte ")
+    assert 0 < done.tasks < TASKS
 
 
 def test_nothing_is_written_over(path: Path, tmp_path: Path) -> None:
