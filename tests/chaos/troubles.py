@@ -68,6 +68,10 @@ class Scene:
         log = self.daemon.log()
         return log.count("store-failed") + log.count("store-still-fails")
 
+    def times_read_again(self) -> int:
+        """How often the daemon has found its way back."""
+        return self.daemon.log().count("store-read-again")
+
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Give the daemon something to write, over and over, until it holds."""
         peer = Peer(self.daemon.url)
@@ -121,11 +125,11 @@ def fault(scene: Scene) -> None:
 
 def fault_and_cut(scene: Scene) -> None:
     """The same, and then the power is cut, before the daemon has found its way back or after."""
+    before = scene.times_read_again()
     _strike(scene)
     if scene.chance.random() < 0.5:
         scene.shim.heal()
-        before = scene.daemon.log().count("store-read-again")
-        scene.wait_until(lambda: scene.daemon.log().count("store-read-again") >= min(before, 1))
+        scene.wait_until(lambda: scene.times_read_again() > before)
     scene.cut_the_power()
     scene.daemon.start()
 

@@ -10,7 +10,7 @@
  *
  * A call is written down twice: before it is made ("began") and after it has returned ("ended"), each by one
  * append, so that the order of the records is one in which these moments were. tests/faults/record.py reads them,
- * tests/faults/rules.py writes the rules.
+ * tests/faults/shim.py writes the rules.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -120,6 +120,13 @@ static void note(int call, int phase, int fd, const char *name, uint64_t inode, 
     errno = kept;
 }
 
+/* Take one of what is left; 0: none is, or another thread has taken the last one just now. */
+static int take(uint32_t *left) {
+    uint32_t was = __atomic_load_n(left, __ATOMIC_ACQUIRE);
+    while (was && !__atomic_compare_exchange_n(left, &was, was - 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {}
+    return was != 0;
+}
+
 /* What is to become of a call: 0 it is let through, -1 it writes only a part, else it fails with this error. */
 static int fate(int call, const char *name) {
     for (int n = 0; n < RULES; n++) {
@@ -132,15 +139,12 @@ static int fate(int call, const char *name) {
             __atomic_store_n(&chance, drawn, __ATOMIC_RELAXED);
             if (drawn % 1000 >= rule->per_mille) continue;
         }
-        if (__atomic_load_n(&rule->skip, __ATOMIC_RELAXED)) {
-            __atomic_sub_fetch(&rule->skip, 1, __ATOMIC_RELAXED);
-            continue;
-        }
+        if (take(&rule->skip)) continue;
         if (__atomic_load_n(&rule->held, __ATOMIC_ACQUIRE)) {
             while (__atomic_load_n(&rule->held, __ATOMIC_ACQUIRE)) usleep(500);
             return 0;
         }
-        __atomic_sub_fetch(&rule->left, 1, __ATOMIC_RELAXED);
+        if (!take(&rule->left)) continue;
         return rule->error ? rule->error : -1;
     }
     return 0;
