@@ -13,6 +13,8 @@ Of the rings with work the one has the turn whose best waiting fetcher has the h
 rings take turns that are equal in this, and so do fetchers. So each task goes to the best of those who could take it:
 
 1. Who could take a task of a project is in a ring that the project is in; somebody better would have had the turn.
+   A project that had nothing more to give leaves the rings one after the other, as it is visited there. If it can give
+   something again before it has left the last one, it has *parted*: it is offered to all anew before it gives anything.
 2. Who may not have it shows when it is offered. A project whose next tasks all fetchers in front of a ring *refuse*
    waits until they have taken what else there is, or are full; then it is offered to those behind them.
 """
@@ -136,13 +138,14 @@ class FairQueue:
     A ring is *busy* when it has both work and a fetcher waiting for it; it waits for its turn with that one's priority.
     """
 
-    __slots__ = ("_busy", "_naming", "_ring_of", "_rings", "_visits")
+    __slots__ = ("_busy", "_naming", "_parted", "_ring_of", "_rings", "_visits")
 
     def __init__(self) -> None:
         self._rings: dict[Interest, Ring] = {}
         self._naming: dict[str | None, dict[Interest, Ring]] = {}
         self._busy: WaitingLine[Interest, Ring] = WaitingLine()
         self._ring_of: dict[str, Ring] = {}
+        self._parted: set[int] = set()
         self._visits = 0
 
     def __len__(self) -> int:
@@ -151,6 +154,7 @@ class FairQueue:
 
     def offer(self, project: Project) -> bool:
         """The project has work that could be handed out now; True: a fetcher is waiting for it."""
+        self._parted.discard(project.number)
         wanted = False
         for ring in sorted(self._rings_for(project), key=lambda ring: ring.served):
             ring.offer(project)
@@ -158,8 +162,17 @@ class FairQueue:
             wanted = wanted or bool(ring.waiting.front)
         return wanted
 
+    def part(self, project: Project) -> None:
+        """The project has nothing more to give, and leaves the ring that has its turn."""
+        self._parted.add(project.number)
+
+    def has_parted(self, project: Project) -> bool:
+        """Whether it has left a ring since it was offered to all."""
+        return project.number in self._parted
+
     def remove(self, project: Project) -> None:
         """Remove a deleted project."""
+        self._parted.discard(project.number)
         for ring in self._rings_for(project):
             ring.remove(project)
             self.look(ring)

@@ -130,6 +130,9 @@ class HandOut:
 
     def _visit(self, ring: Ring) -> int:
         project, session, count = ring.visit()
+        if self._state.fair_queue.has_parted(project) and may_give(self._turn, project):
+            self._state.fair_queue.offer(project)
+            return 0
         if self._state.memory.leases + count > self._at_one:
             count = self._most_for(session, count)
             if not count:
@@ -142,7 +145,10 @@ class HandOut:
         self._left -= taken
         if session.peer in self._held:
             self._held[session.peer] += taken
-        more = not await_body(self._state, project) and may_give(self._turn, project)
+        awaits = await_body(self._state, project)
+        more = not awaits and may_give(self._turn, project)
+        if not more and not awaits:
+            self._state.fair_queue.part(project)
         if more and (self._passed_over or self._refused) and self._all_refuse(ring, project, taken):
             self._set_aside(ring, project)
             more = False

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from taskqueue.core.settings.settings import Layer
 from taskqueue.protocol.replies import FetchersReply
 from taskqueue.protocol.requests import Fetchers, Hello
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
@@ -210,6 +211,27 @@ def test_fetchers_of_low_priority_wait_while_better_ones_with_other_wishes_take_
     better[0].done(next(iter(better[0].held)))
     better[1].done(next(iter(better[1].held)))
     assert low.taken == ["s"]
+
+
+def test_a_project_that_has_tokens_again_is_no_worse_fetchers_before_a_better_one_is_asked(
+    make_world: MakeWorld,
+) -> None:
+    projects: dict[str, Layer] = {"news": {"rate": 0.1, "burst": 1.0}, "shop": {}, "wiki": {"retry_delay": [1000.0]}}
+    world = make_world(projects=projects, turn_tasks=2)
+    world.fetcher(2, ["wiki"], "busy")
+    world.push("wiki", task("w1", timeout=9), task("w2", timeout=9))
+    low = world.fetcher(9, ["news"], "low", 0)
+    best = world.fetcher(9, ["news", "shop"], "best", 1)
+    # Two tasks are all that a turn may give: who wants the news alone is not asked any more.
+    world.turn(world.new_tasks("news", task("n1"), task("n2")), world.new_tasks("shop", task("s")))
+    assert (sorted(best.taken), low.taken) == (["n1", "s"], [])
+
+    # The ends of two leases are all that the next one can attend to.
+    world.elapsed += 11
+    world.turn()
+    world.settle()
+
+    assert (best.taken[-1], low.taken) == ("n2", [])
 
 
 def test_a_fetcher_whose_connection_may_have_no_more_is_passed_over_for_the_next_best(make_world: MakeWorld) -> None:
