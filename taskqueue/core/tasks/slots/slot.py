@@ -32,6 +32,10 @@ LONG_WINDOW: Final = 60 * SECOND
 FOREVER: Final = 1e11
 """Unix seconds that nobody will see."""
 
+STEP: Final = SECOND // 10
+"""By this much the wall clock must run ahead of the boot clock from one turn to the next to have been put forward; less
+is how clocks are kept right."""
+
 DELAY_PART: Final = 0.2
 """By this part the automatic delay of a slot in memory may differ from the one in the store."""
 
@@ -44,18 +48,26 @@ class SlotClock:
     Attributes:
         now: boot-clock ticks, rounded down: what may go at this time may go.
         begun: the same, rounded up: what is handed out now counts from then on.
+        stepped: by how much the wall clock has been put forward since the daemon started.
+        stepped_at: when that was seen last.
     """
 
-    __slots__ = ("_boot", "_wall", "begun", "now")
+    __slots__ = ("_boot", "_wall", "begun", "now", "stepped", "stepped_at")
 
     def __init__(self) -> None:
         self.now = 0
         self.begun = 0
+        self.stepped = 0
+        self.stepped_at = 0
         self._wall = 0.0
         self._boot = 0.0
 
     def set(self, now: Now) -> None:
         """The time of the next turn."""
+        forward = ceil(((now.wall - self._wall) - (now.boot - self._boot)) * SECOND)
+        if forward > STEP and self._wall:
+            self.stepped += forward
+            self.stepped_at = ceil(now.boot * SECOND)
         self._wall, self._boot = now.wall, now.boot
         self.now = int(now.boot * SECOND)
         self.begun = ceil(now.boot * SECOND)
@@ -63,6 +75,15 @@ class SlotClock:
     def from_wall(self, at: float) -> int:
         """A time in unix seconds on the boot clock, in ticks."""
         return ceil((at - self._wall + self._boot) * SECOND)
+
+    def due_from_wall(self, at: float, window: int) -> int:
+        """When a slot with this window may go that was to wait until ``at``, in unix seconds.
+
+        If the wall clock has been put forward, it may not have been when that was stored: later by as much then, but
+        not than by what was handed out at the latest before it was put forward.
+        """
+        due = self.from_wall(at)
+        return max(due, min(due + self.stepped, self.stepped_at + window)) if self.stepped else due
 
     def to_wall(self, at: int) -> float:
         """A time on the boot clock in unix seconds; a little later rather than earlier."""

@@ -312,7 +312,7 @@ class SlotTable:
         slot.read_tasks = FIRST_TASKS
         slot.wait_until(self._clock)
         since = self.since + min(slot.window, LONG_WINDOW)
-        slot.due = max(self._clock.from_wall(record.next_at), since) if record.next_at else since
+        slot.due = max(self._clock.due_from_wall(record.next_at, slot.window), since) if record.next_at else since
         self.by_number[number] = self.by_name[record.name] = slot
         return slot
 

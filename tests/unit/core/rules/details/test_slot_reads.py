@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.core.rules.test_slots import finish, handed, page, world
+import pytest
+
+from tests.unit.core.rules.test_slots import finish, handed, live, page, world
 
 
 def test_a_better_task_of_a_slot_in_the_store_goes_before_others_in_memory() -> None:
@@ -20,3 +22,24 @@ def test_a_better_task_of_a_slot_in_the_store_goes_before_others_in_memory() -> 
         finish(it, fetcher, *handed(fetcher))
 
     assert [taskid for taskid in order if taskid.endswith("/0")] == []
+
+
+@pytest.mark.parametrize("delay", [20, 90])
+@pytest.mark.parametrize("step", [0.5, 400.0])
+def test_a_clock_that_is_put_forward_lets_no_slot_go_early_that_is_in_the_store_only(step: float, delay: int) -> None:
+    it = world(2, memory_slots=1, slot_delay=delay)
+    fetcher = it.fetcher(1000)
+    live(it, fetcher, 300)  # what was before a start is not known, so that a slot waits
+    it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])
+    assert len(handed(fetcher)) == 300
+    finish(it, fetcher, *handed(fetcher))
+
+    it.wall_step += step
+    for _ in range(4):
+        live(it, fetcher, delay / 4 - 0.1)
+        it.push("news", page("0.example", "2", priority=-1))
+    early = handed(fetcher)
+    live(it, fetcher, delay)
+
+    assert early == []
+    assert len(handed(fetcher)) == 300
