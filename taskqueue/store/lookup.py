@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef, TaskRef
+from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Task
@@ -118,12 +118,12 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
     """Look up tasks by taskid. The body of a task that is answered with a wrong token is not read: guessing must be
     cheap.
     """
-    answered = [TaskRef(project, taskid) for project, taskid, _ in needs.answered]
+    answered = [(project, taskid) for project, taskid, _ in needs.answered]
     found.tasks, found.awaited = read_tasks(store, [*needs.tasks, *needs.whole, *answered])
     tasks = found.tasks
     if not tasks:
         return
-    whole = [ref for ref in needs.whole if ref in tasks]
+    whole: list[tuple[int, str]] = [ref for ref in needs.whole if ref in tasks]
     whole += [ref for ref, said in zip(answered, needs.answered, strict=True) if _counts(tasks.get(ref), said.token)]
     if whole:
         _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])

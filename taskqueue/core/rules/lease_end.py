@@ -54,9 +54,9 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
             reply.outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
-            depth = _depth_below(turn, item) if item.new else 0
+            depth = _depth_below(turn, item) if has_new and item.new else 0
             reply.outcomes.append(finish(turn, session, item))
-            if item.new and reply.outcomes[-1] == "done":
+            if has_new and item.new and reply.outcomes[-1] == "done":
                 new, errors = take_batch(turn, item.project, item.new, flaws, (index,), depth)
                 reply.errors += errors
         if has_new:
@@ -72,7 +72,8 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         turn.freed[session.id] = session
     project = state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
-    if project is None or task is None or not item.token or task.token != item.token:
+    token = item.token
+    if project is None or task is None or not token or task.token != token:
         return "stale"
     if task.state == PROCESSING:
         _end(turn, session, project, task, item)

@@ -75,9 +75,11 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
     for item in items:
         if item is None:
             continue
-        project = projects.get(item.project) if item.project else default
-        if project is not None and item.taskid not in project.queue.tasks:
-            wanted.tasks.append(TaskRef(project.number, item.taskid))
+        own = item.project
+        project = projects.get(own) if own else default
+        taskid = item.taskid
+        if project is not None and taskid not in project.queue.tasks:
+            wanted.tasks.append((project.number, taskid))
         if item.schedule.recrawl is not None and project is not None:
             _need_page(turn, project, item, wanted)
         if item.depends_on:

@@ -165,7 +165,8 @@ class Needs(Struct):
     """What the core wants looked up before it decides.
 
     Attributes:
-        tasks: by taskid, without their specs.
+        tasks: by (project number, taskid), without their specs. Plain pairs, as there is one for each task that is
+            pushed: a TaskRef, which may be among them, is made in four times as long.
         whole: by taskid, with their specs.
         answered: by taskid, with their specs if the tokens match.
         specs, later: of hollow tasks in memory; of ``later`` as many as are not too large together.
@@ -191,7 +192,7 @@ class Needs(Struct):
         slot_questions: what people ask about slots.
     """
 
-    tasks: list[TaskRef] = field(default_factory=list)
+    tasks: list[tuple[int, str]] = field(default_factory=list)
     whole: list[TaskRef] = field(default_factory=list)
     answered: list[LeaseAnswer] = field(default_factory=list)
     specs: list[SpecRef] = field(default_factory=list)

@@ -78,7 +78,9 @@ def decode_propagation(key: bytes, value: bytes) -> Propagation:
     return Propagation(int.from_bytes(key, "big"), *_decode_propagation(value))
 
 
-def read_tasks(store: StoreReader, refs: Sequence[TaskRef]) -> tuple[dict[tuple[int, str], Task], dict[TaskRef, None]]:
+def read_tasks(
+    store: StoreReader, refs: Sequence[tuple[int, str]]
+) -> tuple[dict[tuple[int, str], Task], dict[TaskRef, None]]:
     """The tasks that the store knows, without specs, and those that are awaited.
 
     Raises:
@@ -92,7 +94,7 @@ def read_tasks(store: StoreReader, refs: Sequence[TaskRef]) -> tuple[dict[tuple[
         if record is None:
             continue
         if record == AWAITED:
-            awaited[ref] = None
+            awaited[TaskRef(*ref)] = None
         else:
             tasks[ref] = decode_record(layout.IDS, key, layout.task_of, *ref, record)
     return tasks, awaited
