@@ -19,12 +19,17 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import zmq
+from mypy_extensions import mypyc_attr
 
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
+
+NOW: Final = int(zmq.NOBLOCK)
+MORE_NOW: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+"""Flags as plain numbers: to join two of pyzmq's enumeration for each message took a fifth of sending it."""
 
 DRAIN_FRAMES: Final = 1024
 """Frames received in one turn, at most."""
@@ -76,6 +81,7 @@ class Frame(NamedTuple):
         return len(self.first)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # tests note what it sends
 class Router:
     """Binds its address when it is created.
 
@@ -144,8 +150,8 @@ class Router:
             self._meters.undelivered += 1
             return False
         try:
-            self.socket.send(peer, zmq.SNDMORE | zmq.NOBLOCK)
-            self.socket.send(payload, zmq.NOBLOCK)
+            self.socket.send(peer, MORE_NOW)
+            self.socket.send(payload, NOW)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EHOSTUNREACH, zmq.EAGAIN):
                 raise
@@ -171,7 +177,7 @@ class Router:
         if self._unfinished is not None:
             return self._drop_parts(self._unfinished, until)
         try:
-            peer = self.socket.recv(zmq.NOBLOCK)
+            peer = self.socket.recv(NOW)
         except zmq.Again:
             return None
         message = self.socket.recv(0, False)
