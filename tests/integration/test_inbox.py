@@ -136,11 +136,13 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
         insert(database, url="http://h", taskid="self", depends_on=Jsonb(["self"]))
         insert(database, url="http://i", on_parent_failure="cry")
         insert(database, url="http://j")
+        insert(database, url="http://k", body=f"[{', '.join(['1e131000'] * 9000)}]")
+        insert(database, url="http://l", body='"\\ud800"')
         database.commit()
         wait_until_empty(database)
 
         found = dict(refusals(database))
-        assert list(found) == [f"http://{letter}" for letter in "abcdefghi"]
+        assert list(found) == [f"http://{letter}" for letter in "abcdefghikl"]
         assert '"nobody-knows" is unknown' in found["http://a"]
         assert found["http://b"].startswith("schedule.priority: ")
         assert found["http://c"].startswith("schedule")
@@ -148,6 +150,8 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
         assert 'project "small" is full' in found["http://e"]
         assert "self" in found["http://h"]
         assert found["http://i"].startswith("on_parent_failure: ")
+        assert found["http://k"].startswith("body: ")
+        assert found["http://l"].startswith("body: ")
         assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://j")]
         assert client.status().shell["reloads"] == 0
 

@@ -26,7 +26,8 @@ BYTES_MOST: Final = 4 << 20
 CHANNEL: Final = "inbox"
 """After the schema and ``_``: the channel on which a producer may notify, so that the daemon looks at once."""
 
-_COLUMNS: Final = "project, url, taskid, schedule, body, depends_on, on_parent_failure, inserted_at"
+_TEXTS: Final = ("project", "url", "taskid", "schedule", "body", "depends_on", "on_parent_failure")
+_COLUMNS: Final = (*_TEXTS, "inserted_at")
 
 
 class InboxRow(Struct, frozen=True):
@@ -50,10 +51,14 @@ class InboxRow(Struct, frozen=True):
 
 
 def making(schema: str) -> list[str]:
-    """Statements that make the tables; running them again changes nothing."""
+    """Statements that make the tables; running them again changes nothing.
+
+    JSON is kept as it was written: of what ``jsonb`` keeps the text may be a thousand times as long (1e100000), so that
+    a small row could be one that can't be read.
+    """
     columns = (
         "id uuid primary key default gen_random_uuid(), project text not null, url text not null, taskid text, "
-        "schedule jsonb, body jsonb, depends_on jsonb, on_parent_failure text, "
+        "schedule json, body json, depends_on json, on_parent_failure text, "
         "inserted_at timestamptz not null default now()"
     )
     return [
@@ -73,16 +78,15 @@ def read_inbox(session: Session, schema: str, without: Collection[bytes], larges
     Raises:
         StoreError: they can't be read.
     """
+    # Lengths are known without the texts, which may be too long to be put together.
+    size = " + ".join(f"coalesce(octet_length({name}::text)::int8, 0)" for name in _TEXTS)
     sql = (
         f"with found as (select * from {schema}.inbox where not (id = any($1::uuid[])) limit {ROWS_MOST}), "
         "texts as (select id, project, url, taskid, schedule::text, body::text, depends_on::text, on_parent_failure, "
-        "octet_length(concat(project, url, taskid, schedule, body, depends_on, on_parent_failure))::int8 as size "
-        "from found), "
+        f"{size} as size from found), "
         "summed as (select *, sum(size) over (rows unbounded preceding) - size as before from texts) "
-        "select id, size, case when size <= $2::int8 then project end, case when size <= $2::int8 then url end, "
-        "case when size <= $2::int8 then taskid end, case when size <= $2::int8 then schedule end, "
-        "case when size <= $2::int8 then body end, case when size <= $2::int8 then depends_on end, "
-        f"case when size <= $2::int8 then on_parent_failure end from summed where before < {BYTES_MOST}"
+        f"select id, size, {', '.join(f'case when size <= $2::int8 then {name} end' for name in _TEXTS)} "
+        f"from summed where before < {BYTES_MOST}"
     )
     values = packed_array(without, UUID_OID), packed_number(largest)
     rows = session.run("read", [Statement(sql, values)])[0]
@@ -94,8 +98,8 @@ def taking(schema: str, taken: Taken) -> Iterator[Statement]:
     if taken.refused:
         ids, reasons = zip(*taken.refused, strict=True)
         sql = (
-            f"insert into {schema}.inbox_rejected (id, {_COLUMNS}, reason) select row.id, "
-            f"{', '.join(f'row.{name}' for name in _COLUMNS.split(', '))}, refused.reason from {schema}.inbox row "
+            f"insert into {schema}.inbox_rejected (id, {', '.join(_COLUMNS)}, reason) select row.id, "
+            f"{', '.join(f'row.{name}' for name in _COLUMNS)}, refused.reason from {schema}.inbox row "
             "join unnest($1::uuid[], $2::text[]) as refused (id, reason) on refused.id = row.id on conflict do nothing"
         )
         texts = [reason.replace("\0", "").encode() for reason in reasons]
