@@ -138,9 +138,13 @@ class Engine:
         return self._ledger.levels()
 
     def next_event_at(self, now: Now) -> float:
-        """Boot-clock seconds at which a turn is due even without requests; inf: never."""
+        """Boot-clock seconds at which a turn is due even without requests; inf: never.
+
+        Raises:
+            StoreError: the store has failed meanwhile.
+        """
         core = self._core.next_event_at(now)
-        return core if self.intake is None else min(core, self.intake.due_at)
+        return core if self.intake is None else min(core, self.intake.due_at())
 
     def finish(self) -> None:
         """Commit what a clean shutdown stores, and wait until everything is synced; no turn may follow.

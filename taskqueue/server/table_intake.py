@@ -52,19 +52,18 @@ class Table(Protocol):
     def inbox_rows(self, without: Collection[bytes], largest: int) -> Sequence[InboxRow]:
         """Some rows, but for those with these ids; the texts of rows above so many bytes are not read."""
 
-    def has_heard(self) -> bool:
-        """Whether a producer has notified since this was asked last."""
-
     def fileno(self) -> int:
-        """Readable when one may have."""
+        """Readable when a producer may have notified."""
+
+    def hear(self) -> None:
+        """Read what was notified."""
+
+    def has_heard(self) -> bool:
+        """Whether a notification has been read since this was asked last, by ``hear`` or with a turn's answers."""
 
 
 class TableIntake:
-    """The intake of one epoch.
-
-    Attributes:
-        due_at: boot-clock seconds at which it looks.
-    """
+    """The intake of one epoch."""
 
     def __init__(self, table: Table, largest: int) -> None:
         """``largest``: bytes of the longest message that a client could have pushed a task by."""
@@ -74,7 +73,7 @@ class TableIntake:
         self._n = 0
         self._asked: dict[int, list[bytes]] = {}
         self._refused: list[tuple[bytes, str]] = []
-        self.due_at = -inf
+        self._due_at = -inf
 
     def fileno(self) -> int:
         """Readable when a producer may have notified, until ``clear_wakeup``."""
@@ -82,8 +81,17 @@ class TableIntake:
 
     def clear_wakeup(self) -> None:
         """Hear what was notified."""
+        self._table.hear()
+
+    def due_at(self) -> float:
+        """Boot-clock seconds at which it looks.
+
+        Raises:
+            StoreError: the connection has failed.
+        """
         if self._table.has_heard():
-            self.due_at = -inf
+            self._due_at = -inf
+        return self._due_at
 
     def requests(self, now_boot: float) -> list[Incoming]:
         """What the rows ask for, if it is time to look.
@@ -91,11 +99,11 @@ class TableIntake:
         Raises:
             StoreError: the rows can't be read.
         """
-        if now_boot < self.due_at:
+        if now_boot < self.due_at():
             return []
         waiting = [row_id for ids in self._asked.values() for row_id in ids]
         rows = self._table.inbox_rows(waiting, self._largest)
-        self.due_at = now_boot if rows else now_boot + LOOK_SECONDS
+        self._due_at = now_boot if rows else now_boot + LOOK_SECONDS
         return [self._request(batch) for batch in _batches(self._tasks_of(rows))]
 
     def settle(self, outgoing: list[Outgoing]) -> tuple[list[Outgoing], Taken | None]:

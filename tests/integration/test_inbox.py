@@ -18,7 +18,7 @@ from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
-    from tests.integration.conftest import Daemon, DaemonFactory
+    from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 ASKED_MOST: Final = 100_000
 """Questions to the server until something must have happened: half a minute at least."""
@@ -187,6 +187,25 @@ def test_a_notification_makes_it_look_at_once(daemon: DaemonFactory, target: Tar
         insert(database)
         database.execute(f"notify {target.schema}_inbox")
         database.commit()
+
+        wait_until_empty(database)
+
+
+def test_a_notification_that_comes_while_a_turn_is_written_is_heard_after_it(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target
+) -> None:
+    it = start(daemon, target, entry=NEVER_LOOKS)
+    with closing(producer(target)) as database, closing(producer(target)) as other:
+        peer(it).ask("status")
+        other.execute("select * from schedulers for update")
+        peer(it).send("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/a"}])
+        waits = "select 1 from pg_stat_activity where application_name = %s and wait_event_type = 'Lock'"
+        while not database.execute(waits, [f"taskqueue/{target.schema}"]).fetchone():
+            database.rollback()
+        insert(database)
+        database.execute(f"notify {target.schema}_inbox")
+        database.commit()
+        other.rollback()
 
         wait_until_empty(database)
 

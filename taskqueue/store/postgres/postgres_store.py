@@ -179,11 +179,19 @@ class PostgresStore:
         return read_inbox(self._turns, self._target.schema, without, largest)
 
     def fileno(self) -> int:
-        """Readable when somebody may have notified; see ``has_heard``."""
+        """Readable when somebody may have notified; see ``hear``."""
         return self._turns.fileno()
 
+    def hear(self) -> None:
+        """Read what was notified.
+
+        Raises:
+            StoreError: the connection has failed.
+        """
+        self._turns.hear()
+
     def has_heard(self) -> bool:
-        """Whether somebody has notified that there is something in the inbox since this was asked last.
+        """Whether it has been read since this was asked last that there is something in the inbox.
 
         Raises:
             StoreError: the connection has failed.

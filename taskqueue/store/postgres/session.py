@@ -175,19 +175,25 @@ class Session:
         """Of the connection's socket."""
         return self._pgconn.socket
 
+    def hear(self) -> None:
+        """Read what the server says without having been asked.
+
+        Raises:
+            DatabaseError: the connection has failed.
+        """
+        with self._closing_if_it_fails("read"):
+            self._pgconn.consume_input()
+
     def has_heard(self) -> bool:
-        """Whether somebody has notified since this was asked last.
+        """Whether a notification has been read since this was asked last, alone or with an answer.
 
         Raises:
             DatabaseError: the connection has failed.
         """
         heard = False
-        try:
-            self._pgconn.consume_input()
+        with self._closing_if_it_fails("read"):
             while self._pgconn.notifies() is not None:
                 heard = True
-        except psycopg.Error as error:
-            raise DatabaseError(f"{self._where}: {_one_line(error)}", _PASSING["08"]) from None
         return heard
 
     def close(self) -> None:
