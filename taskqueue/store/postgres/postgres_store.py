@@ -94,7 +94,8 @@ class PostgresStore:
         self._delete = {family: f"delete from {name} where key = any($1::bytea[])" for family, name in names.items()}
         self._delete_range = {
             family: f"with gone as (delete from {name} where key in (select key from {name} where key >= $1::bytea "
-            "and key < $2::bytea order by key limit $3::int8) returning 1) select count(*) from gone"
+            "and key < $2::bytea order by key limit $3::int8) returning key) "
+            "select count(*), (select key from gone order by key desc limit 1) from gone"
             for family, name in names.items()
         }
         self._fence, self._barrier = fence_sql(target.schema), barrier_sql(target.schema)
@@ -274,8 +275,11 @@ class PostgresStore:
         """Delete a range; returns what is to be written about it if it is too long for that."""
         prefix = self._prefixes.prefix_of(family, start, end)
         for segment in list(self._prefixes.segments(family, start, end)):
-            while self._delete_some(family, segment.start, segment.end, DROPPED_AT_ONCE) == DROPPED_AT_ONCE:
-                if prefix:
+            start, deleted = segment.start, DROPPED_AT_ONCE
+            while deleted == DROPPED_AT_ONCE:
+                deleted, last = self._delete_some(family, start, segment.end, DROPPED_AT_ONCE)
+                start = last + b"\0"
+                if prefix and deleted == DROPPED_AT_ONCE:
                     retired, stored_as = self._prefixes.retire(family, prefix)
                     return [self._note(retired, None), self._note(Retired(family, stored_as), prefix)]
         return []
@@ -283,10 +287,13 @@ class PostgresStore:
     def _write_and_free(self, fenced: Statement, batch: Batch) -> None:
         """Write a batch, and delete some of what is retired."""
         self._turns.run("write", [_BEGIN, fenced])
-        retired = next(iter(self._prefixes.retired))
-        freed = self._delete_some(retired.family, *retired.range(), FREED_AT_ONCE)
+        retired, start = next(iter(self._prefixes.retired.items()))
+        _, end = retired.range()
+        freed, last = self._delete_some(retired.family, start, end, FREED_AT_ONCE)
         noted = []
-        if freed < FREED_AT_ONCE:
+        if freed == FREED_AT_ONCE:
+            self._prefixes.freed_up_to(retired, last)
+        else:
             self._prefixes.freed(retired)
             noted = [self._forget(retired), *self._put_back(retired.family)]
         self._turns.run("write", [*noted, *self._rest(batch, self._puts(batch))])
@@ -301,9 +308,15 @@ class PostgresStore:
                 statements.append(self._forget(moved))
         return statements
 
-    def _delete_some(self, family: Family, start: bytes, end: bytes, most: int) -> int:
+    def _delete_some(self, family: Family, start: bytes, end: bytes, most: int) -> tuple[int, bytes]:
+        """Delete the first rows of a range; returns how many, and the last key.
+
+        Whoever goes on begins behind that: the server may have to keep the rows, for an old snapshot's sake, and would
+        pass over all of them.
+        """
         statement = Statement(self._delete_range[family], (start, end, packed_number(most)))
-        return unpacked_number(self._turns.run("write", [statement])[0][0][0] or b"")
+        ((deleted, last),) = self._turns.run("write", [statement])[0]
+        return unpacked_number(deleted or b""), last or b""
 
     def _note(self, retired: Retired, prefix: bytes | None) -> Statement:
         """Note that a range is retired, or, with a prefix, that it is where that prefix is stored."""

@@ -61,17 +61,17 @@ class Prefixes:
 
     Attributes:
         moved: by family, by prefix, what it is stored as.
-        retired: ranges to be deleted, in the order in which they were dropped.
+        retired: ranges to be deleted, in the order in which they were dropped; of each the first key that may be left.
     """
 
     def __init__(self, rows: Iterable[tuple[Family, bytes, bytes | None]] = ()) -> None:
         """``rows`` of (family, stored_as, prefix), the last None for a range that is retired."""
         self.moved: dict[Family, dict[bytes, bytes]] = {}
-        self.retired: dict[Retired, None] = {}
+        self.retired: dict[Retired, bytes] = {}
         self._sorted: dict[Family, list[bytes]] = {}
         for family, stored_as, prefix in rows:
             if prefix is None:
-                self.retired[Retired(family, stored_as)] = None
+                self.retired[Retired(family, stored_as)] = stored_as
             else:
                 self._move(family, prefix, stored_as)
 
@@ -94,9 +94,13 @@ class Prefixes:
             number -= 1
         if stored_as < RESERVED:
             raise StoreError(f"the family {family} has too many ranges that were dropped")
-        self.retired[retired] = None
+        self.retired[retired] = retired.stored_as
         self._move(family, prefix, stored_as)
         return retired, stored_as
+
+    def freed_up_to(self, retired: Retired, last: bytes) -> None:
+        """A retired range has no rows any more up to this key. The store does not keep that: a new start looks anew."""
+        self.retired[retired] = last + b"\0"
 
     def freed(self, retired: Retired) -> None:
         """A retired range has no rows any more."""

@@ -1,0 +1,58 @@
+"""The tables of a store in a database: how they are made, and what it costs to remove rows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from taskqueue.store.contract import Batch
+from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
+from tests.postgres import drop_schema, new_target, postgres_url
+
+if TYPE_CHECKING:
+    from taskqueue.store.postgres.target import Target
+
+TURNS = 20
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    found = new_target()
+    yield found
+    drop_schema(found)
+
+
+@pytest.fixture
+def other(target: Target) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
+    """Somebody else, who finds the tables by their plain names."""
+    with psycopg.connect(postgres_url(), options=f"-c search_path={target.schema}", autocommit=True) as connection:
+        yield connection
+
+
+def test_what_a_long_range_leaves_is_passed_over_once_though_an_old_snapshot_keeps_it(
+    target: Target, other: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    project, after, rows = b"\0\0\0\7", b"\0\0\0\x08", DROPPED_AT_ONCE + TURNS * FREED_AT_ONCE
+    with closing(PostgresStore(target)) as store, psycopg.connect(postgres_url()) as dump:
+        epoch = store.begin()
+        keys = [project + number.to_bytes(8, "big") for number in range(rows)]
+        store.write(epoch, Batch(puts={"ready": [(key, b"") for key in keys]}))
+        dump.execute("set transaction isolation level repeatable read")
+        dump.execute("select 1")
+
+        store.write(epoch, Batch(drops=[("ready", project, after)]))
+        for _ in range(TURNS + 1):
+            store.write(epoch, Batch())
+
+        assert other.execute("select count(*) from kv_ready").fetchone() == (0,)
+        assert other.execute("select count(*) from prefixes").fetchone() == (0,)
+
+    searched = "select idx_tup_read from pg_stat_user_indexes where schemaname = %s and indexrelname = 'kv_ready_pkey'"
+    read = 0
+    while read < rows:  # told when the connection is gone
+        ((read,),) = other.execute(searched, [target.schema]).fetchall()
+    assert read < 4 * rows
