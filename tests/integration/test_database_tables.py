@@ -11,6 +11,7 @@ import pytest
 
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
+from taskqueue.store.postgres.schema import making, making_schema
 from tests.postgres import drop_schema, new_target, postgres_url
 
 if TYPE_CHECKING:
@@ -56,3 +57,19 @@ def test_what_a_long_range_leaves_is_passed_over_once_though_an_old_snapshot_kee
     while read < rows:  # told when the connection is gone
         ((read,),) = other.execute(searched, [target.schema]).fetchall()
     assert read < 4 * rows
+
+
+def test_tables_whose_making_was_cut_short_are_finished_by_the_next_start(
+    target: Target, other: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    for statement in (making_schema(target.schema), *making(target.schema)):
+        other.execute(statement)
+
+    for _ in range(2):
+        PostgresStore(target).close()
+
+    options = "select array_to_string(reloptions, ' ') from pg_class where oid = 'kv_ids'::regclass"
+    ((found,),) = other.execute(options).fetchall()
+    assert "fillfactor=50" in found
+    assert "autovacuum_vacuum_threshold=2000" in found
+    assert other.execute("select count(*) from schedulers").fetchone() == (1,)

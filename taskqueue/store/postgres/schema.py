@@ -63,8 +63,12 @@ def making(schema: str) -> list[str]:
         f"insert into {schema}.schedulers (id, epoch, turn) select {SCHEDULER}, 0, 0 "
         f"where not exists (select 1 from {schema}.schedulers where id = {SCHEDULER})",
         f"insert into {schema}.barriers values ({SCHEDULER}, 0) on conflict (id) do nothing",
-        f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) on conflict (name) do nothing",
     ]
+
+
+def made(schema: str) -> str:
+    """The statement that says that all is there."""
+    return f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) on conflict (name) do nothing"
 
 
 def tuning(schema: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.store.postgres import views
-from taskqueue.store.postgres.schema import TABLES_VERSION, making, making_schema, tuning
+from taskqueue.store.postgres.schema import TABLES_VERSION, made, making, making_schema, tuning
 
 
 def script(schema: str) -> str:
@@ -14,6 +14,7 @@ def script(schema: str) -> str:
             "begin;",
             f"{making_schema(schema)};",
             *(f"{statement};" for statement in making(schema)),
+            f"{made(schema)};",
             *(f"{statement};" for statement in views.making(schema)),
             "commit;",
             "",

@@ -8,7 +8,7 @@ from taskqueue.errors import DatabaseError, FormatError, StoreError
 from taskqueue.store.postgres import views
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
-from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, making, making_schema, tuning
+from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, made, making, making_schema, tuning
 from taskqueue.store.postgres.session import READS, KeyTaken, NotAllowed, Session, Statement
 from taskqueue.store.postgres.target import Target
 
@@ -81,6 +81,7 @@ def load_prefixes(session: Session, schema: str) -> Prefixes:
 
 
 def _make(target: Target) -> None:
+    """Make what is missing; only at the end is it said to be there, so that a start that is cut short harms nobody."""
     with closing(Session(target, READS)) as session:
         there = Statement("select 1 from pg_namespace where nspname = $1::text", (target.schema.encode(),))
         is_there = session.run("read", [there])[0]
@@ -98,3 +99,4 @@ def _make(target: Target) -> None:
                 f"{error}; it is made by somebody else at this moment", "its tables are being made"
             ) from None
         session.offer([Statement(statement) for statement in tuning(target.schema)])
+        session.run("make", [Statement(made(target.schema))])
