@@ -165,6 +165,28 @@ def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_anot
     other.close()
 
 
+def test_an_epoch_that_another_scheduler_has_begun_anew_after_a_failover_is_not_taken_over(
+    cluster: ClusterFactory,
+) -> None:
+    server = cluster()
+    target = target_of(server.url)
+    progress = Progress()
+    first = PostgresStore(target, progress=progress)
+    before = server.run("select epoch, turn, owner from taskqueue.schedulers")
+    epoch = first.begin()
+    first.close()
+    server.run(f"update taskqueue.schedulers set epoch = {before[0][0]}, turn = {before[0][1]}, owner = null")
+    server.run(f"update taskqueue.kv_meta set value = '{before[0][0]}' where key = 'epoch'")
+
+    other = PostgresStore(target)
+    assert other.begin() == epoch
+    other.write(epoch, Batch())
+    with pytest.raises(Fenced, match="another scheduler"):
+        PostgresStore(target, progress=progress)
+    other.write(epoch, Batch())
+    other.close()
+
+
 def test_a_server_that_does_not_answer_makes_requests_unavailable_until_it_does(
     daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
 ) -> None:

@@ -5,7 +5,7 @@
 
 | the row has | so |
 |---|---|
-| a later epoch, and another owner | another scheduler has taken over |
+| this epoch or a later one, and another owner | another scheduler has taken over |
 | this epoch and this turn | all is well |
 | an earlier epoch or turn | the database has gone back: a standby took over that had not received everything |
 
@@ -57,6 +57,7 @@ class Progress:
     Attributes:
         owner: names the process in the row, so that an epoch that it has begun without being told is known as its own.
         position: the last one that was confirmed; None: none has been.
+        begun_by: the owner of its epoch.
         synced: the last one that a barrier has covered; None: none has.
         lost_turns: turns that were confirmed and are not there any more; 0 again when a new epoch allows for it.
         lost_synced_turns: those of them that a barrier had covered, so that a server's crash can't have taken them.
@@ -66,6 +67,7 @@ class Progress:
     def __init__(self) -> None:
         self.owner = secrets.token_bytes(16)
         self.position: Position | None = None
+        self.begun_by = b""
         self.synced: Position | None = None
         self.lost_turns = 0
         self.lost_synced_turns = 0
@@ -79,12 +81,12 @@ class Progress:
             StoreError: the row is not there, or can't be read.
         """
         found, owner = _read(session, schema)
-        former, self.position = self.position, found
-        if former is None or (found.epoch > former.epoch and owner == self.owner):
-            return found
-        if found.epoch > former.epoch:
-            self.position = former
+        former = self.position
+        if former is not None and self._is_anothers(former, found, owner):
             raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
+        self.position, self.begun_by = found, owner
+        if former is None:
+            return found
         if lost := _lost(former, found):
             self.lost_turns += lost
             self.lost_after = max(self.lost_after, former.epoch)
@@ -92,6 +94,11 @@ class Progress:
             self.lost_synced_turns += lost
             self.synced = found
         return found
+
+    def _is_anothers(self, former: Position, found: Position, owner: bytes) -> bool:
+        """Whether another process has begun the epoch since: a later one, or, after a failover, the same anew."""
+        known = (self.owner, self.begun_by) if found.epoch == former.epoch else (self.owner,)
+        return found.epoch >= former.epoch and owner not in known
 
     def forget_losses(self) -> None:
         """They have been said, and a new epoch allows for them."""

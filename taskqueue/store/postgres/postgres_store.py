@@ -136,6 +136,7 @@ class PostgresStore:
         begun = Statement(moved, (packed_number(epoch), self._progress.owner))
         self._turns.run("write", [begun, *self._puts(epoch_batch(epoch)), _COMMIT])
         self._confirm(Position(epoch, 0))
+        self._progress.begun_by = self._progress.owner
         self.sync()
         return epoch
 
