@@ -153,11 +153,30 @@ def test_attempts_are_those_of_the_daemon(daemon: DaemonFactory, peer: PeerFacto
     assert all(0 < seconds < 60 and ended.year >= 2026 for *_, seconds, _, ended in found)
 
 
+def test_a_text_with_a_nul_which_postgresql_has_not_hides_no_other(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target
+) -> None:
+    it = start(daemon, target)
+    fetcher, client = peer(it), peer(it)
+    fetcher.ask("hello", capacity=1, projects=["news"])
+    named = {"taskid": "a\0b", "url": "http://\0/", "schedule": {"itag": "i\0"}}
+    client.ask("new-task", project="news", tasks=[named])
+    (task,) = held(fetcher, 1)
+    shown = ("a\ufffdb", "http://\ufffd/", "i\ufffd")
+
+    assert ask(target, "select taskid, url, itag from tasks") == [shown]
+    fetcher.ask("done", tasks=[finished(task, ok=False, error="no \0")])
+    client.ask("new-task", project="news", tasks=[page("site", "plain")])
+
+    assert sorted(ask(target, "select taskid, url, itag from tasks")) == [shown, ("plain", "http://site/plain", "")]
+    assert ask(target, "select taskid, error from attempts") == [("a\ufffdb", "no \ufffd")]
+
+
 @given(
     st.lists(
         st.one_of(
             st.integers(-32, (1 << 63) - 1), st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False),
-            st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=400), st.booleans(),
+            st.text(st.characters(exclude_categories=["Cs"]) | st.just("\0"), max_size=400), st.booleans(),
             st.binary(max_size=300), st.none(), st.dictionaries(st.text(max_size=3), st.integers(0, 9999), max_size=3),
             st.lists(st.integers(0, 300), max_size=20),
         ),
@@ -169,6 +188,7 @@ def test_any_item_of_a_packed_array_is_read_as_it_was_written(reader: psycopg.Cu
     for index, item in enumerate(items):
         if isinstance(item, str):
             reader.execute("select packed_text(%s, packed_item(%s, %s))", [packed, packed, index])
+            item = item.replace("\0", "\ufffd")
         elif isinstance(item, bytes):
             reader.execute("select packed_octets(%s, packed_item(%s, %s))", [packed, packed, index])
         elif isinstance(item, int | float) and not isinstance(item, bool):

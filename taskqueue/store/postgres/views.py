@@ -85,8 +85,13 @@ _FUNCTIONS: Final = {
         from (select step, case when t < 192 then 1 when t in (196, 217) then 2 when t in (197, 218) then 3 else 5 end
                 as head
             from (select get_byte(octets, at) as t) as first, {schema}.packed_next(octets, at)) as it""",
+    # PostgreSQL has no text with a NUL, which a task may have: U+FFFD stands for it.
+    "text_of(octets bytea) returns text": """
+        select convert_from(case when position('\\x00'::bytea in octets) = 0 then octets else
+            decode(replace(regexp_replace(encode(octets, 'hex'), '(..)', ' \\1', 'g'), ' 00', ' efbfbd'), 'hex')
+        end, 'UTF8')""",
     "packed_text(octets bytea, at int) returns text": """
-        select convert_from({schema}.packed_octets(octets, at), 'UTF8')""",
+        select {schema}.text_of({schema}.packed_octets(octets, at))""",
     "packed_number(octets bytea, at int) returns double precision": """
         select case
             when t < 128 then t
@@ -164,7 +169,7 @@ def _tasks(schema: str) -> str:
         with stored as materialized ({_stored(schema, layout.IDS, layout.SPECS, leases)}),
         known as (
             select stored.name, stored.cleared, stored.in_{layout.SPECS},
-                convert_from(substring(id.key from 5), 'UTF8') as taskid, lease.key is not null as is_leased,
+                {schema}.text_of(substring(id.key from 5)) as taskid, lease.key is not null as is_leased,
                 case when lease.key is null then id.value else {record} end as record
             from stored
             join {ids} id on id.key >= in_{layout.IDS} and id.key < {schema}.after_prefix(in_{layout.IDS})
@@ -176,8 +181,8 @@ def _tasks(schema: str) -> str:
                 {schema}.packed_text(lease.value, {schema}.packed_item(lease.value, 1)), true, {record}
             from stored
             join {leased} lease on lease.key >= in_{leases} and lease.key < {schema}.after_prefix(in_{leases})
-            where not exists (select 1 from {ids} id where id.key = in_{layout.IDS} || convert_to(
-                {schema}.packed_text(lease.value, {schema}.packed_item(lease.value, 1)), 'UTF8')
+            where not exists (select 1 from {ids} id where id.key = in_{layout.IDS}
+                || {schema}.packed_octets(lease.value, {schema}.packed_item(lease.value, 1))
                 and octet_length(id.value) >= {_RECORD_BYTES})),
         named as (
             select *, case when is_leased then 3 else get_byte(record, 0) & 7 end as number,
@@ -191,10 +196,10 @@ def _tasks(schema: str) -> str:
             case when named.number = 2 then to_timestamp(named.at / 1e6) end as due_at,
             {schema}.time_of({schema}.float_at(record, 26)) as last_crawl_at,
             case when named.number in (4, 5, 6) then to_timestamp(named.at / 1e6) end as ended_at,
-            convert_from(substring(record from {_RECORD_BYTES + 1}
+            {schema}.text_of(substring(record from {_RECORD_BYTES + 1}
                 + case when get_byte(record, 0) & 8 > 0 then 5 else 0 end
                 + case when get_byte(record, 0) & 64 > 0 then 11 else 0 end
-                + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end), 'UTF8') as itag
+                + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end)) as itag
         from named
         left join {specs} spec on spec.key = named.in_{layout.SPECS} || substring(named.record from {_PLACE + 9} for 8)
         where named.number in (4, 5, 6) or named.seq > named.cleared"""
@@ -207,7 +212,7 @@ def _attempts(schema: str) -> str:
     item = f"{schema}.packed_item(value, "
     return f"""
         with stored as materialized ({_stored(schema, layout.HISTORY, success)})
-        select name as project, convert_from(substring(key from 6 for get_byte(key, 4)), 'UTF8') as taskid,
+        select name as project, {schema}.text_of(substring(key from 6 for get_byte(key, 4))) as taskid,
             {schema}.time_of({schema}.packed_number(value, {item}0))) as ended_at,
             {schema}.packed_text(value, {item}1)) as outcome,
             coalesce({schema}.packed_text(value, {item}2)), '') as fetcher,
@@ -215,8 +220,8 @@ def _attempts(schema: str) -> str:
             coalesce({schema}.packed_text(value, {item}4)), '') as error
         from stored join {history} on key >= in_{layout.HISTORY} and key < {schema}.after_prefix(in_{layout.HISTORY})
         union all
-        select name, convert_from(substring(value from 7 for get_byte(value, 1)), 'UTF8'),
+        select name, {schema}.text_of(substring(value from 7 for get_byte(value, 1))),
             to_timestamp({schema}.number_at(key, 4, 8) / 1e6), 'success',
-            convert_from(substring(value from 7 + get_byte(value, 1)), 'UTF8'), {schema}.short_float_at(value, 2), ''
+            {schema}.text_of(substring(value from 7 + get_byte(value, 1))), {schema}.short_float_at(value, 2), ''
         from stored join {successes} on key >= in_{success} and key < {schema}.after_prefix(in_{success})
             and get_byte(value, 0) = 255"""
