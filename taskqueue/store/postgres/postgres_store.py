@@ -47,7 +47,7 @@ MOSTLY_NEW: Final = frozenset((*ORDERS.values(), SPECS))
 fifth of a turn (the server need not mark each as a try first); if one is there the turn is written again."""
 
 CAREFUL_TURNS: Final = 64
-"""Turns that look, after one that should have."""
+"""Turns that look, from one on that should have."""
 
 _BEGIN: Final = Statement("begin")
 _COMMIT: Final = Statement("commit")
