@@ -4,7 +4,7 @@
     python -m benchmarks.database.size --levels 100k
 
 The same as ``benchmarks.growth``, with a database: lifecycles are done in the large store and, in turns within each
-round, in an empty one that is a second schema of the same server.
+round, in an empty one that is a second database of the same server.
 """
 
 from __future__ import annotations
