@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
 
 TURNS = 20
+SYNCS = 3000
 
 
 @pytest.fixture
@@ -52,11 +53,29 @@ def test_what_a_long_range_leaves_is_passed_over_once_though_an_old_snapshot_kee
         assert other.execute("select count(*) from kv_ready").fetchone() == (0,)
         assert other.execute("select count(*) from prefixes").fetchone() == (0,)
 
-    searched = "select idx_tup_read from pg_stat_user_indexes where schemaname = %s and indexrelname = 'kv_ready_pkey'"
+    assert entries_read(other, target, "kv_ready_pkey", rows) < 4 * rows
+
+
+def test_a_sync_looks_at_one_row_though_an_old_snapshot_keeps_those_before_it(
+    target: Target, other: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    with closing(PostgresStore(target)) as store, psycopg.connect(postgres_url()) as dump:
+        store.begin()
+        dump.execute("set transaction isolation level repeatable read")
+        dump.execute("select 1")
+        for _ in range(SYNCS):
+            store.sync()
+
+    assert entries_read(other, target, "barriers_pkey", SYNCS) < 3 * SYNCS
+
+
+def entries_read(other: psycopg.Connection[tuple[Any, ...]], target: Target, index: str, least: int) -> int:
+    """How many entries of an index searches have read, at least so many, of a connection that has just been closed."""
+    sql = "select idx_tup_read from pg_stat_user_indexes where schemaname = %s and indexrelname = %s"
     read = 0
-    while read < rows:  # told when the connection is gone
-        ((read,),) = other.execute(searched, [target.schema]).fetchall()
-    assert read < 4 * rows
+    while read < least:  # it is told when the connection is gone
+        ((read,),) = other.execute(sql, [target.schema, index]).fetchall()
+    return read
 
 
 def test_tables_whose_making_was_cut_short_are_finished_by_the_next_start(

@@ -10,7 +10,7 @@
 | an earlier epoch or turn | the database has gone back: a standby took over that had not received everything |
 
 The row is found by all its columns: with turn in the key an old snapshot, such as that of a dump, which keeps the row's
-former versions from being removed, does not make each search pass over all of them.
+former versions from being removed, does not make each search pass over all of them. So it is with the row of barriers.
 """
 
 from __future__ import annotations
@@ -43,11 +43,15 @@ def fence_sql(schema: str) -> str:
 
 
 def barrier_sql(schema: str) -> str:
-    """A write for its commit's sake, or a division by zero if the row is not at turn $2 of epoch $1 or later."""
+    """A write for its commit's sake, or a division by zero if the row is not at turn $2 of epoch $1 or later.
+
+    Gives the number of the barrier, from which on, as $3, the next one looks for its row.
+    """
     return (
-        f"with moved as (update {schema}.barriers set number = number + 1 where id = {SCHEDULER} and exists "
+        f"with moved as (update {schema}.barriers set number = number + 1 "
+        f"where id = {SCHEDULER} and number >= $3::int8 and exists "
         f"(select 1 from {schema}.schedulers where id = {SCHEDULER} and epoch = $1::int8 and turn >= $2::int8) "
-        "returning 1) select 1 / count(*) from moved"
+        "returning number) select 1 / count(*), max(number) from moved"
     )
 
 

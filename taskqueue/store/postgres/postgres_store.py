@@ -91,6 +91,7 @@ class PostgresStore:
             family: f"{sql} on conflict (key) do update set value = excluded.value" for family, sql in insert.items()
         }
         self._careful_turns = 0
+        self._last_barrier = 0
         self._delete = {family: f"delete from {name} where key = any($1::bytea[])" for family, name in names.items()}
         self._delete_range = {
             family: f"with gone as (delete from {name} where key in (select key from {name} where key >= $1::bytea "
@@ -166,14 +167,16 @@ class PostgresStore:
 
     def sync(self) -> None:
         position = self._position
-        values = packed_number(position.epoch), packed_number(position.turn)
+        values = (position.epoch, position.turn, self._last_barrier)
         try:
-            self._barriers.run("sync", [Statement(self._barrier, values)])
+            statement = Statement(self._barrier, tuple(map(packed_number, values)))
+            ((_, number),) = self._barriers.run("sync", [statement])[0]
         except Fenced:
             raise refusal(self._target, self._progress) from None
         if warning := self._barriers.warning:
             # Committed here, but somebody has ended the wait for the standby.
             raise DatabaseError(f"{self.where}: could not sync the store: {warning}", "the standby was not waited for")
+        self._last_barrier = unpacked_number(number or b"")
         self._progress.synced = position
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:

@@ -55,14 +55,15 @@ def making(schema: str) -> list[str]:
         ),
         f"create table if not exists {schema}.schedulers "
         "(id int, epoch bigint not null, turn bigint not null, owner bytea, primary key (id, epoch, turn))",
-        f"create table if not exists {schema}.barriers (id int primary key, number bigint not null)",
+        f"create table if not exists {schema}.barriers (id int, number bigint not null, primary key (id, number))",
         f"create table if not exists {schema}.prefixes "
         "(family text, stored_as bytea, prefix bytea, primary key (family, stored_as))",
         f"create table if not exists {schema}.versions (name text primary key, number int not null)",
         *inbox.making(schema),
         f"insert into {schema}.schedulers (id, epoch, turn) select {SCHEDULER}, 0, 0 "
         f"where not exists (select 1 from {schema}.schedulers where id = {SCHEDULER})",
-        f"insert into {schema}.barriers values ({SCHEDULER}, 0) on conflict (id) do nothing",
+        f"insert into {schema}.barriers (id, number) select {SCHEDULER}, 0 "
+        f"where not exists (select 1 from {schema}.barriers where id = {SCHEDULER})",
     ]
 
 
