@@ -16,8 +16,8 @@ P6  *Synced is safe*: after ``sync`` returned, every batch whose ``write`` had r
 P7  *Later implies earlier*: if a batch survives, so do all before it.
 P8  *Fencing*: ``begin`` returns an epoch greater than every one before, synced before it returns; ``write``
     with an older epoch raises Fenced and writes nothing.
-P9  *Whatever fails raises StoreError*, and a DiskError if it is the disk's doing and may pass; a read never ends early
-    without saying so. What is then in the store is one of the states before or after
+P9  *Whatever fails raises StoreError*, and a PassingError if it is the disk's or the database's doing and may pass; a
+    read never ends early without saying so. What is then in the store is one of the states before or after
     the batch; whoever sees the error must load again.
 P10 *Families are apart*: equal keys in two families are two entries.
 P11 *Format*: a store of an older format is migrated when it is opened, or FormatError says what to do; a

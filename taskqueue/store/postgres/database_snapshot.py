@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskqueue.errors import FormatError, StoreError
+from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.reader import Reader
@@ -51,7 +51,7 @@ class DatabaseSnapshot:
                 )
             refuse_other(self, target.where)
             self.epoch = stored_number(self, EPOCH_KEY, 0)
-        except (StoreError, FormatError):
+        except TaskQueueError:
             self.close()
             raise
 
