@@ -57,7 +57,7 @@ def flip_middle(log: Path) -> None:
 
 def flip_start(log: Path) -> None:
     content = log.read_bytes()
-    log.write_bytes(b"\xff" + content[1:])
+    log.write_bytes(bytes([content[0] ^ 0xFF]) + content[1:])
 
 
 def cut(log: Path) -> None:
