@@ -129,4 +129,8 @@ def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory
         polite = peer(it)
 
         assert polite.push("news", "a") == ["new"]
-        assert polite.shell()["cut"] == (0 if hard == 4096 else IDLE + 1 - hard // 4)
+        expected = 0 if hard == 4096 else IDLE + 1 - hard // 4
+        cut = -1.0
+        while cut < expected:  # some may be accepted only now
+            cut = polite.shell()["cut"]
+        assert cut == expected
