@@ -31,7 +31,7 @@ from taskqueue.store.postgres.target import Target
 from taskqueue.store.postgres.writers import writer_name
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, skip_epochs
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, begin_unclean
 from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import FAMILIES, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
@@ -120,7 +120,7 @@ class PostgresStore:
             if self.lost_turns:
                 # An epoch is synced when it begins: of those that are safe there is no other one.
                 skipped = SKIPPED_EPOCHS if self.lost_synced_turns else 0
-                skip_epochs(self, self.where, self._progress.lost_after, skipped)
+                begin_unclean(self, self.where, self._progress.lost_after, skipped)
                 self._progress.forget_losses()
         except TaskQueueError:
             with suppress(StoreError):

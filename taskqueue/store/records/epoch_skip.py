@@ -19,15 +19,17 @@ SKIPPED_EPOCHS: Final = 1024
 """Starts that may have happened after the newest one the store knows. An epoch has 19 bits: room for 500 skips."""
 
 
-def skip_epochs(store: Store, where: str, above: int = 0, skipped: int = SKIPPED_EPOCHS) -> int:
+def skip_epochs(store: Store, where: str, above: int = 0) -> int:
     """Skip epochs above the store's newest one and above ``above``; returns the last epoch that is skipped.
-
-    Args:
-        skipped: how many; 0 where it is known that no later ones had begun.
 
     Raises:
         StoreError: too few epochs are left, or the store failed.
     """
+    return begin_unclean(store, where, above, SKIPPED_EPOCHS)
+
+
+def begin_unclean(store: Store, where: str, above: int, skipped: int) -> int:
+    """The same for so many epochs; none where it is known that no later ones had begun."""
     epoch = store.begin()
     last = max(epoch, above) + skipped
     next_epoch(last, where)
