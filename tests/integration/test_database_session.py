@@ -42,6 +42,24 @@ def test_an_option_that_has_no_such_value_will_never_have_it() -> None:
     assert not isinstance(raised.value, DatabaseError)
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("57P01", "the database is shutting down or starting"),
+        ("57014", "the database has cancelled what it was asked"),
+        ("25006", "the database only reads at the moment"),
+        ("25P03", "the database has ended a transaction that did nothing for too long"),
+    ],
+)
+def test_clients_are_told_why_the_database_can_not_be_used_at_the_moment(state: str, reason: str) -> None:
+    session = Session(new_target(), {})
+
+    with pytest.raises(DatabaseError) as raised:
+        session.run("write", [Statement(f"do $$ begin raise sqlstate '{state}'; end $$")])
+
+    assert raised.value.reason == reason
+
+
 @pytest.mark.parametrize("state", ["40001", "40P01", "40003"])
 def test_after_a_serialisation_failure_nobody_knows_what_was_written_so_the_session_is_over(state: str) -> None:
     session = Session(new_target(), {})

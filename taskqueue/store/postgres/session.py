@@ -66,13 +66,15 @@ _CORRUPTED: Final = ("XX001", "XX002")
 _PASSING: Final = {
     "08": "the connection to the database failed",
     "25": "the database only reads at the moment",
+    "25P03": "the database has ended a transaction that did nothing for too long",
     "40": "the database could not complete a transaction",
     "53": "the database is out of resources",
     "55": "the database is not ready",
     "57": "the database is shutting down or starting",
+    "57014": "the database has cancelled what it was asked",
     "58": "the database's disk fails",
 }
-"""Reasons by class of SQLSTATE, see https://www.postgresql.org/docs/current/errcodes-appendix.html."""
+"""Reasons by SQLSTATE or its class, see https://www.postgresql.org/docs/current/errcodes-appendix.html."""
 
 _LASTING: Final = (
     "does not exist", "authentication failed", "no password supplied", "pg_hba.conf", "not permitted to log in",
@@ -280,7 +282,7 @@ class Session:
             raise Damaged(f"{message}; restore the database from a backup")
         if state == _NO_RIGHT:
             raise NotAllowed(message)
-        reason = _PASSING.get(state[:2])
+        reason = _PASSING.get(state) or _PASSING.get(state[:2])
         raise DatabaseError(message, reason) if reason else StoreError(message)
 
 
