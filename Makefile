@@ -187,6 +187,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).database.lifecycles --save $(BUILDS)
 	$(BENCH).database.size --save
 	$(BENCH).database.steady --save
+	$(BENCH).database.steady --save --minutes 6 --snapshot 3
 	$(BENCH).database.moving --save
 	$(BENCH).latency --save $(BUILDS)
 	$(BENCH).lateness --save $(BUILDS)

@@ -1,6 +1,6 @@
 """Steady load on a store in PostgreSQL: do tables that are always rewritten grow, and what does an old snapshot do?
 
-    python -m benchmarks.database.steady                               20 minutes, 5,000 lifecycles a second
+    python -m benchmarks.database.steady                               20 minutes, 3,000 lifecycles a second
     python -m benchmarks.database.steady --minutes 6 --snapshot 3      somebody's transaction is open in minute 3
 
 Tasks are done as fast as they are pushed, so that the queues are short, while everything in them is new each second. A
@@ -55,7 +55,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--minutes", type=int, default=20)
-    made.add_argument("--rate", type=int, default=5000, help="lifecycles a second")
+    made.add_argument("--rate", type=int, default=3000, help="lifecycles a second")
     made.add_argument("--snapshot", type=int, default=0, help="the minute in which a transaction is open; 0: none")
     return made.parse_args()
 
