@@ -115,6 +115,7 @@ def test_the_drawing_has_the_layers_and_the_critical_path_of_the_command_line(cl
 
 def test_a_flow_that_has_failed_can_be_run_again_and_not_cancelled(client: Client, pages: Pages) -> None:
     client.flows.cancel("maps", "failing")
+    assert client.flows.wait("maps", "failing", timeout=60).ended_at
 
     page = pages.page("/projects/maps/flows/failing")
 
