@@ -81,7 +81,11 @@ def ratios(mine: list[Build]) -> list[Ratio]:
         for build in mine
         for durability in DURABILITIES
     ]
-    return [*found, Ratio("PostgreSQL, commit : Graphile Worker", f"rate_{USUAL}", "PostgreSQL, commit", GRAPHILE)]
+    others = [
+        Ratio(f"{row} : Graphile Worker", f"rate_{USUAL}", row, GRAPHILE)
+        for row in (build.of("PostgreSQL, commit") for build in mine)
+    ]
+    return [*found, *others]
 
 
 def figures_of(batch: int, load: Load, took: Round) -> dict[str, float]:
