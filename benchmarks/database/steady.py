@@ -45,8 +45,7 @@ def main() -> None:
             row = f"minute {minute}" + (", an old snapshot" if holder else "")
             report.add(row, minute_of(growing, options.rate) | sizes(server))
             if holder is not None:
-                holder.terminate()
-                holder.wait()
+                holder.communicate()
             print(f"{row}: {report.result.rows[-1].values}", flush=True)
     report.finish(options)
 
@@ -82,10 +81,14 @@ def sizes(server: Postgres) -> dict[str, float]:
     return {name: found[name] for name in REWRITTEN} | {"rest": rest}
 
 
-def hold_a_snapshot(server: Postgres) -> subprocess.Popen[bytes]:
-    """Begin a transaction that sees what is there now, and keep it open."""
-    script = "begin isolation level repeatable read; select 1; select pg_sleep(3600);"
-    return subprocess.Popen(["psql", "-q", "-c", script, server.address], stdout=subprocess.DEVNULL)
+def hold_a_snapshot(server: Postgres) -> subprocess.Popen[str]:
+    """Begin a transaction that sees what is there now, and keep it open until the client's input ends."""
+    holder = subprocess.Popen(
+        ["psql", "-q", server.address], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1
+    )
+    assert holder.stdin is not None
+    holder.stdin.write("begin isolation level repeatable read; select 1;\n")
+    return holder
 
 
 if __name__ == "__main__":
