@@ -16,7 +16,7 @@ import time
 from typing import Final
 
 from benchmarks.growing import Growing
-from benchmarks.harness import Column, Report, parser
+from benchmarks.harness import Column, Plot, Report, parser
 from benchmarks.peers.ours_postgres import SETTINGS
 from benchmarks.peers.postgres_server import Postgres
 
@@ -34,19 +34,24 @@ COLUMNS: Final = [
     Column("rest", "all else", "MB"),
 ]
 
+PLOT: Final = Plot("lines", x_label="minute", columns=("turn", "kv_ready", "kv_leases", "kv_outcomes", "schedulers"))
+
 
 def main() -> None:
     """The minutes, and the table."""
     options = parse()
-    report = Report(*(SNAPSHOT if options.snapshot else STEADY), COMMAND, COLUMNS)
+    report = Report(*(SNAPSHOT if options.snapshot else STEADY), COMMAND, COLUMNS, plot=PLOT)
+    report.note("A row is a minute.")
+    if options.snapshot:
+        report.note(f"In minute {options.snapshot} somebody's transaction was open.")
     with Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server, Growing(300, store=server.address) as growing:
         for minute in range(1, options.minutes + 1):
             holder = hold_a_snapshot(server) if minute == options.snapshot else None
-            row = f"minute {minute}" + (", an old snapshot" if holder else "")
+            row = str(minute)
             report.add(row, minute_of(growing, options.rate) | sizes(server))
             if holder is not None:
                 holder.communicate()
-            print(f"{row}: {report.result.rows[-1].values}", flush=True)
+            print(f"minute {row}: {report.result.rows[-1].values}", flush=True)
     report.finish(options)
 
 
