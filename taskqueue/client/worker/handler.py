@@ -25,7 +25,7 @@ from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.produced import NOTHING, Produced
-from taskqueue.client.worker.tracing import RunSpan, span_of
+from taskqueue.client.worker.tracing import RunSpan, Tracing
 from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
 
 Handle = Callable[[Task], Any]
@@ -47,6 +47,7 @@ class Handler:
         self._handle = handle
         self._threads = threads
         self._chain = chain
+        self._tracing = Tracing()
         self._in_loop = _is_async(handle)
 
     def around(self, task: Task) -> Around:
@@ -55,7 +56,7 @@ class Handler:
 
     async def run(self, task: Task, around: Around) -> Produced:
         """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
-        span = span_of(task)
+        span = self._tracing.span_of(task)
         try:
             produced = await self._run(task, around, span)
         except BaseException as error:

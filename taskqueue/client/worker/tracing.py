@@ -4,14 +4,16 @@
 
 A task's body may name it by ``traceparent`` (and ``tracestate``), as the header of that name has it (W3C Trace Context,
 2021), in the map that it is or in its ``save``. Without one the span has no parent. If ``opentelemetry-api`` is not
-installed there are no spans; as long as nobody has set a provider of tracers there is one only below what a body names,
-and it leads nowhere.
+installed there are no spans; as long as nobody has set a provider of tracers, or less than LOOK_SECONDS ago, there is
+one only below what a body names, and it leads nowhere.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import Any, Final, Protocol
 
 from taskqueue.client.tasks.task import Task
@@ -29,6 +31,9 @@ else:
 SCOPE: Final = "taskqueue.worker"
 
 FIELDS: Final = ("traceparent", "tracestate")
+
+LOOK_SECONDS: Final = 1.0
+"""Between two looks for a provider, because without one each look searches the environment, too."""
 
 OUTCOMES: Final = {Retry: "retry", Drop: "drop", PassedOn: "passed", TooLate: "late"}
 """Of runs that were ended by a decision; what a WorkerLog calls them."""
@@ -88,14 +93,26 @@ class OpenSpan:
         self._span.end()
 
 
-def span_of(task: Task) -> RunSpan:
-    """Begin the span of a run."""
-    if not IS_INSTALLED:
-        return NO_SPAN
-    carrier = carrier_of(task)
-    if not carrier and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return NO_SPAN
-    return OpenSpan(task, carrier)
+class Tracing:
+    """Begins the spans of one worker."""
+
+    def __init__(self) -> None:
+        self._has_provider = False
+        self._look_at = -inf
+
+    def span_of(self, task: Task) -> RunSpan:
+        """Begin the span of a run."""
+        if not IS_INSTALLED:
+            return NO_SPAN
+        carrier = carrier_of(task)
+        return OpenSpan(task, carrier) if carrier or self._is_wanted() else NO_SPAN
+
+    def _is_wanted(self) -> bool:
+        """Somebody has set a provider, which stays for good."""
+        if not self._has_provider and self._look_at <= (now := time.monotonic()):
+            self._look_at = now + LOOK_SECONDS
+            self._has_provider = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+        return self._has_provider
 
 
 def carrier_of(task: Task) -> dict[str, str]:
@@ -104,13 +121,13 @@ def carrier_of(task: Task) -> dict[str, str]:
         body = task.body
     except ValueError:  # it can't be decoded, which need not trouble a handler that does not look
         return {}
-    if not isinstance(body, Mapping):
+    if not isinstance(body, dict):
         return {}
     place = body if FIELDS[0] in body else body.get("save")
-    return _texts(place) if isinstance(place, Mapping) else {}
+    return _texts(place) if isinstance(place, dict) else {}
 
 
-def _texts(place: Mapping[Any, Any]) -> dict[str, str]:
+def _texts(place: dict[Any, Any]) -> dict[str, str]:
     return {name: place[name] for name in FIELDS if isinstance(place.get(name), str)}
 
 
