@@ -21,10 +21,11 @@ from typing import Final
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.fetch_buffer import checked_priority
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.attempt import Attempts, warn_unreported
+from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
+from taskqueue.client.worker.reporting import Reporting, warn_unreported
 from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
 from taskqueue.errors import ClientError
@@ -102,6 +103,7 @@ class Worker:
         self._log = WorkerLog(summary_seconds)
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
+        self._freed = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._interrupt: KeyboardInterrupt | None = None
 
@@ -157,7 +159,8 @@ class Worker:
     # ------------------------------------------------------------------------------------ tasks
 
     async def _serve(self, client: AsyncClient, handler: Handler) -> None:
-        fetching = asyncio.ensure_future(self._fetch(client, handler))
+        reporting = Reporting(client.single_reports, self._log)
+        fetching = asyncio.ensure_future(self._fetch(client, handler, reporting))
         stopping = asyncio.ensure_future(self._stopping.wait())
         drained = asyncio.ensure_future(tell_draining(client.draining, ends=self._exit_when_drained))
         telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
@@ -169,22 +172,25 @@ class Worker:
             for each in (stopping, fetching, drained, *telling):
                 each.cancel()
             ended = await asyncio.gather(fetching, return_exceptions=True)
-            await self._finish(client)
+            await self._finish(client, reporting)
             self._log.end()
         if isinstance(ended[0], Exception):
             raise ended[0]
 
-    async def _fetch(self, client: AsyncClient, handler: Handler) -> None:
+    async def _fetch(self, client: AsyncClient, handler: Handler, reporting: Reporting) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         loop = asyncio.get_running_loop()
-        slots = asyncio.Semaphore(self._concurrency)
         with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
-            attempts = Attempts(client, handler, supply, slots, self._log, self._extend)
-            while await slots.acquire() and not self._stopping.is_set():
-                while len(self._running) >= self._concurrency + UNANSWERED_MOST:
-                    await asyncio.wait(self._running.values(), return_when=asyncio.FIRST_COMPLETED)
-                task = await supply.take()
-                self._running[task] = loop.create_task(self._run(attempts, task))
+            attempts = Attempts(client, handler, supply, self._log, reporting, self._extend)
+            while not self._stopping.is_set():
+                if len(self._running) >= self._concurrency:
+                    self._freed.clear()
+                    await self._freed.wait()
+                elif reporting.unanswered >= UNANSWERED_MOST:
+                    await reporting.fewer_than(UNANSWERED_MOST)
+                else:
+                    task = await supply.take()
+                    self._running[task] = loop.create_task(self._run(attempts, task))
 
     async def _run(self, attempts: Attempts, task: Task) -> None:
         try:
@@ -197,20 +203,28 @@ class Worker:
         finally:
             # Not by a callback of the asyncio task: for short tasks that would be a third of what the loop has to call.
             del self._running[task]
+            self._freed.set()
 
-    async def _finish(self, client: AsyncClient) -> None:
-        if not self._running:
-            return
-        await asyncio.wait(list(self._running.values()), timeout=self._grace)
+    async def _finish(self, client: AsyncClient, reporting: Reporting) -> None:
+        ending = asyncio.ensure_future(self._ended(reporting))
+        await asyncio.wait({ending}, timeout=self._grace)
+        ending.cancel()
         late = dict(self._running)
-        tasks = list(late)
+        tasks = [*late, *reporting.give_up()]
         for running in late.values():
             running.cancel()
         await asyncio.gather(*late.values(), return_exceptions=True)
-        self._running.clear()
+        # Of handlers that have returned although they were cancelled.
+        await reporting.fewer_than(1)
         if tasks:
             log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
             await _release(client, tasks)
+
+    async def _ended(self, reporting: Reporting) -> None:
+        """Wait until all that runs has ended, and has been reported."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()))
+        await reporting.fewer_than(1)
 
 
 async def _release(client: AsyncClient, tasks: list[Task]) -> None:

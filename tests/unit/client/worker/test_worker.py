@@ -18,8 +18,9 @@ import pytest
 from taskqueue import AsyncClient, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
 from taskqueue.protocol.fields import TaskReport
-from taskqueue.protocol.requests import Done, Extend, Hello, Release
-from tests.unit.client.conftest import Daemon
+from taskqueue.protocol.replies import AnyOutgoing
+from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, Release
+from tests.unit.client.conftest import Daemon, friendly
 
 
 def outcome_of(
@@ -436,6 +437,47 @@ def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
 
     assert asyncio.run(main()) == [1]
     assert not any(isinstance(request, Done) for request in daemon.heard)
+
+
+def answers_no_report(request: AnyRequest) -> list[AnyOutgoing]:
+    return [] if isinstance(request, Done) else friendly(request)
+
+
+def test_a_report_that_was_not_answered_in_the_grace_is_one_of_a_task_that_goes_back(daemon: Daemon) -> None:
+    daemon.script = answers_no_report
+
+    async def main() -> list[int]:
+        worker = Worker(daemon.url, coroutine, grace=0.05)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        await asyncio.to_thread(daemon.hear, Done)
+        worker.stop()
+        await serving
+        return [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
+
+    assert asyncio.run(main()) == [1]
+
+
+def test_a_report_that_is_not_answered_while_its_client_is_patient_is_told_in_the_log(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    daemon.script = answers_no_report
+
+    async def main() -> None:
+        async with AsyncClient(daemon.url, timeout=0.05) as client:
+            worker = Worker(client, coroutine)
+            serving = asyncio.ensure_future(worker.serve())
+            await wanted(daemon)
+            daemon.hand_out(1)
+            await asyncio.to_thread(daemon.hear, Done)
+            worker.stop()
+            await serving
+
+    asyncio.run(main())
+
+    [line] = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
+    assert "project=p taskid=t1 reason='no answer from tcp://" in line
 
 
 def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> None:
