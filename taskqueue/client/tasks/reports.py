@@ -63,7 +63,12 @@ def success_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> TaskReport
         ValueError, TypeError: one of ``new`` is no task.
     """
     check_several("new", new)
-    followers: list[NewTask | None] = [as_new_task(item) for item in new]
+    return success_with(task, [as_new_task(item) for item in new], result)
+
+
+def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
+    """The report that a task succeeded, what came out of it, and how its fetch went."""
+    followers: list[NewTask | None] = [*new]
     return TaskReport(
         task.project, task.taskid, task.token, retry_after=_asked_pause(task), new=followers, result=result,
         fetched=task.how_fetched,
@@ -85,10 +90,13 @@ def _asked_pause(task: Task) -> float | None:
 
 
 def _size_of(item: TaskReport) -> int:
-    return 256 + len(item.error) + len(item.result) + sum(size_of(task) for task in item.new if task is not None)
+    new = sum(size_of(task) for task in item.new if task is not None) if item.new else 0
+    return 256 + len(item.error) + len(item.result) + new
 
 
 def _parts(reply: DoneReply) -> list[Reported | Exception]:
+    if not reply.new and not reply.errors and "rejected" not in reply.outcomes:  # Nearly always.
+        return [Reported(outcome, [], {}) for outcome in reply.outcomes]
     return [_part(reply, index) for index in range(len(reply.outcomes))]
 
 

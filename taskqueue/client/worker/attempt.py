@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.fetcher.task_supply import TaskSupply
-from taskqueue.client.tasks.reports import failure_of, success_of
+from taskqueue.client.tasks.reports import failure_of, success_with
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
 from taskqueue.client.worker.handler import Handler, traceback_of
@@ -96,7 +96,7 @@ class Attempts(Struct, frozen=True):
         try:
             produced = await self.handler.run(task, around)
             note_success(task, around.began_at)
-            finished = success_of(task, *produced)
+            finished = success_with(task, *produced)
         except Retry as retry:
             running.outcome = "retry"
             note_decision(task, around.began_at, retry, retry.status_code)
