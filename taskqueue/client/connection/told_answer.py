@@ -44,7 +44,8 @@ class ToldAnswer(Generic[A]):
             self.timer.cancel()
 
     def _tell(self, outcome: A | Exception) -> None:
-        told = self._told
-        self.give_up()
+        told, self._told = self._told, None
+        if self.timer is not None:
+            self.timer.cancel()
         if told is not None:
             told(outcome)

@@ -122,6 +122,15 @@ class FetchBuffer:
             await sleeper
         return tasks
 
+    def take_now(self, consumer: Consumer) -> Task | None:
+        """What ``take`` would begin with, if it is there and nothing is to be thought about; else None."""
+        if self._early or not self._buffer:
+            return None
+        first = self._buffer[0]
+        if first.until <= asyncio.get_running_loop().time() or not consumer.wants(first.task):
+            return None
+        return self._buffer.popleft().task
+
     async def select(
         self,
         n: int,
@@ -315,7 +324,10 @@ class FetchBuffer:
     def _wanted(self, task: Task) -> Consumer | None:
         if self._session.draining:
             return None
-        return next((consumer for consumer in self._consumers if consumer.wants(task)), None)
+        for consumer in self._consumers:  # Not by ``next``: a generator for each task takes thrice as long.
+            if consumer.wants(task):
+                return consumer
+        return None
 
     def _wake(self) -> None:
         sleepers, self._sleepers = self._sleepers, []

@@ -55,6 +55,8 @@ class TaskSupply:
 
     async def take(self) -> Task:
         """The next task, as soon as there is one."""
+        if (task := self._fetching.take_now(self._consumer)) is not None:
+            return task
         return (await self._fetching.take(self._consumer, 1))[0]
 
     def start(self, task: Task) -> None:

@@ -58,23 +58,24 @@ class Handler:
         """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
         span = self._tracing.span_of(task)
         try:
-            produced = await self._run(task, around, span)
+            if not self._in_loop:
+                produced = await self._run_in_thread(task, around, span)
+            else:
+                with span.active(), around:
+                    result = self._handle(task)
+                    if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
+                        returned = await result
+                        produced = NOTHING if returned is None else await _gathered(returned)
+                    else:
+                        produced = await _waited_for(result)
+                    around.produced = produced
         except BaseException as error:
             span.end(error)
             raise
         span.end()
         return produced
 
-    async def _run(self, task: Task, around: Around, span: RunSpan) -> Produced:
-        if self._in_loop:
-            with span.active(), around:
-                result = self._handle(task)
-                if isinstance(result, CoroutineType):  # Nearly always; to ask what else can be waited for takes longer.
-                    returned = await result
-                    around.produced = NOTHING if returned is None else await _gathered(returned)
-                else:
-                    around.produced = await _waited_for(result)
-                return around.produced
+    async def _run_in_thread(self, task: Task, around: Around, span: RunSpan) -> Produced:
         result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around, span)
         if around.goes_on:
             with span.active(), around:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from math import inf
 from types import TracebackType
 from typing import Any, Self
 
@@ -104,10 +105,13 @@ class Around:
 
     def __enter__(self) -> Self:
         if not self.goes_on:
-            self._check_time()
+            has_limit = self._task.start_by < inf
+            if has_limit:
+                self._check_time()
             try:
                 self._chain.before(self._task)
-                self._check_time()
+                if has_limit:
+                    self._check_time()
             except BaseException as error:
                 self._chain.ended(self._task, None, error)
                 raise
