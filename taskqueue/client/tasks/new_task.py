@@ -24,7 +24,7 @@ from taskqueue.client.tasks.push_options import (
     unix_seconds,
 )
 from taskqueue.protocol.checks import is_too_long, long_reason
-from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, NewTask, Schedule
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, PLAIN, UNSAID, NewTask, Schedule
 from taskqueue.protocol.reasons import reason_of
 
 ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
@@ -32,13 +32,14 @@ ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
 TOO_LARGE: Final = "expected an integer of at most 64 bits"
 CULPRIT_DEPTH: Final = 10
 
-PLAIN: Final = Schedule()
-
 WAITS: Final = frozenset({"depends_on", "on_parent_failure"})
 """Options that say what a task waits for."""
 
 BODIES: Final = frozenset({"fetch", "process", "save", "body"})
 """Options that are sent along: parts of a body, or the body."""
+
+SCHEDULES: Final = OPTIONS - WAITS - BODIES - {"taskid", "canonical"}
+"""Options that say when and how often it runs."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
@@ -70,9 +71,8 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
         url = canonical_url(url)
     if taskid is None:
         taskid = default_taskid(url, fetch)
-    if WAITS.isdisjoint(options):
-        return _checked(NewTask(taskid, url, _schedule(options), raw, project))
-    return _checked(_waiting(NewTask(taskid, url, _schedule(options), raw, project), options))
+    task = NewTask(taskid, url, PLAIN if SCHEDULES.isdisjoint(options) else _schedule(options), raw, project)
+    return _checked(task if WAITS.isdisjoint(options) else _waiting(task, options))
 
 
 def _waiting(task: NewTask, said: PushOptions) -> NewTask:
@@ -94,7 +94,7 @@ def _schedule(said: PushOptions) -> Schedule:
     recrawl = said.get("recrawl")
     return Schedule(
         said.get("priority", 0),
-        0.0 if exetime is None else unix_seconds("exetime", exetime),
+        UNSAID if exetime is None else unix_seconds("exetime", exetime),
         None if delay is None else seconds("delay", delay),
         said.get("retries"),
         None if age is None else seconds("age", age),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import get_type_hints
 
 import pytest
+from msgspec import msgpack
 
 from taskqueue import AsyncClient, Client, PushOptions, new_task
 from taskqueue.client.asynchronous.flow import AsyncFlow
@@ -43,6 +44,16 @@ def test_whatever_a_schedule_may_say_is_an_option() -> None:
 def test_an_option_that_is_unknown_is_named() -> None:
     with pytest.raises(TypeError, match=r"prio: unknown option; a task has .*priority"):
         new_task("http://site/", prio=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("options", "sent"), [({}, {}), ({"taskid": "a"}, {}), ({"priority": 1}, {"schedule": {"priority": 1}})]
+)
+def test_what_was_not_said_is_not_sent(options: PushOptions, sent: dict[str, object]) -> None:
+    message = msgpack.decode(msgpack.encode(new_task("http://a/", **options)))
+
+    del message["taskid"]
+    assert message == {"url": "http://a/", **sent}
 
 
 def test_what_is_said_as_none_is_as_if_it_were_not_said() -> None:
