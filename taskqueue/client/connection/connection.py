@@ -48,6 +48,7 @@ class Connection:
         on_lost: called whenever one has gone, or could not be made.
 
     Attributes:
+        loop: in which it was made, and is used.
         attempts: what became of those to connect.
 
     Raises:
@@ -64,14 +65,14 @@ class Connection:
         self._on_frames = on_frames
         self._on_connected = on_connected
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._reading = False
         self._context = zmq.Context()
         self._socket = _dealer(self._context)
         self.attempts = ConnectAttempts()
         self._monitor = self._socket.get_monitor_socket(EVENTS | LOST)
-        self._loop.add_reader(self._socket.FD, self._read)
-        self._loop.add_reader(self._monitor.FD, self._watch)
+        self.loop.add_reader(self._socket.FD, self._read)
+        self.loop.add_reader(self._monitor.FD, self._watch)
         try:
             self._socket.connect(url)
         except zmq.ZMQError as error:
@@ -79,8 +80,8 @@ class Connection:
             self._context.term()
             raise ClientError(f"can't connect to {url!r}: {error}; an url looks like tcp://127.0.0.1:7400") from None
         # A descriptor tells nothing before its socket has been looked at once.
-        self._loop.call_soon(self._read)
-        self._loop.call_soon(self._watch)
+        self.loop.call_soon(self._read)
+        self.loop.call_soon(self._watch)
 
     def send(self, frame: bytes) -> None:
         """Send if there is a connection; else drop the frame."""
@@ -91,7 +92,7 @@ class Connection:
     async def close(self) -> None:
         """Send what is on its way, for at most a second, and let go of the socket."""
         self._let_go()
-        await self._loop.run_in_executor(None, self._context.term)
+        await self.loop.run_in_executor(None, self._context.term)
 
     def _read(self) -> None:
         """Take what has arrived, but not without end: others want the loop, too."""
@@ -111,7 +112,7 @@ class Connection:
         """The descriptor tells only once of what is new, and whoever uses the socket meanwhile takes the word away."""
         if not self._reading and self._has_frame():
             self._reading = True
-            self._loop.call_soon(self._read)
+            self.loop.call_soon(self._read)
 
     def _has_frame(self) -> bool:
         return bool(cast(int, self._socket.get(zmq.EVENTS)) & READABLE)
@@ -137,8 +138,8 @@ class Connection:
             self._look_again()
 
     def _let_go(self) -> None:
-        self._loop.remove_reader(self._socket.FD)
-        self._loop.remove_reader(self._monitor.FD)
+        self.loop.remove_reader(self._socket.FD)
+        self.loop.remove_reader(self._monitor.FD)
         self._socket.disable_monitor()
         self._monitor.close(0)
         self._socket.close(LINGER_MS)

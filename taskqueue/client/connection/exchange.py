@@ -172,7 +172,7 @@ class Exchange:
         """Send what the session has to send, and sleep until it has something again."""
         if self._connection is None:
             return
-        loop = asyncio.get_running_loop()
+        loop = self._connection.loop
         for frame in self._session.frames(loop.time()):
             self._connection.send(frame)
         self._sleep_until(self._session.next_at(), loop)

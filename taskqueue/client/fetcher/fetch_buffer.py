@@ -122,12 +122,12 @@ class FetchBuffer:
             await sleeper
         return tasks
 
-    def take_now(self, consumer: Consumer) -> Task | None:
+    def take_now(self, consumer: Consumer, now: float) -> Task | None:
         """What ``take`` would begin with, if it is there and nothing is to be thought about; else None."""
         if self._early or not self._buffer:
             return None
         first = self._buffer[0]
-        if first.until <= asyncio.get_running_loop().time() or not consumer.wants(first.task):
+        if first.until <= now or not consumer.wants(first.task):
             return None
         return self._buffer.popleft().task
 

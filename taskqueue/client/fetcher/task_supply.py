@@ -6,6 +6,7 @@ daemon ──► buffer of the client ──take──► slot ──start … s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Final, Self
@@ -44,6 +45,7 @@ class TaskSupply:
         self._priority = priority
 
     def __enter__(self) -> Self:
+        self._time = asyncio.get_running_loop().time
         standing = self._slots + self._prefetch.size
         self._consumer = self._fetching.join(self._projects, standing, self._slots, WAIT_SECONDS, self._priority)
         return self
@@ -55,7 +57,7 @@ class TaskSupply:
 
     async def take(self) -> Task:
         """The next task, as soon as there is one."""
-        if (task := self._fetching.take_now(self._consumer)) is not None:
+        if (task := self._fetching.take_now(self._consumer, self._time())) is not None:
             return task
         return (await self._fetching.take(self._consumer, 1))[0]
 

@@ -7,6 +7,7 @@ start ──► handler ──► stop, slot free ──► report
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -44,6 +45,7 @@ class Attempts(Struct, frozen=True):
     """All of a worker while it serves.
 
     Attributes:
+        time: of the loop; to ask each time which loop is running takes longer than all that is done with it.
         extend: the lease of a task that is still running after EXTEND_AT of it, again and again.
     """
 
@@ -52,6 +54,7 @@ class Attempts(Struct, frozen=True):
     supply: TaskSupply
     log: WorkerLog
     reporting: Reporting
+    time: Callable[[], float]
     extend: bool
 
     async def run(self, task: Task) -> None:
@@ -74,15 +77,14 @@ class Attempts(Struct, frozen=True):
 
     def _start(self, task: Task) -> Running:
         """The handler is about to be called."""
-        loop = asyncio.get_running_loop()
         self.supply.start(task)
-        return Running(loop.time(), loop.create_task(_extend(self.client, task)) if self.extend else None)
+        return Running(self.time(), asyncio.create_task(_extend(self.client, task)) if self.extend else None)
 
     def _stop(self, task: Task, running: Running) -> None:
         """It has ended, whichever way."""
         if running.extending is not None:
             running.extending.cancel()
-        now = asyncio.get_running_loop().time()
+        now = self.time()
         seconds = now - running.began_at
         if running.outcome == "late":
             self.supply.give_back(task)

@@ -181,7 +181,7 @@ class Worker:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         loop = asyncio.get_running_loop()
         with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
-            attempts = Attempts(client, handler, supply, self._log, reporting, self._extend)
+            attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, self._extend)
             while not self._stopping.is_set():
                 if len(self._running) >= self._concurrency:
                     self._freed.clear()
