@@ -311,7 +311,7 @@ def ready_key(priority: int, seq: int) -> int:
 
 def time_key(at: float, seq: int) -> int:
     """Key in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
-    micros = round(at * 1e6)
+    micros = int(at * 1e6)
     if micros / 1e6 < at:
         micros += 1
     return micros << SEQ_BITS | seq
