@@ -47,6 +47,8 @@ def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
         StoreError: the store failed.
         Corrupt: a record can't be decoded.
     """
+    if _SUCCESSES not in batch.deletes:
+        return  # of most turns: no success has left its place
     left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
     for task, old_key in left:
         if task.state != SUCCESS:
