@@ -90,6 +90,7 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     put_id = batch.puts[layout.IDS].append
     puts: dict[int, Callable[[Entry], None]] = {}
     deletes: dict[int, Callable[[bytes], None]] = {}
+    specs: list[Entry] = []
     number, project = -1, b""
     for task, old_state, old_key, old_seq, spec_changed, had_deferred in moves:
         state, key, seq = task.state, task.key, task.seq
@@ -124,9 +125,13 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             put_place = puts[state] = batch.puts[layout.ORDERS[state]].append
         put_place((project + place, _order_value(task, state, record, errors)))
         if has_new_seq or spec_changed:
-            _add_spec(batch, task, old_seq if old_state else seq)
+            specs.append((project + place[layout.SEQ_BYTES :], _spec_value(task)))
+            if old_state and old_seq != seq:
+                batch.deletes[layout.SPECS].append(layout.seq_key(number, old_seq))
         if had_deferred or state == PROCESSING:
             _add_deferred(batch, task, old_seq, had_deferred)
+    if specs:
+        batch.puts[layout.SPECS] = specs
 
 
 def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
@@ -147,15 +152,11 @@ def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes
     return task.taskid.encode() if error is None else over_entries.encode_failed(task.taskid, error)
 
 
-def _add_spec(batch: Batch, task: Task, old_seq: int) -> None:
-    """Write the task's spec; if a restart gave the task a new seq, delete the spec under the former seq."""
+def _spec_value(task: Task) -> bytes:
+    """The value of a task's entry among the specs."""
     if task.spec is None:
         raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
-    batch.puts[layout.SPECS].append(
-        (layout.seq_key(task.project, task.seq), layout.encode_spec(task.taskid, task.spec))
-    )
-    if old_seq != task.seq:
-        batch.deletes[layout.SPECS].append(layout.seq_key(task.project, old_seq))
+    return layout.encode_spec(task.taskid, task.spec)
 
 
 def _add_deferred(batch: Batch, task: Task, old_seq: int, had_deferred: bool) -> None:
