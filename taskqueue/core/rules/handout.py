@@ -53,7 +53,7 @@ def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> A
 def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
     """The part of the schedule that a fetcher gets; PLAIN itself, which takes no bytes, if it is all default."""
     if schedule is PLAIN and not task.priority:
-        return PLAIN
+        return schedule
     told = Schedule(
         task.priority,
         schedule.exetime or UNSAID,

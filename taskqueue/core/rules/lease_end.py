@@ -46,17 +46,18 @@ REASON_CHARS: Final = 300
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
     """Apply a batch of reports, each by itself, and take in the follow-ups of those that count."""
-    reply = DoneReply(n=request.n, outcomes=[])
+    outcomes: list[DoneOutcome] = []
+    reply = DoneReply(n=request.n, outcomes=outcomes)
     has_new = any(item is not None and item.new for item in request.tasks)
     for index, item in enumerate(request.tasks):
         new: list[NewOutcome] = []
         if item is None:
-            reply.outcomes.append("rejected")
+            outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
             depth = _depth_below(turn, item) if has_new and item.new else 0
-            reply.outcomes.append(finish(turn, session, item))
-            if has_new and item.new and reply.outcomes[-1] == "done":
+            outcomes.append(finish(turn, session, item))
+            if has_new and item.new and outcomes[-1] == "done":
                 new, errors = take_batch(turn, item.project, item.new, flaws, (index,), depth)
                 reply.errors += errors
         if has_new:

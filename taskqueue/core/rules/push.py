@@ -72,6 +72,7 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
     """Look up the items' tasks that are not in memory; ``name``: the project of items that name none."""
     projects = turn.state.projects.by_name
     default = projects.get(name)
+    unseen = wanted.tasks
     for item in items:
         if item is None:
             continue
@@ -79,7 +80,7 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
         project = projects.get(own) if own else default
         taskid = item.taskid
         if project is not None and taskid not in project.queue.tasks:
-            wanted.tasks.append((project.number, taskid))
+            unseen.append((project.number, taskid))
         if item.schedule.recrawl is not None and project is not None:
             _need_page(turn, project, item, wanted)
         if item.depends_on:
@@ -259,10 +260,11 @@ def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
     if turn.changes.left_overs:
         dependencies.arrive(turn, task)
     project.totals.new += 1
-    task.describe(_spec(item, depth), apart=task.taskid == project.finisher)
+    spec = _spec(item, depth)
+    task.describe(spec, apart=task.taskid == project.finisher)
     if project.queue.slots is not None:
-        task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
-    project.queue.put(turn.changes, task, due_at(item.schedule, turn.now.wall))
+        task.enter_slot(slots.number_for(turn, project, spec.url, spec.schedule.slot))
+    project.queue.put(turn.changes, task, due_at(spec.schedule, turn.now.wall))
     return task
 
 
