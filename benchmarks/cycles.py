@@ -21,9 +21,10 @@ from typing import Final
 from benchmarks.harness import Column, Report, parser
 from benchmarks.store import taskid_of
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import Boot, NewTask, Now, Peer, Wall
+from taskqueue.protocol.fields import Boot, NewTask, Peer, Wall
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import Incoming, NewTasks
 from taskqueue.store.ledger import Ledger

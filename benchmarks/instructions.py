@@ -23,10 +23,11 @@ from typing import Final
 from benchmarks.harness import Column, Ratio, Report, parser
 from benchmarks.peers.service import not_on_path
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Assignment, Boot, NewTask, Now, Peer, TaskReport, Wall
+from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.replies import Outgoing, Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger

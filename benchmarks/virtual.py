@@ -14,9 +14,10 @@ from itertools import count
 from typing import Final
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Now, Peer, Schedule, TaskReport, Wall
+from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Wall
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger

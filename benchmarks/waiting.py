@@ -26,10 +26,11 @@ from typing import Final
 
 from benchmarks.harness import Column, Report
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.waiting_line import WaitingLine
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Now, Peer, TaskReport, Wall
+from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger

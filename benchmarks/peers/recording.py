@@ -22,10 +22,11 @@ from msgspec import Raw, Struct, field
 from benchmarks.contest import Load
 from benchmarks.peers import ours
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Boot, Now, Peer, Wall
+from taskqueue.protocol.fields import Boot, Peer, Wall
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, NewTasksReply, Select
 from taskqueue.protocol.requests import AnyRequest, Incoming
 from taskqueue.store.contract import Batch

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from benchmarks.slots.blocks import BlockDisk
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Now, Peer, TaskReport, Wall
+from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.replies import Outgoing, Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskqueue.core.admin.invariants import check
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.rules import event_history, statistics
 from taskqueue.core.rules.clock_step import put_back
@@ -24,7 +25,6 @@ from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.turn import Turn
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import Incoming
 
 

@@ -10,6 +10,7 @@ from math import inf
 
 from taskqueue.core import lookups, timers
 from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
@@ -25,7 +26,7 @@ from taskqueue.core.tasks.records import Loaded, ProjectRecord
 from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected, StoreError
-from taskqueue.protocol.fields import Boot, Now
+from taskqueue.protocol.fields import Boot
 
 
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:

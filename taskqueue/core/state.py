@@ -15,6 +15,7 @@ from typing import Final, Literal, get_args
 from taskqueue.core.parts.duration_bins import upper_seconds
 from taskqueue.core.parts.histogram import LATENESS_SECONDS, Histogram
 from taskqueue.core.parts.history import History
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.connections import Connections
@@ -48,7 +49,7 @@ from taskqueue.core.tasks.task import (
     TASK_BYTES,
     Task,
 )
-from taskqueue.protocol.fields import Boot, Now, Token, Wall
+from taskqueue.protocol.fields import Boot, Token, Wall
 
 NO_PACE: Final = Pace(rate=0.0)
 """Pace of a shared bucket that the config no longer has: nothing is better than too much."""

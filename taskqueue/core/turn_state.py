@@ -16,6 +16,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.core.parts.events import Event, EventKind
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.flow import Flow, FlowStep
 from taskqueue.core.projects.operation import Operation
@@ -33,7 +34,6 @@ from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, kept_error, size_of
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import AnyOutgoing, Outgoing
 
 NOT_LOOKED_UP: Final = Found()

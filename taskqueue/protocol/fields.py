@@ -284,10 +284,3 @@ if TYPE_CHECKING:
 
 else:
     Wall = Boot = float
-
-
-class Now(Struct, frozen=True, gc=False):
-    """The time, as an argument: on both clocks."""
-
-    wall: Wall
-    boot: Boot

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from taskqueue.protocol.fields import Boot, Now, Wall
+from taskqueue.core.parts.now import Now
+from taskqueue.protocol.fields import Boot, Wall
 
 SMALL_STEP_SECONDS: Final = 60.0
 BOOT_ID_FILE: Final = Path("/proc/sys/kernel/random/boot_id")

@@ -11,12 +11,12 @@ import logging
 from collections.abc import Sequence
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import Outgoing
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server.clock import ticks

@@ -25,10 +25,10 @@ from msgspec.structs import replace
 
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.parts.events import Event
+from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import DaemonReply, ErrorReply, Outgoing, Select, StatusReply
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server import daemon_view

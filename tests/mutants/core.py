@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace as changed
 
 from taskqueue.core.admin import invariants
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import Derived, derive
 from taskqueue.core.projects import session, wishes
 from taskqueue.core.projects.project import Project
@@ -19,7 +20,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
-from taskqueue.protocol.fields import Now, TaskReport, Token
+from taskqueue.protocol.fields import TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
 

@@ -10,10 +10,11 @@ from typing import Any
 import msgpack
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import Boot, Now, Peer, Setting, Wall
+from taskqueue.protocol.fields import Boot, Peer, Setting, Wall
 from taskqueue.protocol.requests import Incoming
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore

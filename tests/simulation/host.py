@@ -17,6 +17,7 @@ import msgpack
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs, TaskRef
@@ -25,7 +26,7 @@ from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
-from taskqueue.protocol.fields import Now, Peer
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, Outgoing, Select
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server.outbox import Outbox

@@ -45,12 +45,12 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 from taskqueue.core.parts.events import Event
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OperationRecord, WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, key_time
 from taskqueue.core.tasks.task import OVER as ENDED
-from taskqueue.protocol.fields import Now
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup
 from taskqueue.core.admin import draining, operations, rerun
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.fair_queue import FairQueue, Ring
@@ -51,7 +52,7 @@ from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.protocol.fields import Now, TaskReport, Token
+from taskqueue.protocol.fields import TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Hello
 from taskqueue.store import memory_store

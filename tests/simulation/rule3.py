@@ -11,6 +11,7 @@ from math import isclose
 from typing import Any, Final
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.project import Project
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.tasks.heads import Head
@@ -18,7 +19,6 @@ from taskqueue.core.tasks.needs import Needs, OrderRef
 from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.slots.slot_records import SlotRef
 from taskqueue.core.tasks.task import DELAYED, READY, SLOT_SHIFT, Task
-from taskqueue.protocol.fields import Now
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.tools.consistency import check

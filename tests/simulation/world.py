@@ -18,8 +18,9 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
-from taskqueue.protocol.fields import Boot, Now, Wall
+from taskqueue.protocol.fields import Boot, Wall
 
 BEGINNING: Final = 1_700_000_000.0
 """Wall time at which every world begins, in unix seconds."""

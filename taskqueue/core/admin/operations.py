@@ -21,6 +21,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions, rerun
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
@@ -35,7 +36,7 @@ from taskqueue.core.tasks.rerun_set import RerunCursor
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Boot, Now
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.message_room import operation_bytes, room_in
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import (

@@ -17,13 +17,13 @@ from heapq import nlargest, nsmallest
 from typing import Final, NamedTuple, TypeVar
 
 from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.state import State
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import Fetchers, Stats, Status
 
 View = TypeVar("View")

@@ -16,6 +16,7 @@ from typing import Final
 
 from taskqueue.core.admin import why_slots
 from taskqueue.core.admin.task_requests import history_of, need_shown, spec_of
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.recrawl_interval import recurs_after
 from taskqueue.core.projects.connections import most_at_one
 from taskqueue.core.projects.project import Project
@@ -38,7 +39,7 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import MAX_PARENTS, Now
+from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
 from taskqueue.units import duration_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, get_args
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.waiters import Waiters
 from taskqueue.core.tasks.records import OperationRecord
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.requests import BulkAction
 
 BULK_ACTIONS: Final = get_args(BulkAction)

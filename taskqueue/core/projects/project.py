@@ -19,6 +19,7 @@ from msgspec.structs import astuple
 
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects.flow import Flow
 from taskqueue.core.projects.pause import Pause
@@ -35,7 +36,7 @@ from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.fields import Boot, Now, Setting, Wall
+from taskqueue.protocol.fields import Boot, Setting, Wall
 from taskqueue.protocol.requests import Action
 from taskqueue.protocol.views import Counts, CronView, ProjectView, Totals
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.cron_times import next_at, plan_anew
 from taskqueue.core.projects.project import Project
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import Now
 
 STEP_SECONDS: Final = 60.0
 """Lag of the wall clock behind the boot clock, from one turn to the next, that counts as put back."""

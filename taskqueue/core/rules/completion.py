@@ -15,6 +15,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.waiters import FOR_EVER, Waiter
@@ -25,7 +26,7 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import Boot, Now
+from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import ProjectReply, WaitReply
 from taskqueue.protocol.requests import ProjectHold, ProjectWait
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
@@ -25,7 +26,7 @@ from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.fields import NewTask, Now, Schedule
+from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
 from taskqueue.protocol.requests import Flaws, Incoming, NewTasks

@@ -19,12 +19,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.needs import FoundOld, Needs, Old, OldRef, TaskRef
 from taskqueue.core.tasks.retention_keys import NO_ENTRY, old_below
 from taskqueue.core.tasks.task import OVER, time_key
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import Now
 
 OLD_TASKS = 256
 """Tasks dropped in a turn."""

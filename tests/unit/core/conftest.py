@@ -28,6 +28,7 @@ from msgspec import Raw
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.events import Event
+from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found, Needs
@@ -35,7 +36,7 @@ from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import LIVE, OVER, PROCESSING, Task
 from taskqueue.protocol.codec import decode_outgoing
-from taskqueue.protocol.fields import Assignment, Boot, NewTask, Now, Peer, Schedule, TaskReport, Token, Wall
+from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Token, Wall
 from taskqueue.protocol.replies import (
     AnyOutgoing,
     AnyReply,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from math import ceil
 from typing import Final, Literal
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
-from taskqueue.protocol.fields import Now
 
 SECOND: Final = 1 << 20
 """Ticks: whole numbers of them are exact as seconds, so that whoever sleeps until one is not woken a moment early."""

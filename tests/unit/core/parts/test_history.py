@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from taskqueue.core.parts import history
+from taskqueue.core.parts.now import Now
 from taskqueue.core.rules import event_history
-from taskqueue.protocol.fields import Now
 from taskqueue.protocol.replies import ErrorReply, HistoryReply
 from taskqueue.protocol.requests import StatsHistory
 from taskqueue.protocol.views import Point
