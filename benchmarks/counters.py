@@ -61,7 +61,7 @@ class Made:
         totals.success += count - count // 10
         totals.failed += count // 20
         totals.retried += count // 10 - count // 20
-        self.counters.note(totals, Wall(at))
+        self.counters.note(structs.astuple(totals), Wall(at))
 
 
 def aged(project: Made, a_second: int) -> float:
@@ -85,7 +85,7 @@ def rss_bytes() -> int:
 def used() -> Counters:
     counters, totals = Counters(EventTotals()), EventTotals(new=1)
     counters.took(1.0, NOW)
-    counters.note(totals, NOW)
+    counters.note(structs.astuple(totals), NOW)
     return counters
 
 
@@ -154,7 +154,7 @@ def time_figures(projects: int) -> Figures:
     def turns(at: float) -> int:
         for project in made:
             project.totals.new += 1
-            project.counters.note(project.totals, Wall(at))
+            project.counters.note(structs.astuple(project.totals), Wall(at))
         return projects
 
     def attempts(at: float) -> int:

@@ -57,7 +57,7 @@ def _load_projects(turn: TurnState, loaded: Loaded) -> None:
             record.bucket_at = now.boot
             record.bucket_level = record.bucket_level if loaded.clean else 0.0
         project = _loaded_project(turn, record)
-        project.counters = Counters.load(loaded.counters.get(record.number), project.totals, now.wall)
+        project.counters = Counters.load(loaded.counters.get(record.number), record.totals, now.wall)
         add_project(turn, project)
         _plan(turn, project)
         lookups.note_low(state, project)

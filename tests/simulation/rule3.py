@@ -78,7 +78,7 @@ def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now)
 def _compare(running: Project, loaded: Project, now: Now) -> None:
     _same(running, "state", loaded.state, running.state)
     _same(running, "overrides", loaded.overrides, running.overrides)
-    _same(running, "totals", loaded.totals, running.totals)
+    _same(running, "totals", loaded.totals.row(), running.totals.row())
     _same(running, "counts", loaded.queue.counts, running.queue.counts)
     _same(running, "leases", _leases(loaded), _leases(running))
     _same(running, "pause", (loaded.pause.record, loaded.pause.out), (running.pause.record, running.pause.out))

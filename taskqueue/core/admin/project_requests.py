@@ -63,7 +63,7 @@ def stats(turn: TurnState, message: Stats) -> StatsReply:
     """A page of the projects' statistics."""
     page = of_stats(turn.state, message)
     rows = [
-        ProjectStats(project.name, Totals(*astuple(project.totals)), windows_of(project.counters, turn.now.wall))
+        ProjectStats(project.name, Totals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
         for project in page.projects
     ]
     return StatsReply(n=message.n, projects=rows, more=page.more)

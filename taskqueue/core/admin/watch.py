@@ -134,7 +134,7 @@ def pulse_of(project: Project) -> ProjectPulse:
         settings.burst,
         settings.bucket,
         tuple(project.queue.counts[1:]),
-        astuple(project.totals),
+        project.totals.row(),
     )
 
 

@@ -13,7 +13,7 @@ from taskqueue.protocol.fields import Boot, Wall
 class Now:
     """A point in time, as both clocks show it. It never changes.
 
-    Not a struct, because it is read five times for each task, and compiled code reads the fields of structs slowly.
+    Not a struct, because it is read seven times in each task's life, and compiled code reads fields of structs slowly.
     """
 
     __slots__ = ("boot", "wall")

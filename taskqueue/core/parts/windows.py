@@ -35,10 +35,12 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw
 from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import astuple
 
 from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.duration_bins import BINS, HALVES_FROM, HALVES_OFFSET, LAST, OCTAVES, mean_and_p95, of_octaves
+from taskqueue.core.parts.history import Row
 from taskqueue.core.parts.period_ring import MASK_32, Columns, Layout, PeriodRing
 from taskqueue.protocol.fields import Wall
 
@@ -93,16 +95,15 @@ class Counters:
 
     def __init__(self, totals: EventTotals) -> None:
         """Empty windows; ``totals`` are from before."""
-        self._counted = _row_of(totals)
+        self._counted: Row = astuple(totals)
         self._start = self._end = 0.0  # of the present period on the wall clock; an empty one at first
         self._period = self._shift = self._milliseconds = 0
         self._rows = _NO_ROWS
         self._bins = _NO_BINS
         self._saved: CountersRecord | None = None  # until something is counted, instead of rows
 
-    def note(self, totals: EventTotals, now_wall: Wall) -> bool:
-        """Count what the totals gained in a turn that ends now; False if nothing. Totals never shrink."""
-        counted = (totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout)
+    def note(self, counted: Row, now_wall: Wall) -> bool:
+        """Count what the totals gained in a turn that ends now, up to these; False if nothing. Totals never shrink."""
         if counted == self._counted:
             return False
         if not self._start <= now_wall < self._end:
@@ -135,8 +136,8 @@ class Counters:
         return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
 
     @property
-    def counted(self) -> tuple[int, ...]:
-        """The totals up to which gains have been counted, in the order of the fields of EventTotals."""
+    def counted(self) -> Row:
+        """The totals up to which gains have been counted."""
         return self._counted
 
     @property
@@ -185,7 +186,7 @@ class Counters:
         counters._shift = record.shift
         if record.times and _ticks(now_wall) + record.shift - record.period < _LONGEST:
             counters._saved, counters._period = record, record.period
-        counters.note(totals, now_wall)
+        counters.note(astuple(totals), now_wall)
         return counters
 
     def _restore(self, record: CountersRecord) -> None:
@@ -245,10 +246,6 @@ class Counters:
             yield from (ring.gained(self._rows, self._period, period, self._counted) for ring in _EVENT_RINGS)
             times = self._times()
             yield from (ring.gained(self._rows, self._period, period, times) for ring in _TIME_RINGS)
-
-
-def _row_of(totals: EventTotals) -> tuple[int, ...]:
-    return totals.new, totals.selected, totals.success, totals.failed, totals.retried, totals.timeout
 
 
 def _sums(counts: list[int] | None, times: list[int] | None) -> WindowSums | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from operator import add, sub
 from typing import Final
 
-from msgspec.structs import astuple
-
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
+from taskqueue.core.parts.history import Row
 from taskqueue.core.projects.project import Project
 
 STATES: Final = len(TaskCounts.__struct_fields__)
@@ -25,9 +24,9 @@ class GrandTotals:
         self._row = [0] * (STATES + len(EventTotals.__struct_fields__))
         self._parts: dict[int, tuple[int, ...]] = {}
 
-    def note(self, project: Project) -> None:
-        """Update the contribution of a project."""
-        part = (*project.queue.counts[1:], *astuple(project.totals))
+    def note(self, project: Project, totals: Row) -> None:
+        """Update the contribution of a project, with its totals."""
+        part = (*project.queue.counts[1:], *totals)
         before = self._parts.get(project.number)
         if part != before:
             gained = part if before is None else map(sub, part, before)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import astuple
-
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.project import Project, new_record
@@ -107,7 +105,7 @@ def add_project(turn: TurnState, project: Project) -> None:
     """Register a project."""
     state = turn.state
     state.projects.add(project)
-    state.grand_totals.note(project)
+    state.grand_totals.note(project, project.totals.row())
     if project.cleared:
         state.pending.sweep(project.number, project.cleared)
     state.wall_timers.note(("check", project.number), project.check_at())
@@ -157,7 +155,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
     state.grand_totals.remove(project)
     if state.watch_log is not None:
         state.watch_log.remove(project)
-    state.history.remove(project.number, astuple(project.totals))
+    state.history.remove(project.number, project.totals.row())
     for which in (READY, DELAYED):
         state.memory.note(project.number, which, 0)
     leave_shared(project)

@@ -18,10 +18,11 @@ SAVE_SECONDS: Final = 60
 def note(turn: TurnState, project: Project) -> None:
     """Update the counters of a project that the turn touched."""
     state, now = turn.state, turn.now
-    state.grand_totals.note(project)
+    counted = project.totals.row()
+    state.grand_totals.note(project, counted)
     counters = project.counters
     failed, before = counters.failed, counters.counted
-    if counters.note(project.totals, now.wall):
+    if counters.note(counted, now.wall):
         state.history.note(project.number, before, now.wall)
         _plan_save(turn, project)
         if project.bursting or counters.failed > failed:

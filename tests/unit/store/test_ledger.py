@@ -6,6 +6,7 @@ from typing import Protocol
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.parts.pseudonyms import SECRET_BYTES
@@ -716,7 +717,7 @@ def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> Non
 def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: Ground, ledger: Ledger) -> None:
     counters, totals = Counters(EventTotals()), EventTotals(new=3, failed=1)
     counters.took(2.0, Wall(1e9))
-    counters.note(totals, Wall(1e9))
+    counters.note(astuple(totals), Wall(1e9))
     buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
     view = OperationProgress(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
     view.filter = TaskFilter(url="*.html", before=5.0)

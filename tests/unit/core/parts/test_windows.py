@@ -33,7 +33,7 @@ def note(counters: Counters, totals: EventTotals, at: float, **gained: int) -> N
     """A turn at ``at`` in which these events happened."""
     for kind, count in gained.items():
         setattr(totals, kind, getattr(totals, kind) + count)
-    counters.note(totals, Wall(at))
+    counters.note(msgspec.structs.astuple(totals), Wall(at))
 
 
 def sums(window: Window) -> dict[str, int]:
