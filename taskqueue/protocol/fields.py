@@ -72,6 +72,10 @@ MAX_WISHES: Final = 1000
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
+KnownName = Annotated[str, Meta(min_length=1, max_length=64)]
+"""Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
+need no check, which takes longer than all else of decoding a report.
+"""
 GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A[A-Za-z0-9_.\-]*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
 Part = Annotated[str, Meta(max_length=64)]
@@ -238,7 +242,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         fetched: what its slot and its recrawl follow, where it has one of them.
     """
 
-    project: ProjectName
+    project: KnownName
     taskid: TaskId
     token: Number
     ok: bool = True

@@ -113,6 +113,16 @@ def test_a_malformed_outcome_spoils_no_other() -> None:
     }
 
 
+def test_a_report_of_what_no_project_can_be_called_is_as_good_as_one_of_an_unknown_project() -> None:
+    reports = [{"project": name, "taskid": "a", "token": 1} for name in ("a b", "", "x" * 65)]
+
+    heard, flaws = decode_request(frame("done", tasks=reports))
+
+    assert isinstance(heard, Done)
+    assert [each and each.project for each in heard.tasks] == ["a b", None, None]
+    assert sorted(flaws) == [(1,), (2,)]
+
+
 def test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts() -> None:
     finished = {"project": "p", "taskid": "a", "token": 1}
     items = [{**finished, "token": "x"}] * (FULL_REASONS + 1) + [finished, {**finished, "new": [TASK, 5]}]
