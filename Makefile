@@ -8,8 +8,8 @@ BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH  := $(BIN)/python -m benchmarks
-# A process a core, and one for the many tests that wait; one that has nothing left takes tests from the others.
-PROCESSES ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Two processes a core, as many tests wait for something; one that has nothing left takes tests from the others.
+PROCESSES ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 PYTEST := $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal
 CHECKS ?= lint types
 ONCE   ?=
