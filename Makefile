@@ -8,6 +8,9 @@ BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH  := $(BIN)/python -m benchmarks
+# The tests start a thousand processes of Python. Where an environment forbids it to keep what it compiles, each of them
+# would compile every module again, which takes longer than all else of a start.
+export PYTHONDONTWRITEBYTECODE :=
 # Two processes a core, as many tests wait for something; one that has nothing left takes tests from the others.
 PROCESSES ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 PYTEST := $(BIN)/pytest --numprocesses $(PROCESSES) --dist worksteal

@@ -118,8 +118,8 @@ def test_a_daemon_wakes_up_for_a_task_that_becomes_due(daemon: DaemonFactory, pe
 
     after = client.shell()
     assert [task["taskid"] for task in selected["tasks"]] == ["soon"]
-    # One for the task, one for its sync, one for this status request; no more, because it never polls.
-    assert after["wakeups"] - before["wakeups"] <= 3
+    # One for the task, one for its sync, one for this status request, and some of ZeroMQ's own. It never polls.
+    assert after["wakeups"] - before["wakeups"] <= 6
 
 
 # ---------------------------------------------------------------------------------------- bad peers
