@@ -133,6 +133,30 @@ def test_what_could_not_be_looked_at_in_time_is_not_begun_too_late() -> None:
     assert running(use).returned == [(2.0, [1])]
 
 
+def test_nor_is_it_when_others_may_begin_at_once() -> None:
+    async def use(client: Client) -> None:
+        with TaskSupply(client.buffer, None, slots=2) as supply:
+            client.hand_out(1, start_within=1.0)
+            client.hand_out(2)
+            # The loop was busy meanwhile.
+            asyncio.get_running_loop()._jumping.now += 2.0  # type: ignore[attr-defined]
+            assert (await supply.take()).token == 2
+
+    assert running(use).returned == [(2.0, [1])]
+
+
+def test_who_takes_tasks_of_one_project_gets_no_other_that_is_there_first() -> None:
+    async def use(client: Client) -> None:
+        with (
+            TaskSupply(client.buffer, ["q"], slots=1) as of_q,
+            TaskSupply(client.buffer, ["p"], slots=1) as of_p,
+        ):
+            client.hand(*(Assignment(name, "t", "http://a/", Token(n), 60.0) for n, name in enumerate("qp", start=1)))
+            assert [(await supply.take()).token for supply in (of_p, of_q)] == [2, 1]
+
+    assert running(use).returned == []
+
+
 def test_the_lease_of_a_task_counts_from_the_time_at_which_it_may_start() -> None:
     async def use(client: Client) -> None:
         stream = client.buffer.join(None, 2)
