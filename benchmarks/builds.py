@@ -3,14 +3,16 @@
     python -m benchmarks.lifecycle --compiled build/compiled --before /tmp/before/.venv
 
 Each is a virtual environment in which taskqueue is installed, and only the daemon is started with its Python: producer
-and fetcher, which are the same for all, run on that of the benchmark. The daemon of another build reads neither the
-folder it is started in nor PYTHONPATH, so that it takes what is installed there.
+and fetcher, the same for all, run on that of the benchmark, except where they are measured too (benchmarks.clients).
+The daemon of another build reads neither the folder it is started in nor PYTHONPATH, so that it takes what is installed
+there.
 """
 
 from __future__ import annotations
 
 import argparse
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +36,11 @@ class Build(Struct, frozen=True):
         """The name of its row."""
         return f"{row}, {self.label}" if self.label else row
 
+    def command(self, module: str) -> list[str]:
+        """Run a module of this build, or one of the benchmarks on it, which ``make compiled`` lets it find."""
+        # The sources of this build lie in the folder that it is started in, where another must not look.
+        return [self.python, "-P", "-m", module] if self.python else [sys.executable, "-m", module]
+
 
 HERE: Final = Build()
 COMPILED: Final = "compiled"
@@ -42,8 +49,13 @@ BEFORE: Final = "before"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """--compiled and --before."""
-    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
+    add_compiled(parser)
     parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
+
+
+def add_compiled(parser: argparse.ArgumentParser) -> None:
+    """--compiled of a benchmark that measures no earlier build."""
+    parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
 
 
 def builds(options: argparse.Namespace) -> list[Build]:
@@ -58,7 +70,7 @@ def builds(options: argparse.Namespace) -> list[Build]:
         if _core(build).suffix == ".py":
             raise SystemExit(f"{options.compiled}: its taskqueue is not compiled")
         found.append(build)
-    if options.before:
+    if getattr(options, "before", None):
         found.append(_build(BEFORE, options.before))
     return found
 
@@ -74,7 +86,7 @@ def only_build(options: argparse.Namespace) -> Build:
     Raises:
         SystemExit: it is not compiled.
     """
-    return builds(argparse.Namespace(compiled=options.compiled, before=None))[-1]
+    return builds(options)[-1]
 
 
 def _build(label: str, venv: Path) -> Build:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.clients                       3 rounds of each
     python -m benchmarks.clients --only taskqueue --tasks 20000
+    python -m benchmarks.clients --compiled VENV         daemon, producers and workers with a compiled core, too
 
 Everybody uses the package as its manual shows it, with its default durability: ours syncs before it answers, the others
 use Redis as its package starts it, which writes snapshots. Producers are PROCESSES processes of threads that push one
@@ -16,7 +17,6 @@ import argparse
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ from typing import Final, NamedTuple, cast
 from msgspec import Struct
 
 from benchmarks import processes
+from benchmarks.builds import HERE, Build, add_compiled, builds
 from benchmarks.harness import Column, Ratio, Report, alternate, parser
 from benchmarks.peers.ordinary import ROOT, ROW_BYTES, Ordinary, Running, rows
 from benchmarks.peers.service import not_on_path
@@ -50,6 +51,7 @@ class Contender(Struct, frozen=True):
         module: of benchmarks.peers.
         part: of the tasks that ours does; slow ones need fewer for the same precision.
         goal: for how many times its rate ours is.
+        build: of taskqueue, all of whose processes it runs.
         needs: the command of its server.
     """
 
@@ -59,6 +61,7 @@ class Contender(Struct, frozen=True):
     part: float = 1.0
     goal: str = "≥ 10"
     needs: str = "redis-server"
+    build: Build = HERE
 
     def unavailable(self) -> str:
         """Why it can't be measured here; empty: it can."""
@@ -75,8 +78,7 @@ class Contender(Struct, frozen=True):
 
 OURS: Final = "taskqueue"
 
-CONTENDERS: Final = (
-    Contender(OURS, "client", needs=""),
+PEERS: Final = (
     Contender("RQ", "rq", "Worker", 0.05),
     Contender("RQ, without forks", "rq", "SimpleWorker", 0.1),
     Contender("Celery", "celery", "16", 0.2),
@@ -111,7 +113,8 @@ class Took(NamedTuple):
 def main() -> None:
     """Run the rounds, print each, and the table."""
     options = parse()
-    chosen = [contender for contender in CONTENDERS if contender.label.startswith(options.only or "")]
+    ours = [Contender(build.of(OURS), "client", needs="", build=build) for build in builds(options)]
+    chosen = [contender for contender in (*ours, *PEERS) if contender.label.startswith(options.only or "")]
     report = Report(
         "clients",
         f"Ordinary clients, {PRODUCERS} producers and {PRODUCERS} workers, tasks a second",
@@ -122,7 +125,11 @@ def main() -> None:
             Column("server", "of the server", "µs a task"),
             Column("workers", "of workers", "µs a task"),
         ],
-        ratios=[Ratio(f"taskqueue against {c.label}", "rate", OURS, c.label, c.goal) for c in CONTENDERS[1:]],
+        ratios=[
+            Ratio(f"{one.label} against {peer.label}", "rate", one.label, peer.label, peer.goal)
+            for one in ours
+            for peer in PEERS
+        ],
     )
     for number, contender in alternate(options.rounds, chosen):
         if why := contender.unavailable():
@@ -140,6 +147,7 @@ def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=20_000, help="of ours; the slower ones do a part of them")
     made.add_argument("--only", help="contenders whose name begins so")
+    add_compiled(made)
     options: argparse.Namespace = made.parse_args()
     return options
 
@@ -154,13 +162,13 @@ def measured(contender: Contender, tasks: int) -> Took:
         SystemExit: a task was lost, or run twice.
     """
     module = contender.load()
-    with tempfile.TemporaryDirectory(prefix="taskqueue-bench-") as folder, module.server() as server:
+    with tempfile.TemporaryDirectory(prefix="taskqueue-bench-") as folder, module.server(contender.build) as server:
         ledger = Path(folder, "ledger")
         ledger.touch()
         environment = {**os.environ, "TASKQUEUE_BENCH_URL": server.url, "TASKQUEUE_BENCH_LEDGER": str(ledger)}
-        commands = module.workers(server.url, contender.setting)
+        commands = module.workers(server.url, contender.setting, contender.build)
         with working(commands, environment, Path(folder, "log")) as workers:
-            line = Line(contender.module, environment, ledger, server, workers)
+            line = Line(contender, environment, ledger, server, workers)
             line.push(Shape(1, 1, WARM_UP))
             settle(workers)
             return line.push(Shape(PROCESSES, PRODUCERS // PROCESSES, max(1, tasks // PRODUCERS)))
@@ -212,11 +220,10 @@ class Line(NamedTuple):
     """Everything of a round that runs.
 
     Attributes:
-        module: of the contender.
         environment: of producers and workers.
     """
 
-    module: str
+    contender: Contender
     environment: Mapping[str, str]
     ledger: Path
     server: Running
@@ -249,7 +256,7 @@ class Line(NamedTuple):
     def produce(self, shape: Shape, gate: Path) -> subprocess.Popen[bytes]:
         """A process of producers."""
         numbers = [str(shape.threads), str(shape.each), str(gate)]
-        command = [sys.executable, "-m", "benchmarks.peers.producer", self.module, *numbers]
+        command = [*self.contender.build.command("benchmarks.peers.producer"), self.contender.module, *numbers]
         return subprocess.Popen(
             command, env=self.environment, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         )

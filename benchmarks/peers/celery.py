@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from celery import Celery
 
+from benchmarks.builds import Build
 from benchmarks.peers.ordinary import URL, Redis, note, script
 
 app = Celery("bench", broker=URL or None)
 run = app.task(name="bench.run")(note)
 
 
-def server() -> Redis:
+def server(build: Build) -> Redis:
     """See ``Ordinary``."""
     return Redis()
 
 
-def workers(url: str, setting: str) -> list[list[str]]:
+def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``. The setting is how many processes the pool has; Celery's default is one a core."""
     return [[script("celery"), "-A", "benchmarks.peers.celery", "worker", "-c", setting, "-l", "error"]]
 

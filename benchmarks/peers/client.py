@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
+from benchmarks.builds import Build
 from benchmarks.daemon import Daemon
-from benchmarks.peers.ordinary import SLOTS, URL, note, script
+from benchmarks.peers.ordinary import SLOTS, URL, note
 from taskqueue import Client, Task
 
 CONFIG = """
@@ -17,15 +18,15 @@ rate = inf
 PROCESSES = 2
 
 
-def server() -> Daemon:
+def server(build: Build) -> Daemon:
     """See ``Ordinary``."""
-    return Daemon(CONFIG, core="")
+    return Daemon(CONFIG, core="", python=build.python)
 
 
-def workers(url: str, setting: str) -> list[list[str]]:
+def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``."""
-    command = [script("taskqueue"), "work", "benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--url", url]
-    return [command] * PROCESSES
+    options = ["benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--url", url]
+    return [[*build.command("taskqueue"), "work", *options]] * PROCESSES
 
 
 def push(taskid: str) -> object:

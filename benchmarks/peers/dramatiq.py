@@ -5,6 +5,7 @@ from __future__ import annotations
 import dramatiq
 from dramatiq.brokers.redis import RedisBroker
 
+from benchmarks.builds import Build
 from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
 
 PROCESSES = 2
@@ -14,12 +15,12 @@ if URL:
     run = dramatiq.actor(note, queue_name="bench")
 
 
-def server() -> Redis:
+def server(build: Build) -> Redis:
     """See ``Ordinary``."""
     return Redis()
 
 
-def workers(url: str, setting: str) -> list[list[str]]:
+def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``."""
     shape = ["-p", str(PROCESSES), "-t", str(SLOTS // PROCESSES)]
     return [[script("dramatiq"), *shape, "benchmarks.peers.dramatiq"]]

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from huey import RedisHuey
 
+from benchmarks.builds import Build
 from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
 
 queue = RedisHuey("bench", url=URL or "redis://127.0.0.1:1/0")
 run = queue.task()(note)
 
 
-def server() -> Redis:
+def server(build: Build) -> Redis:
     """See ``Ordinary``."""
     return Redis()
 
 
-def workers(url: str, setting: str) -> list[list[str]]:
+def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``."""
     return [[script("huey_consumer"), "benchmarks.peers.huey.queue", "-w", str(SLOTS), "-k", "thread", "-q"]]
 

@@ -3,8 +3,8 @@
     TASKQUEUE_BENCH_URL       the server
     TASKQUEUE_BENCH_LEDGER    the file: rows of taskid and epoch seconds, ROW_BYTES each
 
-A module of an ordinary client has ``push(taskid)``, called by many threads, and ``workers(url, setting)``, the commands
-of its workers; ``server()`` starts what both need.
+A module of an ordinary client has ``push(taskid)``, called by many threads, and ``workers(url, setting, build)``, the
+commands of its workers; ``server(build)`` starts what both need.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from benchmarks.builds import Build
 from benchmarks.peers.service import Service
 
 URL: Final = os.environ.get("TASKQUEUE_BENCH_URL", "")
@@ -43,10 +44,10 @@ class Running(Protocol):
 class Ordinary(Protocol):
     """What a module of an ordinary client offers."""
 
-    def server(self) -> AbstractContextManager[Running]:
-        """Start it, as its package does."""
+    def server(self, build: Build) -> AbstractContextManager[Running]:
+        """Start it, as its package does. The build is that of taskqueue, where that is what is measured."""
 
-    def workers(self, url: str, setting: str) -> list[list[str]]:
+    def workers(self, url: str, setting: str, build: Build) -> list[list[str]]:
         """Commands of processes with SLOTS slots in all."""
 
     def push(self, taskid: str) -> object:

@@ -8,15 +8,16 @@ from typing import Any
 import redis
 import rq
 
+from benchmarks.builds import Build
 from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
 
 
-def server() -> Redis:
+def server(build: Build) -> Redis:
     """See ``Ordinary``."""
     return Redis()
 
 
-def workers(url: str, setting: str) -> list[list[str]]:
+def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``. The setting is the class of the workers."""
     return [[script("rq"), "worker-pool", "-n", str(SLOTS), "-u", url, "-w", f"rq.worker.{setting}", "-q", "bench"]]
 
