@@ -166,7 +166,7 @@ bench: $(BENCH_STAMP) ## every benchmark in a short form, a quarter of an hour, 
 	$(BENCH).lifecycle --save --rounds 3 --tasks 40000 $(BUILDS)
 	$(BENCH).apart --save --rounds 2 --tasks 40000 $(BUILDS)
 	$(BENCH).limit --save --rounds 3 --tasks 40000 $(BUILDS)
-	$(BENCH).clients --save --rounds 1 --tasks 10000
+	$(BENCH).clients --save --rounds 1 --tasks 10000 $(BUILDS)
 	$(BENCH).growth --save --rounds 3 --levels 0,100k --tasks 20k
 	$(BENCH).known --save --rounds 2 --known 100000 --tasks 20000
 	$(BENCH).database.lifecycles --save --rounds 2 --tasks 20000 $(BUILDS)
@@ -184,7 +184,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).lifecycle --save --rounds 5 $(BUILDS)
 	$(BENCH).apart --save --rounds 5 $(BUILDS)
 	$(BENCH).limit --save --rounds 5 --tasks 200000 $(BUILDS)
-	$(BENCH).clients --save --rounds 3 --tasks 40000
+	$(BENCH).clients --save --rounds 3 --tasks 40000 $(BUILDS)
 	$(BENCH).growth --save --full
 	$(BENCH).known --save
 	$(BENCH).database.lifecycles --save $(BUILDS)

@@ -49,13 +49,8 @@ BEFORE: Final = "before"
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """--compiled and --before."""
-    add_compiled(parser)
-    parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
-
-
-def add_compiled(parser: argparse.ArgumentParser) -> None:
-    """--compiled of a benchmark that measures no earlier build."""
     parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
+    parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
 
 
 def builds(options: argparse.Namespace) -> list[Build]:
@@ -70,9 +65,14 @@ def builds(options: argparse.Namespace) -> list[Build]:
         if _core(build).suffix == ".py":
             raise SystemExit(f"{options.compiled}: its taskqueue is not compiled")
         found.append(build)
-    if getattr(options, "before", None):
+    if options.before:
         found.append(_build(BEFORE, options.before))
     return found
+
+
+def builds_of_today(options: argparse.Namespace) -> list[Build]:
+    """The same without the earlier one, which may speak another protocol, or know no database."""
+    return [build for build in builds(options) if build.label != BEFORE]
 
 
 def add_option_of_one(parser: argparse.ArgumentParser) -> None:
@@ -86,7 +86,7 @@ def only_build(options: argparse.Namespace) -> Build:
     Raises:
         SystemExit: it is not compiled.
     """
-    return builds(options)[-1]
+    return builds(argparse.Namespace(compiled=options.compiled, before=None))[-1]
 
 
 def _build(label: str, venv: Path) -> Build:

@@ -28,7 +28,7 @@ from typing import Final, NamedTuple, cast
 from msgspec import Struct
 
 from benchmarks import processes
-from benchmarks.builds import HERE, Build, add_compiled, builds
+from benchmarks.builds import HERE, Build, add_options, builds_of_today
 from benchmarks.harness import Column, Ratio, Report, alternate, parser
 from benchmarks.peers.ordinary import ROOT, ROW_BYTES, Ordinary, Running, rows
 from benchmarks.peers.service import not_on_path
@@ -113,7 +113,7 @@ class Took(NamedTuple):
 def main() -> None:
     """Run the rounds, print each, and the table."""
     options = parse()
-    ours = [Contender(build.of(OURS), "client", needs="", build=build) for build in builds(options)]
+    ours = [Contender(build.of(OURS), "client", needs="", build=build) for build in builds_of_today(options)]
     chosen = [contender for contender in (*ours, *PEERS) if contender.label.startswith(options.only or "")]
     report = Report(
         "clients",
@@ -147,7 +147,7 @@ def parse() -> argparse.Namespace:
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=20_000, help="of ours; the slower ones do a part of them")
     made.add_argument("--only", help="contenders whose name begins so")
-    add_compiled(made)
+    add_options(made)
     options: argparse.Namespace = made.parse_args()
     return options
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from typing import Final
 
-from benchmarks.builds import COMPILED, HERE, Build, add_options, builds
+from benchmarks.builds import HERE, Build, add_options, builds_of_today
 from benchmarks.contest import Contender, Load, Pin, Round, run
 from benchmarks.harness import Column, Ratio, Report, alternate, parser
 from benchmarks.lifecycle import GRAPHILE, tasks_of
@@ -28,7 +28,7 @@ DURABILITIES: Final = ("commit", "interval")
 def main() -> None:
     """Run the rounds, print each, and the table."""
     options = parse()
-    mine = [build for build in builds(options) if build.label in (HERE.label, COMPILED)]
+    mine = builds_of_today(options)
     contenders = {
         build.of(f"{engine}, {durability}"): Contender("", peer, ours.setting(durability, build))
         for engine, peer in ENGINES.items()
