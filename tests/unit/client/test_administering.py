@@ -28,6 +28,7 @@ from taskqueue.protocol.requests import (
     Bulk,
     Fetchers,
     Log,
+    NewTasks,
     OperationShow,
     ProjectHold,
     ProjectSet,
@@ -48,7 +49,7 @@ from taskqueue.protocol.views import (
     Totals,
     Windows,
 )
-from tests.unit.client.conftest import Daemon, friendly
+from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 
 @pytest.fixture
@@ -131,17 +132,23 @@ def test_waiting_ends_in_time_without_an_error(daemon: Daemon) -> None:
         assert client.operations.wait(7, timeout=0.05).ended_at == 0
 
 
-def test_the_timeout_of_a_client_is_not_that_of_waiting(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
+def test_the_timeout_of_a_client_is_not_that_of_waiting(daemon: Daemon) -> None:
     daemon.script = patient
-    with Client(daemon.url, timeout=0.2) as client:
-        waiting = thread.submit(client.projects.wait, "p")
-        request = hear_wait(daemon)
-        daemon.script = lambda _: []
-        with pytest.raises(RequestTimeout):
-            client.push("p", "http://a/")
-        daemon.say(WaitReply(n=request.n, finished=True, unfinished=0))
 
-        assert waiting.result()
+    async def main(loop: LeapingLoop) -> bool:
+        async with AsyncClient(daemon.url, timeout=100) as client:
+            waiting = asyncio.ensure_future(client.projects.wait("p"))
+            request = await asyncio.to_thread(hear_wait, daemon)
+            daemon.script = lambda _: []
+            pushing = asyncio.ensure_future(client.push("p", "http://a/"))
+            await asyncio.to_thread(daemon.hear, NewTasks)
+            loop.leap(101)
+            with pytest.raises(RequestTimeout):
+                await pushing
+            daemon.say(WaitReply(n=request.n, finished=True, unfinished=0))
+            return await waiting
+
+    assert run_leaping(main)
 
 
 def test_waiting_without_a_daemon_ends_in_time_and_says_so(daemon: Daemon) -> None:

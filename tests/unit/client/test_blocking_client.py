@@ -10,11 +10,11 @@ from itertools import islice
 import pytest
 from msgspec import Raw
 
-from taskqueue import Client, Closed, RequestTimeout
+from taskqueue import Client, Closed
 from taskqueue.protocol.fields import Assignment, Token
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import Done, Hello, NewTasks, Release
-from tests.unit.client.conftest import Daemon, friendly
+from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 
 @pytest.fixture
@@ -67,14 +67,22 @@ def test_push_many_reads_its_iterable_in_the_callers_thread(daemon: Daemon, clie
 def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
     daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
     read: list[int] = []
+    has_read_ahead = threading.Event()
 
     def urls() -> Iterator[str]:
         for n in range(10_000):
             read.append(n)
+            if len(read) == 40:
+                has_read_ahead.set()
             yield f"http://a/{n}"
 
-    with Client(daemon.url, timeout=0.2) as client, pytest.raises(RequestTimeout):
-        client.push_many("p", urls(), batch=10, window=3)
+    with ThreadPoolExecutor(1) as thread:
+        with Client(daemon.url) as client:
+            pushing = thread.submit(client.push_many, "p", urls(), batch=10, window=3)
+            for _ in range(3):
+                daemon.hear(NewTasks)
+            assert has_read_ahead.wait(WAIT_SECONDS)
+        assert isinstance(pushing.exception(), Closed)
 
     assert len(read) == 40
 
@@ -173,6 +181,8 @@ def test_tokens_are_heard_from_while_the_user_computes(daemon: Daemon) -> None:
         client.select(1)
         handing.join()
 
-        heartbeats = [daemon.hear(Hello) for _ in range(5)]
+        while daemon.hear(Hello).holds != [1]:
+            pass
+        heartbeats = [daemon.hear(Hello) for _ in range(4)]
 
-    assert heartbeats[-1].holds == [1]
+    assert [heartbeat.holds for heartbeat in heartbeats] == [[1]] * 4

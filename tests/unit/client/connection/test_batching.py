@@ -408,8 +408,8 @@ def test_what_threads_push_at_the_same_time_leaves_together(daemon: Daemon, thre
 def test_a_push_that_is_not_answered_in_time_holds_up_no_later_one(daemon: Daemon) -> None:
     daemon.script = silent
 
-    with Client(daemon.url, timeout=1.0) as client:
-        with pytest.raises(RequestTimeout, match="in 1 s"):
+    with Client(daemon.url, timeout=3.0) as client:
+        with pytest.raises(RequestTimeout, match="in 3 s"):
             client.push("p", "http://a/")
         daemon.script = friendly
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -72,11 +73,14 @@ def test_a_worker_says_its_priority_which_is_0_by_default(daemon: Daemon, option
 
 
 def test_the_blocking_client_says_its_priority(daemon: Daemon) -> None:
-    with Client(daemon.url) as client:
-        assert client.select(3, timeout=0.05, priority=4) == []
+    with ThreadPoolExecutor(1) as thread, Client(daemon.url) as client:
+        selecting = thread.submit(client.select, 3, priority=4)
+        while (hello := daemon.hear(Hello)).capacity != 3:
+            pass
+        daemon.hand_out(1)
 
-    said = [request for request in daemon.heard if isinstance(request, Hello) and request.capacity == 3]
-    assert {hello.priority for hello in said} == {4}
+        assert [task.token for task in selecting.result()] == [1]
+        assert hello.priority == 4
 
 
 def test_a_client_has_the_highest_priority_of_those_who_take_tasks_with_it_now(daemon: Daemon) -> None:

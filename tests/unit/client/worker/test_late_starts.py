@@ -8,6 +8,8 @@ import threading
 import time
 
 import pytest
+from freezegun import freeze_time
+from freezegun.api import FrozenDateTimeFactory, StepTickTimeFactory, TickingDateTimeFactory
 
 from taskqueue import Middleware, Task, Worker
 from taskqueue.client.worker.outcome import TooLate
@@ -15,6 +17,11 @@ from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.requests import Done, Hello, Release
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.worker.test_worker import wanted
+
+Frozen = StepTickTimeFactory | TickingDateTimeFactory | FrozenDateTimeFactory
+
+LONG_SECONDS = 100.0
+"""Within which a task is to be started; on no machine a test takes so long."""
 
 
 def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daemon) -> None:
@@ -28,28 +35,31 @@ def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daem
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         handed_at = time.monotonic()
-        daemon.hand_out(1, not_before=0.3, start_within=5.0)
-        daemon.hand_out(2, start_within=5.0)
-        for _ in range(2):
-            await asyncio.to_thread(daemon.hear, Done)
+        daemon.hand_out(1, not_before=1000.0, start_within=LONG_SECONDS)
+        daemon.hand_out(2, start_within=LONG_SECONDS)
+        await asyncio.to_thread(daemon.hear, Done)
+        daemon.hand_out(3, not_before=0.3, start_within=LONG_SECONDS)
+        await asyncio.to_thread(daemon.hear, Done)
         worker.stop()
         await serving
         return handed_at
 
     handed_at = asyncio.run(main())
 
-    assert [token for token, _ in started] == [2, 1]
+    assert [token for token, _ in started] == [2, 3]
     assert started[1][1] >= handed_at + 0.3
 
 
 class Slow(Middleware):
-    """Takes longer than its task may wait."""
+    """Takes longer than its first task may wait, by the clock that is frozen."""
 
-    def __init__(self) -> None:
+    def __init__(self, frozen: Frozen) -> None:
         self.heard: list[tuple[list[NewTask] | None, BaseException | None]] = []
+        self._frozen = frozen
 
     def before(self, task: Task) -> None:
-        threading.Event().wait(0.3)
+        if task.token == 1:
+            self._frozen.tick(LONG_SECONDS + 1)
 
     def after(self, task: Task, *, new: list[NewTask] | None = None, error: BaseException | None = None) -> None:
         self.heard.append((new, error))
@@ -61,23 +71,26 @@ class Slow(Middleware):
 def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back(
     daemon: Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = Slow()
     started: list[int] = []
 
-    async def main() -> list[int]:
-        worker = Worker(daemon.url, lambda task: started.append(task.token), middleware=[slow])
+    async def handler(task: Task) -> None:
+        started.append(task.token)
+
+    async def main(slow: Slow) -> list[int]:
+        worker = Worker(daemon.url, handler, middleware=[slow])
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
-        daemon.hand_out(1, start_within=0.1)
+        daemon.hand_out(1, start_within=LONG_SECONDS)
         released = [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
-        daemon.hand_out(2, start_within=5.0)
+        daemon.hand_out(2, start_within=LONG_SECONDS)
         await asyncio.to_thread(daemon.hear, Done)
         worker.stop()
         await serving
         return released
 
-    with caplog.at_level(logging.INFO, "taskqueue.worker"):
-        assert asyncio.run(main()) == [1]
+    with freeze_time(real_asyncio=True) as frozen, caplog.at_level(logging.INFO, "taskqueue.worker"):
+        slow = Slow(frozen)
+        assert asyncio.run(main(slow)) == [1]
 
     assert started == [2]
     [(new, error), (nothing, none)] = slow.heard
@@ -88,18 +101,20 @@ def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back
 
 
 def test_a_task_that_is_started_in_time_may_run_for_longer(daemon: Daemon) -> None:
-    async def handler(task: Task) -> None:
-        await asyncio.to_thread(threading.Event().wait, 0.3)
+    async def main(frozen: Frozen) -> None:
+        async def handler(task: Task) -> None:
+            frozen.tick(LONG_SECONDS + 1)
+            await asyncio.to_thread(threading.Event().wait, 0.01)
 
-    async def main() -> None:
         worker = Worker(daemon.url, handler)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
-        daemon.hand_out(1, start_within=0.2)
+        daemon.hand_out(1, start_within=LONG_SECONDS)
         await asyncio.to_thread(daemon.hear, Done)
         worker.stop()
         await serving
 
-    asyncio.run(main())
+    with freeze_time(real_asyncio=True) as frozen:
+        asyncio.run(main(frozen))
 
     assert not any(isinstance(request, Release) for request in daemon.heard)
