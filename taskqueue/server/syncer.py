@@ -149,8 +149,9 @@ class Syncer:
         return ticket
 
     def _progress(self, ticket: int) -> None:
-        self._synced = ticket
+        # Counted first: who has an answer that waited for this sync finds it in the counters.
         self._meters.syncs += 1  # only this thread writes that field
+        self._synced = ticket
         if self.durability == "commit":
             self._wake()
 

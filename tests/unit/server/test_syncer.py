@@ -171,6 +171,27 @@ def test_the_finish_syncs_what_nobody_has_said_of() -> None:
         assert syncer.check() == 1
 
 
+def test_a_sync_is_counted_before_an_answer_that_waits_for_it_can_leave() -> None:
+    covered: list[int] = []
+
+    class Watched(Meters):
+        """Asks, whenever a sync is counted, how much is said to be synced."""
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "syncs" and value:
+                covered.append(syncer.check())
+            super().__setattr__(name, value)
+
+    disk = Disk()
+    disk.gate.release()
+    syncer = Syncer(disk.sync, "commit", Watched())
+    write(syncer)
+    syncer.finish()
+    syncer.close()
+
+    assert (covered, syncer.check()) == ([0], 1)
+
+
 def test_finish_waits_until_everything_is_synced() -> None:
     disk = Disk()
     disk.gate.release(10)
