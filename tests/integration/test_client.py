@@ -409,15 +409,16 @@ def test_threads_fetch_and_report_each_task_once(daemon: DaemonFactory, client: 
     crawl = client(daemon())
     crawl.push_many("news", urls(400))
 
-    def fetch(_: int) -> list[str]:
-        done = []
-        while tasks := crawl.select(1, timeout=1.0):
-            assert crawl.done(tasks[0]).outcome == "done"
-            done.append(tasks[0].url)
-        return done
+    fetched: list[str] = []
+
+    def fetch(_: int) -> None:
+        while len(fetched) < 400:
+            for task in crawl.select(1, timeout=0.1):
+                assert crawl.done(task).outcome == "done"
+                fetched.append(task.url)
 
     with ThreadPoolExecutor(16) as threads:
-        fetched = [url for each in threads.map(fetch, range(16)) for url in each]
+        list(threads.map(fetch, range(16)))
 
     assert sorted(fetched) == sorted(urls(400))
     assert counts(crawl) == {"success": 400}

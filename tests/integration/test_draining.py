@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ def crawl(task):
 """
 
 TASKS = 3000
+A_SECOND = 500
 
 Process = subprocess.Popen[str]
 Work = Callable[[str], Process]
@@ -96,6 +98,7 @@ def until(what: Callable[[], bool]) -> None:
 def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     it: Daemon, client: Client, run: Run, work: Work, tmp_path: Path
 ) -> None:
+    client.projects.set("news", {"rate": A_SECOND, "burst": 100})  # so that it has not done all before it is drained
     client.push("news", "http://site/slow", priority=1)
     client.push_many("news", [f"http://site/{n}" for n in range(TASKS)])
     first = work("web1")
@@ -125,6 +128,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert client.projects.show("news").counts.success == left.success
     assert "drained, and not connected: web1" in run("fetchers")[1]
 
+    client.projects.set("news", {"rate": inf})
     assert "nobody of the name web1 is connected" in run("fetcher", "resume", "web1")[1]
     work("web1")
     until(lambda: client.projects.show("news").counts.success == TASKS + 1)

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 QUIET_SECONDS = 4
 """How long an idle window is, at least: many times what anybody would poll at."""
 
+SOON_SECONDS = 3
+"""Until something happens by itself: no test may take longer to read the counters before it."""
+
 SAVES = 2
 """Once a minute, at a second of its own, a project that was touched has its windows saved: a turn, and a wake-up for it
 and for the end of its sync. No test has more than two projects."""
@@ -81,7 +84,7 @@ def test_of_four_delayed_tasks_the_one_due_first_comes_in_its_time_from_a_daemon
     it = daemon(durability="none")
     client, fetcher = peer(it), waiting_fetcher(it, peer)
     client.push("news", "a", "b", "c", delay=3600)
-    due_at = time.time() + 1
+    due_at = time.time() + SOON_SECONDS
     client.push("news", "soon", exetime=due_at)
     before = client.shell()
 
@@ -112,7 +115,7 @@ def test_an_idle_daemon_neither_wakes_up_nor_computes(
 
 
 def test_a_project_without_tokens_does_not_keep_the_daemon_awake(daemon: DaemonFactory, peer: PeerFactory) -> None:
-    it = daemon(durability="none", projects={"slow": {"rate": 0.5, "burst": 1}, "shut": {"rate": 0}})
+    it = daemon(durability="none", projects={"slow": {"rate": 1 / SOON_SECONDS, "burst": 1}, "shut": {"rate": 0}})
     client, fetcher = peer(it), waiting_fetcher(it, peer)
     client.push("shut", *(f"task{n}" for n in range(100)))
     client.push("slow", "first", "second")
@@ -128,7 +131,7 @@ def test_a_project_without_tokens_does_not_keep_the_daemon_awake(daemon: DaemonF
 def test_a_lease_that_runs_out_wakes_the_daemon_up_once(daemon: DaemonFactory, peer: PeerFactory) -> None:
     it = daemon(durability="none")
     client, fetcher = peer(it), waiting_fetcher(it, peer)
-    client.push("news", "a", timeout=1)
+    client.push("news", "a", timeout=SOON_SECONDS)
     fetcher.receive()
     before = client.shell()
 
@@ -198,7 +201,7 @@ def test_a_thousand_tasks_take_a_handful_of_messages(daemon: DaemonFactory, peer
     assert used["frames_in"] == 1 + TASKS / CAPACITY + 1
     assert used["frames_out"] == 1 + 2 * TASKS / CAPACITY + 1
     # At most one wake-up for each message, and one for each sync that a message waits for.
-    assert used["wakeups"] <= 2 * used["frames_in"] + 1
+    assert used["wakeups"] <= 2 * used["frames_in"] + 1 + 2 * SAVES
 
 
 def test_a_fetcher_that_waits_gets_each_push_without_asking(daemon: DaemonFactory, peer: PeerFactory) -> None:

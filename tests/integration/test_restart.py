@@ -29,6 +29,9 @@ REQUESTS = 48
 """Sent without waiting for an answer; a session has at most 64 such."""
 TASKS_PER_REQUEST = 20
 
+HELLO_MS = 100
+"""Between hellos of a fetcher that must not fall silent."""
+
 ROUNDING = 1e-5
 """Tokens; the bucket forgives a tenth of that."""
 
@@ -82,7 +85,9 @@ def test_requests_unanswered_at_a_kill_are_repeated_and_each_is_done_once(
         first.send("new-task", project="news", tasks=batch)
     for _ in range(chance.randrange(REQUESTS)):
         first.receive()
-    restart(it)
+    it.kill()
+    first.close()  # it would send again what it has not sent yet
+    it.start()
     for batch in batches:
         again.send("new-task", project="news", tasks=batch)
     answered = answers(again, REQUESTS)
@@ -108,7 +113,9 @@ def test_a_done_unanswered_at_a_kill_is_repeated_and_counts_once_with_its_follow
     for report in reports:
         fetcher.send("done", tasks=report)
     fetcher.receive()
-    restart(it)
+    it.kill()
+    fetcher.close()  # it would send again what it has not sent yet
+    it.start()
     again = peer(it, "fetcher")
     again.n = 1
     numbers = [again.send("done", tasks=report) for report in reports]
@@ -210,6 +217,8 @@ def test_a_lease_goes_on_and_ends_for_a_fetcher_that_never_comes_back(daemon: Da
     restart(it)
     other = peer(it)
     other.ask("hello", capacity=1)
+    while not other.has_message(HELLO_MS):
+        other.ask("hello", capacity=1)
 
     (handed,) = other.receive()["tasks"]
 
