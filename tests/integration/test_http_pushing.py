@@ -21,7 +21,7 @@ LINES = {"Content-Type": "application/x-ndjson"}
 
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    it = Daemon(tmp_path_factory.mktemp("daemon"), fetcher_timeout=2.0).start()
+    it = Daemon(tmp_path_factory.mktemp("daemon"), fetcher_timeout=4.0).start()
     try:
         yield it
     finally:
@@ -214,7 +214,10 @@ def test_whoever_sends_and_reads_nothing_stops_himself(web: Web) -> None:
         with pytest.raises(TimeoutError):
             send_for_ever(mute, b"%x\r\n%s\r\n" % (len(lines), lines))
 
-    assert web.got("GET", "/projects/mute")["project"]["counts"]["ready"] > 0
+        while web.ask("GET", "/projects/mute").status_code != 200:
+            pass
+        while not web.got("GET", "/projects/mute")["project"]["counts"]["ready"]:
+            pass
 
 
 def send_for_ever(sending: socket.socket, piece: bytes) -> None:

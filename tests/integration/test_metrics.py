@@ -134,6 +134,7 @@ def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
     daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
+    monkeypatch.setattr(scrape, "READY_SECONDS", WAIT_SECONDS)
     it = daemon()
 
     async def look() -> list[tuple[int, str]]:

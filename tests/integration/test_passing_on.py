@@ -184,12 +184,13 @@ def test_a_fetcher_that_stops_leaves_what_it_passed_on_to_the_processors(
 def test_a_loop_that_works_on_a_task_is_handed_no_other_when_its_lease_ends_but_a_new_loop_is(
     it: Daemon, client: Client
 ) -> None:
-    client.projects.set("news", {"processing_timeout": 0.5})
+    client.projects.set("news", {"processing_timeout": 2})
     client.push_many("news", [f"http://site/{number}" for number in range(3)])
     with Client(it.url, name="fetcher") as fetcher:
         for _ in fetcher.stream(["news"], capacity=1):
             wait_until(lambda: client.projects.show("news").totals.timeout == 1)
             selected = client.projects.show("news").totals.selected
+            client.projects.set("news", {"processing_timeout": 600})
             break
         done = [fetcher.done(task).outcome for task in islice(fetcher.stream(["news"], capacity=1), 3)]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
 
 from taskqueue import Client
 from tests.integration.browser.crawl import crawl
@@ -35,6 +35,7 @@ OPTIONS: Final = (
 
 WAIT_MS: Final = 15_000
 """How long something that must be seen is waited for; it goes on as soon as it is."""
+expect.set_options(timeout=WAIT_MS)
 
 VIOLATED: Final = """
 window.violated = [];

@@ -23,9 +23,9 @@ def test_what_is_pushed_is_seen_without_loading_the_page_again(reader: Reader, s
     page.evaluate("window.sameLoad = true")
 
     site.client.push("recipes", "https://recipes.example/one-more", taskid="one-more")
-    expect(page.locator('[data-row="recipes"] [data-cell="ready"]')).to_have_text("31", timeout=5_000)
+    expect(page.locator('[data-row="recipes"] [data-cell="ready"]')).to_have_text("31")
     site.client.tasks.cancel("recipes", ["one-more"])
-    expect(page.locator('[data-row="recipes"] [data-cell="ready"]')).to_have_text("30", timeout=5_000)
+    expect(page.locator('[data-row="recipes"] [data-cell="ready"]')).to_have_text("30")
 
     assert page.evaluate("window.sameLoad")
 
@@ -34,9 +34,9 @@ def test_a_project_that_is_new_gets_a_row_of_its_own(reader: Reader, site: Site)
     page = reader.open("/")
 
     site.client.push("newcomer", "http://new.example/")
-    expect(page.locator('[data-row="newcomer"] [data-cell="ready"]')).to_have_text("1", timeout=5_000)
+    expect(page.locator('[data-row="newcomer"] [data-cell="ready"]')).to_have_text("1")
     site.client.projects.delete("newcomer")
-    expect(page.locator('[data-row="newcomer"]')).to_have_count(0, timeout=5_000)
+    expect(page.locator('[data-row="newcomer"]')).to_have_count(0)
 
 
 def test_projects_are_searched_by_their_names(reader: Reader) -> None:
@@ -71,7 +71,7 @@ def test_a_flow_is_drawn_and_its_tasks_change_colour_when_they_end(reader: Reade
     for task in site.client.select(1, projects=["shop"]):
         site.client.done(task)
 
-    expect(succeeded).to_have_count(before + 1, timeout=5_000)
+    expect(succeeded).to_have_count(before + 1)
 
 
 def test_a_page_is_dark_where_the_system_is_and_as_its_reader_likes(reads: Open) -> None:

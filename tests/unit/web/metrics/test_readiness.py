@@ -19,15 +19,18 @@ def test_a_daemon_is_not_ready_while_its_store_is_read_again(tmp_path: Path, mon
     trouble = Trouble()
 
     async def look(client: Client) -> list[str]:
+        monkeypatch.setattr(scrape, "READY_SECONDS", 20.0)
         async with AsyncClient(client.url, timeout=1) as asking:
             looking = Scrape(asking, 0)
             troubles = [await looking.trouble()]
             monkeypatch.setattr(scrape, "READY_SECONDS", 0.05)
-            trouble.let_fail("open", *[StoreError("no such disk")] * 2)
+            trouble.let_fail("open", *[StoreError("no such disk")] * 100)
             trouble.let_fail("write", StoreError("no such disk"))
             client.send("project-do", project="news", action="start")
             while not troubles[-1]:
                 troubles.append(await looking.trouble())
+            trouble.let_recover()
+            monkeypatch.setattr(scrape, "READY_SECONDS", 20.0)
             while troubles[-1]:
                 troubles.append(await looking.trouble())
             return troubles
