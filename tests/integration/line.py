@@ -8,12 +8,17 @@ daemon has been silent for a while. That its store can't be used at the moment i
 from __future__ import annotations
 
 import os
+import select
+import socket
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgpack
 import zmq
 
-SILENCE_MS = 200
+SILENCE_MS, SILENCE_MOST_MS = 200, 1600
+"""How long a daemon is silent before it is asked again, and at most when it may only be slow."""
 
 WINDOW = 48
 """Requests unanswered at once; the protocol allows 64, hellos included."""
@@ -32,20 +37,17 @@ class Line:
         self.session = session
         self.unanswered: dict[int, bytes] = {}
         self._n = 0
-        self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.RCVTIMEO, SILENCE_MS)
-        self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
-        self._socket.connect(url)
+        self._socket = self._connected(url)
 
     def say(self, kind: str, **fields: Any) -> None:
         """Send once, such as a hello."""
-        self._socket.send(self._frame(kind, fields))
+        self._send(self._frame(kind, fields))
 
     def ask(self, kind: str, **fields: Any) -> int:
         """Send until it is answered; returns its number."""
         frame = self._frame(kind, fields)
         self.unanswered[self._n] = frame
-        self._socket.send(frame)
+        self._send(frame)
         return self._n
 
     def receive(self) -> Message | None:
@@ -55,8 +57,7 @@ class Line:
             while message.get("code") == "unavailable":
                 message = msgpack.unpackb(self._socket.recv())
         except zmq.Again:
-            for frame in self.unanswered.values():
-                self._socket.send(frame)
+            self._send_again()
             return None
         if message["type"] == "error":
             raise SystemExit(f"{self.session}: {message}")
@@ -66,10 +67,70 @@ class Line:
         """Take note of an answer; False if it is a repeated one."""
         return self.unanswered.pop(message["n"], None) is not None
 
+    def _send_again(self) -> None:
+        for frame in self.unanswered.values():
+            self._send(frame)
+
+    def _send(self, frame: bytes) -> None:
+        self._socket.send(frame)
+
+    def _connected(self, url: str) -> zmq.Socket[bytes]:
+        made: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        made.setsockopt(zmq.RCVTIMEO, SILENCE_MS)
+        made.setsockopt(zmq.RECONNECT_IVL, 20)
+        made.connect(url)
+        return made
+
     def _frame(self, kind: str, fields: Message) -> bytes:
         self._n += 1
         request = {"type": kind, "v": 1, "session": self.session, "n": self._n} | fields
         return bytes(msgpack.packb(request))
+
+
+class OrderlyLine(Line):
+    """One whose requests arrive in the order in which they were asked, however often the daemon is killed.
+
+    What is sent again goes through a new connection, and one that was lost is not made again: what had not left when it
+    was lost would arrive first, and what was lost with it afterwards.
+    """
+
+    def __init__(self, url: str, session: str) -> None:
+        self._url = url
+        self._silence_ms = SILENCE_MS
+        super().__init__(url, session)
+
+    def receive(self) -> Message | None:
+        """The next message; None: there was silence, and what is unanswered has been sent again."""
+        message = super().receive()
+        if message is not None:
+            self._silence_ms = SILENCE_MS
+        return message
+
+    def _send(self, frame: bytes) -> None:
+        with suppress(zmq.Again):  # the connection is lost: it is sent with all that is sent again
+            self._socket.send(frame, zmq.DONTWAIT)
+
+    def _send_again(self) -> None:
+        self._socket.close(0)
+        self._silence_ms = min(2 * self._silence_ms, SILENCE_MOST_MS)
+        self._socket = self._connected(self._url)
+        super()._send_again()
+
+    def _connected(self, url: str) -> zmq.Socket[bytes]:
+        wait_until_somebody_listens(url)
+        made: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+        made.setsockopt(zmq.RCVTIMEO, self._silence_ms)
+        made.setsockopt(zmq.RECONNECT_IVL, -1)
+        made.connect(url)
+        return made
+
+
+def wait_until_somebody_listens(url: str) -> None:
+    address = urlsplit(url)
+    while True:
+        with suppress(OSError), socket.create_connection((address.hostname, address.port)):
+            return
+        select.select([], [], [], 0.02)
 
 
 class Record:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 
-from tests.integration.line import WINDOW, Line, Message, Record
+from tests.integration.line import WINDOW, Line, Message, OrderlyLine, Record
 
 BATCH = 100
 BODY = os.urandom(300)
@@ -45,4 +45,4 @@ def produce(line: Line, project: str, name: str, count: int, record: Record) -> 
 
 if __name__ == "__main__":
     url, project, name, count, path = sys.argv[1:]
-    produce(Line(url, f"producer-{name}-{os.getpid()}"), project, name, int(count), Record(path))
+    produce(OrderlyLine(url, f"producer-{name}-{os.getpid()}"), project, name, int(count), Record(path))

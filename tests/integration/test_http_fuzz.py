@@ -74,6 +74,7 @@ def without_waiting(case: Any) -> None:
             part["seconds"] = 0
 
 
+@pytest.mark.timeout(600)
 def test_nothing_that_is_sent_meets_a_bug_and_what_is_refused_is_named(web: Web) -> None:
     answers: Counter[int] = Counter()
     wrong: list[str] = []
