@@ -49,6 +49,10 @@ class Table(Protocol):
 
     where: str
 
+    @property
+    def has_retired(self) -> bool:
+        """Whether rows of dropped ranges are there still, of which each write deletes some."""
+
     def inbox_rows(self, without: Collection[bytes], largest: int) -> Sequence[InboxRow]:
         """Some rows, but for those with these ids; the texts of rows above so many bytes are not read."""
 

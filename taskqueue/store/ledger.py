@@ -186,6 +186,15 @@ class Ledger:
         """
         self._store.write(self._epoch, Batch())
 
+    def free_some(self) -> None:
+        """Write nothing, but let the store delete some of what was dropped, as it does with each write.
+
+        Raises:
+            Fenced: another scheduler has begun an epoch.
+            StoreError: it could not be written; begin again.
+        """
+        self._store.write(self._epoch, Batch())
+
     def levels(self) -> dict[int, list[int]]:
         """By level of the store, the bytes of each of its tables; empty if it has no tables. Costs 5 µs a table.
 

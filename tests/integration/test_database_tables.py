@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from taskqueue import Client
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
 from taskqueue.store.postgres.schema import making, making_schema
@@ -16,9 +17,13 @@ from tests.postgres import drop_schema, new_target, postgres_url
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
+    from tests.integration.conftest import DaemonFactory
 
 TURNS = 20
 SYNCS = 3000
+
+ASKED_MOST = 20_000
+"""Questions to the server until something must have happened: some seconds at least."""
 
 
 @pytest.fixture
@@ -54,6 +59,30 @@ def test_what_a_long_range_leaves_is_passed_over_once_though_an_old_snapshot_kee
         assert other.execute("select count(*) from prefixes").fetchone() == (0,)
 
     assert entries_read(other, target, "kv_ready_pkey", rows) < 4 * rows
+
+
+@pytest.mark.parametrize("action", ["clear", "delete"])
+def test_what_was_dropped_is_deleted_though_nobody_asks_the_daemon_for_anything(
+    daemon: DaemonFactory, target: Target, other: psycopg.Connection[tuple[Any, ...]], action: str
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema)
+    with Client(it.url) as client:
+        client.push_many("news", [f"http://site/{number}" for number in range(DROPPED_AT_ONCE + TURNS * FREED_AT_ONCE)])
+        getattr(client.projects, action)("news")
+        it.kill()
+        it.start()
+
+        left = (
+            "select (select count(*) from kv_ready) + (select count(*) from kv_specs) + (select count(*) from prefixes)"
+        )
+        for _ in range(ASKED_MOST):
+            ((rows,),) = other.execute(left).fetchall()
+            if not rows:
+                break
+        assert rows == 0
+        client.push("news", "http://site/1")
+        assert client.projects.show("news").counts.ready == 1
+        assert client.verify() == []
 
 
 def test_a_sync_looks_at_one_row_though_an_old_snapshot_keeps_those_before_it(

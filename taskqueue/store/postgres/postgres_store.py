@@ -40,7 +40,7 @@ DROPPED_AT_ONCE: Final = 2000
 """Rows of a range that are deleted in the turn that drops it; what is longer is retired."""
 
 FREED_AT_ONCE: Final = 1000
-"""Rows of retired ranges that a turn deletes: about a millisecond of the server's."""
+"""Rows of retired ranges that a write deletes: about a millisecond of the server's."""
 
 MOSTLY_NEW: Final = frozenset((*ORDERS.values(), SPECS))
 """Families whose entries are hardly ever overwritten. To insert them without looking whether they are there saves a
@@ -202,6 +202,11 @@ class PostgresStore:
             StoreError: the connection has failed.
         """
         return self._turns.has_heard()
+
+    @property
+    def has_retired(self) -> bool:
+        """Whether rows of dropped ranges are there still, of which each write deletes some, an empty one, too."""
+        return bool(self._prefixes.retired)
 
     def levels(self) -> dict[int, list[int]]:
         return {}

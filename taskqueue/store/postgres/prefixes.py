@@ -1,7 +1,8 @@
 """Ranges that were dropped: new entries go elsewhere at once, and what is left is deleted bit by bit.
 
     drop of project 7 ──► its rows stay as they are: *retired*; from now on 7 is stored as fffffffe
-    later             ──► each turn deletes some retired rows; when all are gone the range is *free*
+    later             ──► each write deletes some retired rows, an idle daemon's, too; when all are gone the range
+                          is *free*
 
 To delete ten million rows in one transaction would take half a minute, in which nobody is served. So a long range whose
 keys all have one prefix, such as the number of a project, is left where it is, and the prefix is stored as another one,
