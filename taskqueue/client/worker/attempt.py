@@ -115,6 +115,7 @@ class Attempts(Struct, frozen=True):
             raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
             if not is_failure(error):
+                running.outcome = "interrupted"
                 raise
             self.log.failed(task, error)
             note_failure(task, around.began_at, error)

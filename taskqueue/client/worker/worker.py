@@ -28,10 +28,18 @@ from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_un
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
 from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
-from taskqueue.errors import ClientError
+from taskqueue.errors import ClientError, RequestTimeout
 
 UNANSWERED_MOST: Final = 1000
 """Reports that the daemon has not answered yet, at which nothing more is begun."""
+
+LAST_SECONDS: Final = 2.0
+"""After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
+
+The daemon may be away, and a handler may ignore that it was cancelled: neither keeps a process that was told to end.
+"""
+
+NOT_HANDED_BACK: Final = "the daemon does not answer; it is handed out anew when this worker has been silent for long"
 
 THREADS: Final = "taskqueue-worker"
 """How the names of threads begin that run plain functions."""
@@ -52,8 +60,9 @@ class Worker:
             at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
             second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
         priority: a task goes to the fetcher with the highest one of those with a free slot that could take it.
-        grace: seconds that running tasks have to end after ``stop``; those that don't are handed back. A plain
-            function can't be interrupted; its process ends when it returns.
+        grace: seconds that running tasks have to end after ``stop``; those that don't are cancelled and handed back,
+            and a few seconds later ``serve`` returns, wherever the daemon is. A plain function can't be interrupted;
+            its process ends when it returns.
         extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
             handler that hangs loses its task when the lease runs out, which is what leases are for.
         middleware: called around each run of the handler; see ``taskqueue.client.worker.middleware``.
@@ -113,14 +122,27 @@ class Worker:
         Raises:
             KeyboardInterrupt: a handler raised it; what was held has been handed back.
         """
-        with asyncio.Runner() as runner:
-            loop = runner.get_loop()
-            serving = loop.create_task(self.serve(signals=True))
+        runner = asyncio.Runner()
+        loop = runner.get_loop()
+        serving = loop.create_task(self.serve(signals=True))
+        try:
             while not serving.done():
                 # Of an asyncio task that a handler has started: whoever awaits it gets it, but the loop does, too.
                 with suppress(SystemExit):
                     loop.run_until_complete(serving)
             serving.result()
+        finally:
+            if self._running:
+                self._abandon(loop)
+            else:
+                runner.close()
+
+    def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Leave handlers that ignore that they were cancelled where they are: a Runner would wait for them."""
+        for running in self._running.values():
+            # Else asyncio logs an error of its own for each, whose tasks have been handed back by now.
+            running._log_destroy_pending = False  # type: ignore[attr-defined]
+        loop.close()
 
     async def serve(self, *, signals: bool = False) -> None:
         """Serve until ``stop``, in an event loop of the caller's.
@@ -206,30 +228,38 @@ class Worker:
             self._freed.set()
 
     async def _finish(self, client: AsyncClient, reporting: Reporting) -> None:
-        ending = asyncio.ensure_future(self._ended(reporting))
-        await asyncio.wait({ending}, timeout=self._grace)
-        ending.cancel()
+        await self._ended(reporting, self._grace)
         late = dict(self._running)
         tasks = [*late, *reporting.give_up()]
         for running in late.values():
             running.cancel()
-        await asyncio.gather(*late.values(), return_exceptions=True)
-        # Of handlers that have returned although they were cancelled.
-        await reporting.fewer_than(1)
+        # Some return although they were cancelled, and are reported.
+        await self._ended(reporting, LAST_SECONDS)
+        reporting.give_up()
         if tasks:
             log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
             await _release(client, tasks)
 
-    async def _ended(self, reporting: Reporting) -> None:
-        """Wait until all that runs has ended, and has been reported."""
-        if self._running:
-            await asyncio.wait(list(self._running.values()))
-        await reporting.fewer_than(1)
+    async def _ended(self, reporting: Reporting, seconds: float) -> None:
+        """Wait until all that runs has ended, and has been reported; at most so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                if self._running:
+                    await asyncio.wait(list(self._running.values()))
+                await reporting.fewer_than(1)
 
 
 async def _release(client: AsyncClient, tasks: list[Task]) -> None:
+    """Hand tasks back, and say so if the daemon does not answer in time."""
     try:
-        await client.release(*tasks)
+        async with asyncio.timeout(LAST_SECONDS):
+            await client.release(*tasks)
     except ClientError as error:
-        for task in tasks:
-            warn_unreported(task, error)
+        _warn_each(tasks, error)
+    except TimeoutError:
+        _warn_each(tasks, RequestTimeout(NOT_HANDED_BACK))
+
+
+def _warn_each(tasks: list[Task], error: ClientError) -> None:
+    for task in tasks:
+        warn_unreported(task, error)

@@ -27,9 +27,9 @@ FIRST_SECONDS: Final = 10.0
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
 
-OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "late", "stale")
-"""What is counted. ``late`` went back, because it was too late to start them. ``stale`` are among the others, too:
-their handlers have ended, and the daemon did not count it.
+OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "late", "interrupted", "stale")
+"""What is counted. ``late`` went back, because it was too late to start them, and ``interrupted``, because the worker
+was stopped. ``stale`` are among the others, too: their handlers have ended, and the daemon did not count it.
 """
 
 log = logging.getLogger("taskqueue.worker")

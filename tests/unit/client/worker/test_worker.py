@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -422,7 +422,10 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Dae
     assert [request.capacity for request in daemon.heard if isinstance(request, Hello)][-1] == 0
 
 
-def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
+def test_what_does_not_end_in_its_grace_is_handed_back_and_has_not_failed(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "taskqueue.worker")
     started = threading.Event()
 
     async def handler(task: Task) -> None:
@@ -441,6 +444,7 @@ def test_what_does_not_end_in_its_grace_is_handed_back(daemon: Daemon) -> None:
 
     assert asyncio.run(main()) == [1]
     assert not any(isinstance(request, Done) for request in daemon.heard)
+    assert caplog.messages[-1] == "event=stopped done=0 failed=0 interrupted=1"
 
 
 def answers_no_report(request: AnyRequest) -> list[AnyOutgoing]:
@@ -461,6 +465,39 @@ def test_a_report_that_was_not_answered_in_the_grace_is_one_of_a_task_that_goes_
         return [lease.token for lease in (await asyncio.to_thread(daemon.hear, Release)).leases]
 
     assert asyncio.run(main()) == [1]
+
+
+async def cancelled() -> None:
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+
+
+def test_a_stopped_worker_ends_when_the_daemon_is_away_and_says_what_was_not_handed_back(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(task: Task) -> None:
+        daemon.stop()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await cancelled()
+
+    with handed_out(daemon, 1):
+        Worker(daemon.url, handler, grace=0.05).run()
+    daemon.start()
+
+    [line] = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
+    assert "project=p taskid=t1 reason='the daemon does not answer; it is handed out anew when" in line
+
+
+def test_a_stopped_worker_ends_without_an_async_handler_that_ignores_its_cancelling(daemon: Daemon) -> None:
+    async def handler(task: Task) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        while True:
+            await cancelled()
+
+    with handed_out(daemon, 1):
+        Worker(daemon.url, handler, grace=0.05).run()
+
+    assert [lease.token for lease in daemon.hear(Release).leases] == [1]
 
 
 def test_a_report_that_is_not_answered_while_its_client_is_patient_is_told_in_the_log(
