@@ -1,4 +1,4 @@
-"""What commands print, for programs and into pipes, and the status that they end with: real processes."""
+"""What commands print, for programs and into pipes, and the status that they end with, on a real daemon."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from taskqueue import Client
+from taskqueue.cli.main import main
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
+Daemon = Any
 DaemonFactory = Callable[..., Any]
 PeerFactory = Callable[..., Any]
 
@@ -32,8 +34,8 @@ Run = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(daemon: DaemonFactory, peer: PeerFactory) -> Run:
-    """Run a command in a process of its own, on a daemon with some of everything."""
+def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
+    """A daemon with some of everything."""
     it = daemon(projects={"news": {"rate": 5}, "shop": {"group": "shops"}})
     fetcher = peer(it)
     fetcher.ask("project-set", project="news", settings={"cron": {"daily": {"every": "1d"}}})
@@ -41,8 +43,25 @@ def run(daemon: DaemonFactory, peer: PeerFactory) -> Run:
     fetcher.ask("hello", capacity=1, name="web1:4711")
     fetcher.ask("bulk", action="retry", project="news", filter={"states": ["failed"]})
     fetcher.receive()
+    return it
 
-    def run(*arguments: str, stdout: int = subprocess.PIPE) -> Ended:
+
+@pytest.fixture
+def run(it: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command in this process."""
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+
+    def run(*arguments: str) -> Ended:
+        return Ended(main(arguments), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def run_apart(it: Daemon) -> Run:
+    """Run a command in a process of its own, with an output of its own."""
+
+    def run_apart(*arguments: str, stdout: int = subprocess.PIPE) -> Ended:
         command = [*COMMAND, *arguments]
         environment = os.environ | {"TASKQUEUE_URL": it.url}
         done = subprocess.run(
@@ -56,7 +75,7 @@ def run(daemon: DaemonFactory, peer: PeerFactory) -> Run:
         )
         return Ended(done.returncode, done.stdout or "", done.stderr)
 
-    return run
+    return run_apart
 
 
 def objects(text: str) -> list[dict[str, Any]]:
@@ -229,38 +248,38 @@ PRINTING = (
 )  # fmt: skip
 
 
-def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(run: Run) -> None:
+def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(run_apart: Run) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ended = {command: run(*command.split(), stdout=writing) for command in PRINTING}
+        ended = {command: run_apart(*command.split(), stdout=writing) for command in PRINTING}
     finally:
         os.close(writing)
 
     assert ended == dict.fromkeys(PRINTING, (141, "", ""))
 
 
-def test_a_file_that_takes_nothing_is_one_line(run: Run) -> None:
+def test_a_file_that_takes_nothing_is_one_line(run_apart: Run) -> None:
     with open("/dev/full", "w") as full:
-        assert run("status", stdout=full.fileno()) == (1, "", "taskqueue: No space left on device\n")
+        assert run_apart("status", stdout=full.fileno()) == (1, "", "taskqueue: No space left on device\n")
 
 
-def test_the_exit_status_is_what_the_documents_say(run: Run) -> None:
-    assert run("status").status == 0
-    assert run("--help").status == 0
-    assert run("project", "show", "nobody").status == 1
-    assert run("task", "show", "news", "nothing").status == 1
-    assert run("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
-    assert run("fetchers", "--project", "nobody").status == 1
-    assert run("project", "stop", "nobody", "news").status == 1
-    assert run("push", "news", "nonsense", "http://a/").status == 1
-    assert run("store", "import", "/no/such/file", "--store", "/no/such/store") == (
+def test_the_exit_status_is_what_the_documents_say(run_apart: Run) -> None:
+    assert run_apart("status").status == 0
+    assert run_apart("--help").status == 0
+    assert run_apart("project", "show", "nobody").status == 1
+    assert run_apart("task", "show", "news", "nothing").status == 1
+    assert run_apart("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
+    assert run_apart("fetchers", "--project", "nobody").status == 1
+    assert run_apart("project", "stop", "nobody", "news").status == 1
+    assert run_apart("push", "news", "nonsense", "http://a/").status == 1
+    assert run_apart("store", "import", "/no/such/file", "--store", "/no/such/store") == (
         1,
         "",
         "taskqueue: /no/such/file: No such file or directory\n",
     )
-    assert run("top").status == 1
-    assert run("stats", "--window", "5y").status == 2
-    assert run("project", "delete", "news").status == 2
-    assert run("fly").status == 2
-    assert run().status == 2
+    assert run_apart("top").status == 1
+    assert run_apart("stats", "--window", "5y").status == 2
+    assert run_apart("project", "delete", "news").status == 2
+    assert run_apart("fly").status == 2
+    assert run_apart().status == 2
