@@ -100,9 +100,12 @@ class _Demo:
         run = self._next_run(before)
         self._count_pages()
         site_url = self._start_site(run)
-        with closing(services.start_scheduler(self._processes, self._options.data, self._options.rate)) as client:
+        with (
+            closing(services.start_scheduler(self._processes, self._options.data, self._options.rate)) as looking,
+            closing(services.patient_client(looking.url)) as client,
+        ):
             self._begin(client, run, site_url)
-            monitor = CrawlMonitor(client, self._processes, self._console, self._pages)
+            monitor = CrawlMonitor(looking, self._processes, self._console, self._pages)
             monitor.look()
             page_url = "" if self._options.once else services.start_web(self._processes, client.url)
             services.start_fetchers(self._processes, client.url)

@@ -40,6 +40,9 @@ WEB_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 START_SECONDS = 20.0
 ANSWER_SECONDS = 1.0
+"""How long a look waits for an answer; another one comes soon."""
+PATIENCE_SECONDS = 30.0
+"""How long what has to be done, or known, waits for one: the machine may be busy."""
 
 CONFIG = """\
 # Written by `taskqueue demo` at each start; `taskqueue config init` writes a file with all settings.
@@ -88,7 +91,7 @@ def start_site(processes: Processes, port: int, log: Path, folder: Path | None) 
 
 
 def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
-    """Start the daemon; returns a client once it answers.
+    """Start the daemon; returns a client for looks once it answers.
 
     Raises:
         TaskQueueError: it did not start.
@@ -104,6 +107,11 @@ def start_scheduler(processes: Processes, folder: Path, rate: float) -> Client:
         client.close()
         raise
     return client
+
+
+def patient_client(url: str) -> Client:
+    """One for what has to be done, or known."""
+    return Client(url, timeout=PATIENCE_SECONDS, name="demo")
 
 
 def start_web(processes: Processes, url: str) -> str:
