@@ -235,7 +235,9 @@ def test_a_daemon_that_is_killed_again_and_again_while_a_flow_is_made_makes_each
     assert main(["store", "check", "--store", str(it.store_path)]) == 0
 
 
-def test_a_large_flow_outlives_a_daemon_that_is_killed_while_it_is_made(it: Daemon, client: Client) -> None:
+def test_a_large_flow_outlives_a_daemon_that_is_killed_while_it_is_made(
+    it: Daemon, client: Client, peer: PeerFactory
+) -> None:
     layers, width = 4, 600
     flow = client.flow("shop", "large")
     above: list[FlowTask] = []
@@ -246,8 +248,8 @@ def test_a_large_flow_outlives_a_daemon_that_is_killed_while_it_is_made(it: Daem
 
     it.kill()
     it.start()
-    ran = Counter(run_all(client, 200, "large"))
+    ran = run_in_messages(peer(it), layers * width)
 
-    assert client.flows.show("shop", "large").state == "success"
+    assert client.flows.wait("shop", "large", timeout=WAIT_SECONDS).state == "success"
     assert len(ran) == layers * width
     assert max(ran.values()) == 1
