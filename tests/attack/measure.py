@@ -162,13 +162,13 @@ def _mebibytes(count: int) -> float:
 class Attacking:
     """An attack that goes on in another process."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def begin(self) -> float:
         """Wait until it is prepared; the moment at which it was."""
         assert self._process.stdout is not None
-        if self._process.stdout.readline() != "begin\n":
+        if self._process.stdout.readline() != b"begin\n":
             raise SystemExit(f"{self._process.args!r} did not begin")
         return time.monotonic()
 
@@ -178,7 +178,7 @@ class Attacking:
             said, _ = self._process.communicate(timeout=6 * seconds + GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             return "cut off"
-        return (said.splitlines() or ["the attacker failed"])[-1]
+        return (said.decode().splitlines() or ["the attacker failed"])[-1]
 
 
 @contextmanager
@@ -186,7 +186,8 @@ def attacker(row: Row, it: Target, under: Conditions, errors: int | None = None)
     """One at work; ``errors`` is where its stderr goes, as for a subprocess."""
     arguments = [row.name, it.url, str(under.seconds), str(under.scale)]
     command = [sys.executable, "-m", "tests.attack.attacker", *arguments]
-    start = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True)
+    # Without a buffer, so that what it says soon after its beginning is not read with that, and lost.
+    start = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True)
     with start as process:
         try:
             yield Attacking(process)

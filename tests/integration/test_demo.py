@@ -25,7 +25,7 @@ WAIT_SECONDS = 90
 BRISK = ("--rate", "150")
 """For what is not about the pace."""
 
-Demo = subprocess.Popen[str]
+Demo = subprocess.Popen[bytes]
 DemoFactory = Callable[..., Demo]
 
 
@@ -49,7 +49,8 @@ def demo(data: Path) -> Iterator[DemoFactory]:
 
         def start(*options: str) -> Demo:
             command = [*COMMAND, "--data", str(data), *options]
-            it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            # Without a buffer, so that a line is read without what comes after it.
+            it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
             stack.callback(it.__exit__, None, None, None)
             stack.callback(it.kill)
             return it
@@ -60,14 +61,14 @@ def demo(data: Path) -> Iterator[DemoFactory]:
 def ended(it: Demo) -> tuple[int, str]:
     """Exit status and what it printed, since it was last read."""
     output = it.communicate(timeout=WAIT_SECONDS)[0]
-    return it.returncode, output
+    return it.returncode, output.decode()
 
 
 def read_until(it: Demo, pattern: str) -> re.Match[str]:
     """The first match of a line that it prints."""
     assert it.stdout is not None
     seen = []
-    for line in it.stdout:
+    for line in map(bytes.decode, it.stdout):
         seen.append(line)
         if match := re.search(pattern, line):
             return match
