@@ -36,6 +36,17 @@ def stumble(task):
 def leave(task):
     sys.exit(3)
 
+def split(task):
+    child = os.fork()
+    if not child:
+        sys.exit(3)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+async def split_in_loop(task):
+    child = os.fork()
+    if child:
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
 def wait(task):
     print(task.url, flush=True)
     sys.stdin.readline()
@@ -120,6 +131,18 @@ def said(process: Process, event: str) -> str:
     while f"event={event} " not in (line := process.stderr.readline()):
         assert line, f"it never said {event}"
     return line
+
+
+@pytest.mark.parametrize(("handler", "code"), [("split", 3), ("split_in_loop", 0)])
+def test_a_child_that_a_handler_forks_ends_where_it_comes_out_of_the_handler(
+    client: Client, work: Work, handler: str, code: int
+) -> None:
+    client.push("news", "http://site/")
+
+    process = work(f"handlers:{handler}", "-p", "news")
+
+    assert line_of(process) == f"{code}\n"
+    wait_for(client, {"success": 1})
 
 
 def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) -> None:

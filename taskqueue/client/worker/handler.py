@@ -24,6 +24,7 @@ from taskqueue.client.tasks.push_many import as_new_task
 from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
+from taskqueue.client.worker.own_process import OwnProcess
 from taskqueue.client.worker.produced import NOTHING, Produced
 from taskqueue.client.worker.tracing import RunSpan, Tracing
 from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
@@ -49,6 +50,7 @@ class Handler:
         self._chain = chain
         self._tracing = Tracing()
         self._in_loop = _is_async(handle)
+        self._own_process = OwnProcess()
 
     def around(self, task: Task) -> Around:
         """For one ``run``: what is called around it, and what is known of it."""
@@ -61,7 +63,7 @@ class Handler:
             if not self._in_loop:
                 produced = await self._run_in_thread(task, around, span)
             else:
-                with span.active(), around:
+                with span.active(), around, self._own_process:
                     result = self._handle(task)
                     if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
                         returned = await result
@@ -85,15 +87,15 @@ class Handler:
     def _in_thread(self, task: Task, around: Around, span: RunSpan) -> Any:
         """What the handler returned, if that has to be waited for."""
         try:
-            with span.active(), around:
+            with span.active(), around, self._own_process:
                 result = self._handle(task)
                 around.goes_on = _waits(result)
                 if not around.goes_on:
                     around.produced = _produced(result)
                 return result
-        except StopIteration as error:
-            # No future can carry it.
-            raise RuntimeError("the handler raised StopIteration") from error
+        except (StopIteration, GeneratorExit) as error:
+            # No future can carry the first, and the second is how Python ends a coroutine.
+            raise RuntimeError(f"the handler raised {type(error).__name__}") from error
 
 
 def traceback_of(error: BaseException) -> str:

@@ -229,7 +229,7 @@ def test_a_traceback_begins_with_the_handler_itself(daemon: Daemon) -> None:
     assert "test_worker.py" in frames[0]
 
 
-@pytest.mark.parametrize("error", [StopIteration(), asyncio.CancelledError(), TimeoutError("slow")])
+@pytest.mark.parametrize("error", [StopIteration(), GeneratorExit(), asyncio.CancelledError(), TimeoutError("slow")])
 def test_no_error_of_a_handler_stops_the_worker(daemon: Daemon, error: BaseException) -> None:
     assert not outcome_of(daemon, raising(error)).ok
 
