@@ -13,6 +13,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago, local
+from taskqueue.cli.output.fitting_table import FittingTable, named_values
 from taskqueue.display import fetchers
 from taskqueue.display.settings import flat, is_empty, said_by, text
 from taskqueue.protocol.choices import LiveState
@@ -41,7 +42,7 @@ def show(table: Table) -> None:
 
 
 def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
-    """A row per project: tasks by state, and its rate. Fits into 80 columns.
+    """A row per project: tasks by state, and its rate.
 
     Args:
         sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst. Else one with the
@@ -51,7 +52,7 @@ def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[
     first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
     blocked = ["blocked"] if not first and any(view.counts.blocked for view in shown) else []
     last = [] if first or blocked else ["burst"]
-    table = bare_table(["project", "state"], [*first, *blocked, *STATES, "rate", *last], folded="rate")
+    table = bare_table(["project", "state"], [*first, *blocked, *STATES, "rate", *last], folded="rate", spare=last)
     for place, view in enumerate(shown):
         number = [Text(f"{numbers[place]:,}", "bold")] if first else []
         burst = [_burst(view)] if last else []
@@ -139,22 +140,28 @@ def of_settings(view: ProjectView) -> Table:
 
 
 def of_fields(fields: Mapping[str, str]) -> Table:
-    """A row per field of one object."""
-    table = Table.grid(padding=(0, 2, 0, 0))
+    """A row per field of one object; a value of several lines, such as a traceback, has them."""
+    table = named_values()
     for name, value in fields.items():
-        table.add_row(Text(name, style="dim"), Text(value))
+        table.add_row(Text(name, style="dim"), Text().append(value))
     return table
 
 
 def bare_table(
-    words: Iterable[str], numbers: Iterable[str], more_words: Iterable[str] = (), *, folded: str = ""
+    words: Iterable[str],
+    numbers: Iterable[str],
+    more_words: Iterable[str] = (),
+    *,
+    folded: str = "",
+    spare: Iterable[str] = (),
 ) -> Table:
     """A table without lines: columns of words, then of numbers, then of words that may wrap.
 
     Args:
         folded: the column of numbers that may wrap, too.
+        spare: columns that are left out where there is no room.
     """
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+    table = FittingTable(spare)
     for name in words:
         table.add_column(name, no_wrap=True)
     for name in numbers:

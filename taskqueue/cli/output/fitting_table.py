@@ -1,0 +1,105 @@
+"""A table without lines that cuts nothing: a number of which the last digits are missing is another number.
+
+Where a terminal is too narrow for all columns, these go, or wrap, one after the other, as far as that is needed:
+
+1. columns that are said to be spare
+2. columns that have nothing but zeros, from the right
+3. words wrap, which otherwise stand in one line
+4. each row becomes a block of lines with a name and a value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from copy import copy
+from dataclasses import replace
+from typing import Final
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Column, Table
+
+from taskqueue.terminal.screen import Text
+
+NOTHING: Final = frozenset({"", "0", "·"})
+"""What a cell says if it says nothing."""
+
+FOLDED_MOST: Final = 12
+"""Characters that a column which wraps has at least, if it has so long words."""
+
+
+class FittingTable(Table):
+    """Made of cells of one line each.
+
+    Attributes:
+        spare: heads of columns that go first; the first one first.
+    """
+
+    def __init__(self, spare: Iterable[str] = ()) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+        self.spare = tuple(spare)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for columns in self._attempts():
+            if sum(map(_needed, columns)) + len(columns) - 1 <= options.max_width:
+                yield from Table.__rich_console__(self._with(columns), console, options)
+                return
+        yield from self._blocks().__rich_console__(console, options)
+
+    def _attempts(self) -> Iterator[list[Column]]:
+        """The columns, and then fewer and narrower ones."""
+        columns = list(self.columns)
+        yield columns
+        zeros = [_head(column) for column in reversed(columns) if column.justify == "right" and _is_nothing(column)]
+        for head in (*self.spare, *zeros):
+            columns = [column for column in columns if _head(column) != head]
+            yield columns
+        yield [replace(column, no_wrap=False, overflow="fold") if _has_words(column) else column for column in columns]
+
+    def _with(self, columns: list[Column]) -> Table:
+        table = copy(self)
+        table.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
+        return table
+
+    def _blocks(self) -> Table:
+        table = named_values()
+        table.title = self.title
+        for place, row in enumerate(zip(*(column.cells for column in self.columns), strict=True)):
+            if place:
+                table.add_row()
+            for column, cell in zip(self.columns, row, strict=True):
+                table.add_row(Text(_head(column), "dim"), cell)
+        return table
+
+
+def named_values() -> Table:
+    """An empty table of names and values, without a header; values wrap, and are not cut."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _head(column: Column) -> str:
+    return str(column.header)
+
+
+def _texts(column: Column) -> list[str]:
+    return [str(cell) for cell in column.cells]
+
+
+def _is_nothing(column: Column) -> bool:
+    return NOTHING.issuperset(_texts(column))
+
+
+def _has_words(column: Column) -> bool:
+    return column.justify == "left"
+
+
+def _needed(column: Column) -> int:
+    """The width at which nothing is cut, and nothing is hard to read."""
+    lines = [_head(column), *_texts(column)]
+    if column.no_wrap:
+        return max(map(cell_len, lines))
+    longest = max((cell_len(word) for line in lines for word in line.split()), default=0)
+    return max(cell_len(_head(column)), min(longest, FOLDED_MOST))
