@@ -133,9 +133,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say_lines(error.format_message(), err=True)
         return error.exit_code
     except click.UsageError as error:
-        return _print_problems(
-            _where(error), [f"{error.format_message().rstrip('.')}. {_hint(error)}"], error.exit_code
-        )
+        return _print_problems(_where(error), [f"{_sentence(error.format_message())} {_hint(error)}"], error.exit_code)
     except click.ClickException as error:
         return _print_problems("taskqueue", [error.format_message()], error.exit_code)
     except ConfigError as error:
@@ -177,6 +175,11 @@ def _print_problems(where: str, problems: Sequence[str], status: int) -> int:
 
 def _where(error: click.UsageError) -> str:
     return error.ctx.command_path if error.ctx else "taskqueue"
+
+
+def _sentence(message: str) -> str:
+    """With a full stop, unless it ends with a question."""
+    return message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
 
 
 def _hint(error: click.UsageError) -> str:

@@ -603,5 +603,5 @@ def test_a_second_process_on_a_directory_is_told_which_one_and_why(tmp_path: Pat
 def test_a_path_that_can_not_be_a_directory_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
-    with pytest.raises(StoreError, match="file: could not open the store"):
+    with pytest.raises(StoreError, match="file: could not open the store: it is there, but is no folder"):
         RocksStore(tmp_path / "file")

@@ -743,7 +743,7 @@ def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     assert run("stats", "news", "--window", "all")[1].splitlines()[1].split()[:2] == ["news", "2"]
     assert "news" not in run("stats", "--group", "others")[1]
     assert json.loads(run("stats", "--json")[1])["projects"][1]["windows"]["5m"]["new"] == 2
-    assert run("stats", "nobody")[2] == 'taskqueue: project "nobody" is unknown\n'
+    assert run("stats", "nobody")[2] == 'taskqueue: project "nobody" is unknown; `taskqueue status` lists them\n'
 
 
 # ------------------------------------------------------------------------------------------------ status
@@ -768,6 +768,14 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
     assert found["url"] == url
     assert found["counts"] == dict.fromkeys(get_args(StateName), 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
+
+
+def test_status_says_that_the_disk_is_nearly_full(daemon: DaemonFactory, capsys: Capture) -> None:
+    it = daemon(min_free="1024 TiB")
+
+    assert main(["status", "--url", it.url]) == 0
+
+    assert "The disk of the store is nearly full: no tasks are taken or handed out." in capsys.readouterr().out
 
 
 def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:

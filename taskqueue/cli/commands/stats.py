@@ -119,7 +119,7 @@ def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator
     for name in names:
         if name not in found:
             where = f' in group "{group}"' if group else ""
-            raise click.ClickException(f'project "{name}" is unknown{where}')
+            raise click.ClickException(f'project "{name}" is unknown{where}; `taskqueue status` lists them')
     yield from (found[name] for name in names or found)
 
 

@@ -32,6 +32,8 @@ NONE_NAMED_SO: Final = "No project is named so."
 NO_FETCHERS_OF_GROUP: Final = "No fetcher asks for tasks of these."
 NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p PROJECT"
 
+NO_ROOM: Final = "The disk of the store is nearly full: no tasks are taken or handed out. See `taskqueue daemon`."
+
 FETCHERS_SHOWN: Final = 20
 """To people: the first ones by name; `taskqueue fetchers` has all."""
 
@@ -87,6 +89,7 @@ def status(
             reply.fetchers = list(all_fetchers(client, group=choice.group))
         first = None if as_json else client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
         problems = client.verify() if verify else []
+        has_room = as_json or client.daemon().has_room
     if problems:
         raise click.ClickException("an invariant is broken: " + "; ".join(problems))
     if first is None:
@@ -94,7 +97,7 @@ def status(
     else:
         from taskqueue.terminal.screen import Screen
 
-        Screen().print(_drawn(url, reply, first, choice))
+        Screen().print(_drawn(url, reply, first, choice, has_room))
     if verify:
         say("All invariants hold.", err=as_json)
 
@@ -128,7 +131,7 @@ def daemon(as_json: bool, url: str, timeout: float) -> None:
     Screen().print(table)
 
 
-def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice) -> RenderableType:
+def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, has_room: bool) -> RenderableType:
     """What there is to see: the daemon in one line, its projects, its fetchers."""
     from rich.console import Group
 
@@ -140,7 +143,7 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = tables.of_projects(reply.projects, choice.sort, reply.numbers)
-    parts = [head, projects]
+    parts = [head, projects] if has_room else [head, f"{NO_ROOM}\n", projects]
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")
     paused = any(view.reason for view in reply.projects)

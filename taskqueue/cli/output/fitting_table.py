@@ -24,7 +24,7 @@ from taskqueue.terminal.screen import Text
 NOTHING: Final = frozenset({"", "0", "·"})
 """What a cell says if it says nothing."""
 
-FOLDED_MOST: Final = 12
+FOLDED_MOST: Final = 8
 """Characters that a column which wraps has at least, if it has so long words."""
 
 

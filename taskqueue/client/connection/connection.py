@@ -78,7 +78,7 @@ class Connection:
         except zmq.ZMQError as error:
             self._let_go()
             self._context.term()
-            raise ClientError(f"can't connect to {url!r}: {error}; an url looks like tcp://127.0.0.1:7400") from None
+            raise ClientError(f"can't connect to {url!r}: {error}; a url looks like tcp://127.0.0.1:7400") from None
         # A descriptor tells nothing before its socket has been looked at once.
         self.loop.call_soon(self._read)
         self.loop.call_soon(self._watch)

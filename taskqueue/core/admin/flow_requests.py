@@ -185,9 +185,15 @@ def show(turn: TurnState, session: Session, request: FlowShow) -> FlowReply | No
 
 
 def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
-    """A page of all flows, in the order of projects and names."""
+    """A page of all flows, in the order of projects and names.
+
+    Raises:
+        Rejected: the project is unknown.
+    """
     state = turn.state
     projects = state.projects
+    if request.project:
+        projects.named(request.project)
     rows = sorted(
         (projects.by_number[flow.record.project].name, flow.record.name, flow.number)
         for flow in state.flows.by_number.values()

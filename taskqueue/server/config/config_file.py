@@ -43,7 +43,7 @@ WebBind = Annotated[
 ]
 WEB_ADDRESS: Final = {"words": 'empty or an address such as "https://example.org/hook"', "secret": True}
 Folder = Annotated[
-    str, Meta(pattern=r"\A(?!postgres(ql)?://).", extra={"words": "a folder (store.url names a database)"})
+    str, Meta(pattern=r"\A(?![A-Za-z0-9+.-]+://).", extra={"words": "a folder (store.url names a database)"})
 ]
 DATABASE: Final = {"words": 'empty or an address such as "postgresql://taskqueue@db.example/crawl"', "secret": True}
 DatabaseUrl = Annotated[str, Meta(pattern=r"\A(|postgres(ql)?://.*)\Z", extra=DATABASE)]

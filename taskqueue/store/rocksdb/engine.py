@@ -100,6 +100,8 @@ def _store_error(path: str, verb: str, error: Exception) -> StoreError:
     said = str(error)
     if "/LOCK:" in said and not _reason(error):
         return StoreError(f"{path}: another scheduler holds this store; stop it, or choose another store.path")
+    if isinstance(error, OSError) and error.strerror:
+        said = "it is there, but is no folder" if isinstance(error, FileExistsError) else error.strerror
     message = f"{path}: could not {verb} the store: {said}"
     reason = _reason(error)
     return DiskError(message, reason) if reason else StoreError(message)

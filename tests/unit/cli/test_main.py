@@ -88,6 +88,10 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
     ("arguments", "says"),
     [
         (["fly"], "taskqueue: No such command 'fly'. See `taskqueue --help`."),
+        (
+            ["stats", "--windo", "5m"],
+            "No such option '--windo'. Did you mean '--window'? See `taskqueue stats --help`.",
+        ),
         (["push"], "taskqueue push: Missing argument 'PROJECT'. See `taskqueue push --help`."),
         (["push", "news"], "taskqueue push: name urls, or a file with --file, or - for stdin."),
         (["push", "news", "--file", "/no/such/file"], "/no/such/file: No such file or directory"),

@@ -183,8 +183,7 @@ def test_cron_jobs_are_shown_with_when_they_run() -> None:
     text = shown(of_cron([replace(VIEW, settings={"cron": jobs}, cron=cron)]))
 
     daily, front, utc = text.split("news")[1:]
-    assert "0 3 * * *" in daily
-    assert "Europe/Berlin" in daily
+    assert "".join(daily.split()).endswith("03***Europe/Berlin")
     assert "ago 12,345       3" in daily
     assert front.split()[-4:] == ["0", "0", "every", "5m"]
     assert "never" in utc

@@ -656,7 +656,10 @@ def test_flows_are_listed_by_project_and_name_page_by_page(world: World) -> None
     assert page() == (["news/a", "news/b", "news/c"], False)
     assert page(limit=2) == (["news/a", "news/b"], True)
     assert page(after="news/b") == (["news/c"], False)
+    world.push("shop", task("x"))
     assert page(project="shop") == ([], False)
+    unknown = world.ask(ErrorReply, FlowList(session="person", n=world.n(), project="nwes"))
+    assert unknown.code == "unknown-project"
 
 
 def test_the_tasks_of_a_flow_are_shown_with_what_they_wait_for_and_how_long_they_took(world: World) -> None:

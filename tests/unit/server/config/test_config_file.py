@@ -217,6 +217,10 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             'server.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
         ),
         ('[store]\ndurability = "yes"', 'store.durability must be one of "commit", "interval", "none", not "yes"'),
+        (
+            "[store]\npath = 'mysql://db/crawl'",
+            'store.path must be a folder (store.url names a database), not "mysql://db/crawl"',
+        ),
         ("[store]\npath = 7", "store.path must be a folder (store.url names a database), not 7"),
         (
             '[webhook]\nevents = ["paused", "late"]',
