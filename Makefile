@@ -191,6 +191,7 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).database.size --save
 	$(BENCH).database.steady --save
 	$(BENCH).database.steady --save --minutes 6 --snapshot 3
+	$(BENCH).database.inbox --save
 	$(BENCH).database.moving --save
 	$(BENCH).latency --save $(BUILDS)
 	$(BENCH).lateness --save $(BUILDS)

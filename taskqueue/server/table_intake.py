@@ -7,7 +7,8 @@
 Rules:
 1. A row is taken up by the transaction that stores what became of its task, or not at all: so exactly once. A reply may
    come turns later, when it is known whether a task closes a cycle; until then its rows are not read again.
-2. It looks once a second, sooner if a producer notifies, and again at once after a look that left something.
+2. It looks once a second, sooner if a producer notifies or if the last look was at a part of the table only, and again
+   at once after a look that found something.
 3. What can't be a task is refused with the reason that a client would be told. Nothing of a row can raise in here.
 """
 
@@ -36,6 +37,9 @@ PEER: Final = Peer(b"\0inbox")
 
 LOOK_SECONDS: Final = 1.0
 
+AGAIN_SECONDS: Final = 0.1
+"""After a look that has found nothing, but has left out a part of the table."""
+
 _ANY: Final = "inbox"
 """Where a message wants a name that none of its tasks needs."""
 
@@ -48,6 +52,10 @@ class Table(Protocol):
     """
 
     where: str
+
+    @property
+    def inbox_has_more(self) -> bool:
+        """Whether the last look has left out a part of the inbox, which the next ones look at."""
 
     @property
     def has_retired(self) -> bool:
@@ -107,7 +115,10 @@ class TableIntake:
             return []
         waiting = [row_id for ids in self._asked.values() for row_id in ids]
         rows = self._table.inbox_rows(waiting, self._largest)
-        self._due_at = now_boot if rows else now_boot + LOOK_SECONDS
+        if not rows:
+            self._due_at = now_boot + (AGAIN_SECONDS if self._table.inbox_has_more else LOOK_SECONDS)
+        else:
+            self._due_at = now_boot
         return [self._request(batch) for batch in _batches(self._tasks_of(rows))]
 
     def settle(self, outgoing: list[Outgoing]) -> tuple[list[Outgoing], Taken | None]:

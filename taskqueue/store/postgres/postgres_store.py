@@ -20,7 +20,7 @@ from typing import Final
 from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, refusal
-from taskqueue.store.postgres.inbox import CHANNEL, InboxRow, read_inbox, taking
+from taskqueue.store.postgres.inbox import CHANNEL, InboxReader, InboxRow, taking
 from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
@@ -112,6 +112,7 @@ class PostgresStore:
             self.views_refused = make_views(target, self._turns)
             self._prefixes = load_prefixes(self._turns, target.schema)
             self._reader = Reader(self._turns, target.schema, self._prefixes)
+            self._inbox = InboxReader(self._turns, target.schema)
             self._position = self._progress.compare(self._turns, target.schema, self.where)
             refuse_newer(self, self.where)
             upgrade(self, self.where, migrations)
@@ -180,8 +181,13 @@ class PostgresStore:
         self._progress.synced = position
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
-        """See ``inbox.read_inbox``."""
-        return read_inbox(self._turns, self._target.schema, without, largest)
+        """See ``InboxReader.rows``."""
+        return self._inbox.rows(without, largest)
+
+    @property
+    def inbox_has_more(self) -> bool:
+        """Whether the last look into the inbox has left out a part of it, which the next ones look at."""
+        return self._inbox.has_left_out
 
     def fileno(self) -> int:
         """Readable when somebody may have notified; see ``hear``."""

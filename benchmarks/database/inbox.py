@@ -1,0 +1,109 @@
+"""Tasks that come through the inbox of a database while an old snapshot keeps all rows that it has had.
+
+    python -m benchmarks.database.inbox                         6 minutes, 2,000 rows a second, somebody's
+                                                                transaction is open from minute 2 to 4
+    python -m benchmarks.database.inbox --minutes 3 --until 2
+
+A row is there for a moment only: the daemon takes it up and deletes it. While a transaction is open that began before,
+such as that of a dump, the database keeps it all the same, and whoever looks into the table passes over it. A line a
+minute: the looks, how far the daemon was behind the producer at most, and the size of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Final
+
+import psycopg
+
+from benchmarks.daemon import Daemon
+from benchmarks.database.steady import hold_a_snapshot
+from benchmarks.growing import CONFIG
+from benchmarks.harness import Column, Plot, Report, parser
+from benchmarks.peers.ours_postgres import SETTINGS
+from benchmarks.peers.postgres_server import Postgres
+from benchmarks.traffic import PROJECT
+
+COMMAND: Final = "python -m benchmarks.database.inbox"
+BATCHES: Final = 10
+"""Transactions of the producer's a second."""
+
+COLUMNS: Final = [
+    Column("rate", "rows taken up", "/s"),
+    Column("look", "a turn's looks", "ms", 2),
+    Column("behind", "waiting at most", "rows"),
+    Column("size", "inbox", "MB", 1),
+]
+PLOT: Final = Plot("lines", x_label="minute", columns=("look", "size"))
+
+
+def main() -> None:
+    """The minutes, and the table."""
+    options = parse()
+    report = Report("database-inbox", "The inbox beside an old snapshot", COMMAND, COLUMNS, plot=PLOT)
+    report.note(
+        f"A row is a minute. From the beginning of minute {options.snapshot} to the end of minute {options.until} "
+        "somebody's transaction was open."
+    )
+    with (
+        Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server,
+        Daemon(CONFIG, core="", store=server.address) as daemon,
+        psycopg.connect(server.address, autocommit=True) as producer,
+    ):
+        holder = None
+        for minute in range(1, options.minutes + 1):
+            if minute == options.snapshot:
+                holder = hold_a_snapshot(server)
+            figures = minute_of(daemon, producer, options, minute)
+            size = float(server.ask("select pg_total_relation_size('taskqueue.inbox')"))
+            report.add(str(minute), figures | {"size": size / 1e6})
+            if holder is not None and minute == options.until:
+                holder.communicate()
+            print(f"minute {minute}: {report.result.rows[-1].values}", flush=True)
+    report.finish(options)
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    made = parser(__doc__, rounds=1)
+    made.add_argument("--minutes", type=int, default=6)
+    made.add_argument("--rate", type=int, default=2000, help="rows a second")
+    made.add_argument("--snapshot", type=int, default=2, help="the minute in which a transaction begins")
+    made.add_argument("--until", type=int, default=4, help="the minute with which it ends")
+    made.add_argument("--body", type=int, default=300, help="bytes")
+    return made.parse_args()
+
+
+def minute_of(
+    daemon: Daemon, producer: psycopg.Connection[tuple[object, ...]], load: argparse.Namespace, minute: int
+) -> dict[str, float]:
+    """Insert so many rows a second, each with a notification; how the daemon kept up."""
+    insert = (
+        "insert into taskqueue.inbox (project, url, body) select %s, 'http://site/' || %s || '/' || number, "
+        "to_json(%s::text) from generate_series(1, %s) as number"
+    )
+    rate, body = load.rate, load.body
+    before, began_at, inserted, behind = daemon.status(), time.monotonic(), 0, 0
+    while (passed := time.monotonic() - began_at) < 60:
+        if inserted < rate * passed:
+            with producer.transaction():
+                values = [PROJECT, f"{minute}.{inserted}", "x" * body, rate // BATCHES]
+                producer.execute(insert, values)
+                producer.execute("notify taskqueue_inbox")
+            inserted += rate // BATCHES
+        else:
+            time.sleep(0.01)
+            behind = max(behind, inserted - (daemon.status().totals.new - before.totals.new))
+    after = daemon.status()
+    taken = after.totals.new - before.totals.new
+    looks = after.shell["find_seconds"] - before.shell["find_seconds"]
+    return {
+        "rate": taken / passed,
+        "look": 1000 * looks / (after.shell["writes"] - before.shell["writes"]),
+        "behind": behind,
+    }
+
+
+if __name__ == "__main__":
+    main()
