@@ -1,4 +1,4 @@
-"""Full lifecycles a second with the store in PostgreSQL, beside RocksDB and Graphile Worker.
+"""Full lifecycles a second with the store in PostgreSQL, beside RocksDB, Graphile Worker and Procrastinate.
 
     python -m benchmarks.database.lifecycles                  100,000 tasks in batches of 1, 16 and 256, 5 rounds
     python -m benchmarks.database.lifecycles --compiled VENV  a compiled daemon in the same rounds
@@ -23,6 +23,7 @@ BATCHES: Final = (1, 16, 256)
 USUAL: Final = 256
 ENGINES: Final = {"RocksDB": "ours", "PostgreSQL": "ours_postgres"}
 DURABILITIES: Final = ("commit", "interval")
+PROCRASTINATE: Final = "Procrastinate, synced"
 
 
 def main() -> None:
@@ -36,6 +37,7 @@ def main() -> None:
         for build in mine
     }
     contenders[GRAPHILE] = Contender(GRAPHILE, "graphile", "on", part=0.5)
+    contenders[PROCRASTINATE] = Contender(PROCRASTINATE, "procrastinate", "on", part=0.02)
     report = Report("database-lifecycles", "Lifecycles with a database", COMMAND, columns(), ratios(mine))
     for label in [label for label, contender in contenders.items() if contender.module.unavailable()]:
         report.missing(label, contenders.pop(label).module.unavailable())
@@ -82,7 +84,8 @@ def ratios(mine: list[Build]) -> list[Ratio]:
         for durability in DURABILITIES
     ]
     others = [
-        Ratio(f"{row} : Graphile Worker", f"rate_{USUAL}", row, GRAPHILE)
+        Ratio(f"{row} : {other.partition(',')[0]}", f"rate_{USUAL}", row, other)
+        for other in (GRAPHILE, PROCRASTINATE)
         for row in (build.of("PostgreSQL, commit") for build in mine)
     ]
     return [*found, *others]
