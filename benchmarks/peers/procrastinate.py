@@ -98,7 +98,6 @@ async def _fetch(address: str, load: Load) -> dict[str, Any]:
     # Each worker has one connection more, by which it listens.
     app = _app(address, WORKERS * (CONCURRENCY + 1))
 
-    @app.task(name=TASK)
     async def run(taskid: str, url: str, body: str) -> None:
         nonlocal finished
         distinct.add(taskid)
@@ -106,6 +105,7 @@ async def _fetch(address: str, load: Load) -> dict[str, Any]:
         if finished == load.tasks:
             over.set()
 
+    app.task(run, name=TASK)
     async with app.open_async():
         began_at = time.time()
         workers = [
