@@ -208,6 +208,20 @@ def test_a_key_that_is_put_again_has_the_last_value_whatever_else_is_put_for_the
         assert keys_of(store, "failed") == [b"f", b"g"]
 
 
+def test_a_key_that_was_looked_for_in_vain_has_the_last_value_that_is_put_then(store: Store) -> None:
+    epoch = store.begin()
+    for value in (b"1", b"2", b"3"):
+        store.get("ids", [b"a", b"b", b"c"])
+        store.write(epoch, Batch(puts={"ids": [(b"a", b"0"), (b"b", value), (b"a", value)], "ready": [(b"k", value)]}))
+        assert store.get("ids", [b"a", b"b", b"c"]) == [value, value, None]
+
+    store.write(epoch, Batch(deletes={"ids": [b"a"]}, drops=[("ids", b"b", b"z")]))
+    assert store.get("ids", [b"a", b"b"]) == [None, None]
+    for value in (b"4", b"5"):
+        store.write(epoch, Batch(puts={"ids": [(b"a", value), (b"b", value), (b"c", value)]}))
+    assert store.get("ids", [b"a", b"b", b"c"]) == [b"5", b"5", b"5"]
+
+
 def test_a_long_drop_takes_all_at_once_and_what_is_put_there_afterwards_stays(ground: Ground) -> None:
     store = ground.open()
     epoch = store.begin()

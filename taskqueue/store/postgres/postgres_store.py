@@ -19,6 +19,7 @@ from typing import Final
 
 from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
+from taskqueue.store.postgres.absent_keys import AbsentKeys
 from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, refusal
 from taskqueue.store.postgres.inbox import CHANNEL, InboxReader, InboxRow, taking
 from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
@@ -33,7 +34,7 @@ from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, begin_unclean
 from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
-from taskqueue.store.records.layout import FAMILIES, ORDERS, SPECS
+from taskqueue.store.records.layout import FAMILIES, IDS, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
 
 DROPPED_AT_ONCE: Final = 2000
@@ -43,8 +44,9 @@ FREED_AT_ONCE: Final = 1000
 """Rows of retired ranges that a write deletes: about a millisecond of the server's."""
 
 MOSTLY_NEW: Final = frozenset((*ORDERS.values(), SPECS))
-"""Families whose entries are hardly ever overwritten. To insert them without looking whether they are there saves a
-fifth of a turn (the server need not mark each as a try first); if one is there the turn is written again."""
+"""Families whose entries are hardly ever overwritten; of those of ``ids`` it is known which are new. To insert them
+without looking whether they are there saves a third of a turn (the server need not mark each as a try first); if one is
+there the turn is written again."""
 
 CAREFUL_TURNS: Final = 64
 """Turns that look, from one on that should have."""
@@ -83,10 +85,12 @@ class PostgresStore:
         self._progress = progress or Progress()
         names = {family: table(target.schema, family) for family in FAMILIES}
         insert = {
-            family: f"insert into {name} select * from unnest($1::bytea[], $2::bytea[])"
+            # Two sets side by side, not one of rows, which would be laid aside first: that is a fourteenth of a turn.
+            family: f"insert into {name} select unnest($1::bytea[]), unnest($2::bytea[])"
             for family, name in names.items()
         }
-        self._insert = {family: insert[family] for family in MOSTLY_NEW}
+        self._insert = {family: insert[family] for family in (*MOSTLY_NEW, IDS)}
+        self._absent_ids = AbsentKeys()
         self._put = {
             family: f"{sql} on conflict (key) do update set value = excluded.value" for family, sql in insert.items()
         }
@@ -143,7 +147,10 @@ class PostgresStore:
         return epoch
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
-        return self._reader.get(family, keys)
+        values = self._reader.get(family, keys)
+        if family == IDS:
+            self._absent_ids.note(keys, values)
+        return values
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         return self._reader.scan(family, start, end, limit)
@@ -258,14 +265,21 @@ class PostgresStore:
 
     def _puts(self, batch: Batch) -> Iterator[Statement]:
         for family, entries in batch.puts.items():
+            if family == IDS:
+                self._absent_ids.divide(entries)
             if entries:
                 yield self._put_with(self._put[family], family, entries)
 
     def _inserts(self, batch: Batch) -> Iterator[Statement]:
-        """The same, which fail if an entry of a family that has mostly new ones is there already."""
+        """The same, which fail if an entry is there already that should be new."""
         for family, entries in batch.puts.items():
+            if family == IDS:
+                new, entries = self._absent_ids.divide(entries)
+                if new:
+                    yield self._put_with(self._insert[IDS], family, new)
             if entries:
-                yield self._put_with(self._insert.get(family, self._put[family]), family, entries)
+                sql = self._insert[family] if family in MOSTLY_NEW else self._put[family]
+                yield self._put_with(sql, family, entries)
 
     def _put_with(self, sql: str, family: Family, entries: Sequence[Entry]) -> Statement:
         """Of a key that is put twice the last value counts, which the database would refuse to choose."""
