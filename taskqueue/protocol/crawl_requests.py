@@ -14,6 +14,7 @@ from taskqueue.protocol.fields import (
     MAX_CAPACITY,
     MAX_WISHES,
     PROTOCOL,
+    Capacity,
     NewTask,
     Number,
     Priority,
@@ -64,7 +65,7 @@ class Hello(Request, tag="hello"):
         priority: of two fetchers that could take a task, the one with the higher priority gets it.
     """
 
-    capacity: Annotated[int, Meta(ge=0, le=MAX_CAPACITY)] = 0
+    capacity: Capacity = 0
     projects: Annotated[list[ProjectName], Meta(max_length=MAX_WISHES)] | None = None
     holds: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     seen: Number = 0

@@ -55,6 +55,7 @@ MAX_RESULT_BYTES: Final = 64 << 10
 """Of the result of a task, as MessagePack."""
 
 MAX_CAPACITY: Final = 100_000
+Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
 MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
 

@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "work"]
 
 HANDLERS = """
-import os, sys
+import asyncio, os, sys
 
 def crawl(task):
     return []
@@ -46,6 +46,14 @@ async def split_in_loop(task):
     child = os.fork()
     if child:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+async def ignore(task):
+    print(task.url, flush=True)
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
 
 def wait(task):
     print(task.url, flush=True)
@@ -378,6 +386,19 @@ def test_a_worker_that_was_stopped_ends_without_the_handler_that_hangs(client: C
     process.send_signal(signal.SIGTERM)
 
     assert process.wait(WAIT_SECONDS) == 0
+    wait_for(client, {"ready": 1})
+
+
+def test_a_worker_that_was_stopped_ends_without_the_async_handler_that_ignores_it(client: Client, work: Work) -> None:
+    client.push("news", "http://site/")
+    process = work("handlers:ignore", "-p", "news", "--grace", "0.1")
+    line_of(process)
+
+    process.send_signal(signal.SIGTERM)
+
+    said = process.communicate(timeout=WAIT_SECONDS)[1]
+    assert process.returncode == 0
+    assert all(" event=" in line for line in said.splitlines())
     wait_for(client, {"ready": 1})
 
 

@@ -149,13 +149,13 @@ def _plain_interrupt() -> Iterator[None]:
 
 
 def _end_hanging() -> None:
-    """End the process if a handler hangs in its thread: its task has been handed back, and Python would wait for it."""
-    from taskqueue.client.worker.worker import THREADS
+    """End the process if a handler hangs: its task has been handed back, and Python would wait for its thread."""
+    from taskqueue.client.worker.worker import ABANDONED, THREADS
 
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
     for thread in threads:
         thread.join(LAST_SECONDS)
-    if any(thread.is_alive() for thread in threads):
+    if ABANDONED or any(thread.is_alive() for thread in threads):
         logging.shutdown()
         sys.stdout.flush()
         os._exit(0)

@@ -28,9 +28,10 @@ from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
-from taskqueue.client.connection.exchange import Exchange, KnownAs, R, limit
+from taskqueue.client.connection.exchange import Exchange, KnownAs, R
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.client.connection.patience import limit
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import HandedOut
 from taskqueue.client.fetcher.draining import Draining
@@ -210,10 +211,7 @@ class AsyncClient:
                 time, the highest of those who take tasks with it.
 
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
-        when it is closed goes back.
-
-        Returns:
-            At least one task; none if there was none in time.
+        when it is closed goes back. An empty list: there was none in time.
         """
         await self._exchange.ready()
         patience = self.timeout if timeout is None else timeout

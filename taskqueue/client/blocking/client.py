@@ -171,10 +171,7 @@ class Client:
                 time, the highest of those who take tasks with it.
 
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
-        when it is closed goes back.
-
-        Returns:
-            At least one task; none if there was none in time.
+        when it is closed goes back. An empty list: there was none in time.
         """
         return self._background.run(self._client.select(n, projects=projects, timeout=timeout, priority=priority))
 

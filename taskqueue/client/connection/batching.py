@@ -32,7 +32,10 @@ from msgspec import Struct
 
 from taskqueue.client.connection.answer import Answer
 from taskqueue.client.connection.told_answer import ToldAnswer
-from taskqueue.errors import Closed, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
+
+OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
+"""Said to a caller in another one, where no answer could arrive."""
 
 MOST: Final = 256
 """Singles in a message."""
@@ -98,6 +101,7 @@ class Batching(Generic[I, A]):
         self._company = 0
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(self, item: I) -> A:
         """Let it leave with the next message, and wait for its outcome.
@@ -106,6 +110,8 @@ class Batching(Generic[I, A]):
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
         """
         loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._begin_in(loop)
         answer: asyncio.Future[A] = loop.create_future()
         if self.add(Single(item, answer, self.size_of(item))):
             loop.call_soon(self.gather)
@@ -119,6 +125,11 @@ class Batching(Generic[I, A]):
         finally:
             if timer is not None:
                 timer.cancel()
+
+    def _begin_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._loop is not None:
+            raise ClientError(OTHER_LOOP)
+        self._loop = loop
 
     def tell(self, item: I, told: Callable[[A | Exception], object]) -> ToldAnswer[A]:
         """Let it leave with the next message, and have its outcome, or its error, told in the event loop.

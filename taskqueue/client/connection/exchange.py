@@ -20,8 +20,10 @@ from math import inf, isinf
 from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection.answer import Answer
+from taskqueue.client.connection.batching import OTHER_LOOP
 from taskqueue.client.connection.connect_attempts import MUTE
 from taskqueue.client.connection.connection import Connection
+from taskqueue.client.connection.patience import limit
 from taskqueue.client.connection.reachability import Reachability
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import (
@@ -112,6 +114,7 @@ class Exchange:
             RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
         """
         patience = self.patience if patience is None else patience
+        self._check_open()
         until = asyncio.get_running_loop().time() + patience
         if not self.is_free:
             await self._in_time(self._admitted(), patience)
@@ -164,6 +167,7 @@ class Exchange:
 
     async def ready(self, patience: float | None = None) -> None:
         """Wait until the daemon has said hello; from then on its limits are known. ``patience``: see ``ask``."""
+        self._check_open()
         if self._is_ready():
             return
         await self._in_time(self._greet(), self.patience if patience is None else patience)
@@ -263,6 +267,8 @@ class Exchange:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the client was closed")
+        if self._connection is not None and self._connection.loop is not asyncio.get_running_loop():
+            raise ClientError(OTHER_LOOP)
 
     async def _room(self) -> None:
         """Wait until the session's window has room for one more, first come, first served."""
@@ -392,8 +398,3 @@ class Exchange:
     def _ring(self) -> None:
         self._timer = None
         self.pump()
-
-
-def limit(patience: float) -> float | None:
-    """What asyncio wants to hear: None, not inf, for no limit."""
-    return None if isinf(patience) else patience

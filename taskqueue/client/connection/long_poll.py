@@ -14,7 +14,8 @@ from math import inf
 from typing import Final, TypeVar
 from weakref import WeakValueDictionary
 
-from taskqueue.client.connection.exchange import Exchange, limit
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.patience import limit
 from taskqueue.protocol.replies import FlowReply, OperationReply, WaitReply
 from taskqueue.protocol.requests import FlowShow, OperationShow, ProjectWait
 from taskqueue.protocol.views import FlowView, OperationView

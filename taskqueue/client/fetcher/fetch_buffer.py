@@ -25,15 +25,15 @@ from math import inf
 from operator import attrgetter, itemgetter
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import BufferedTask, Consumer, buffered
+from taskqueue.client.fetcher.checked_wishes import checked_capacity, checked_names, checked_priority
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
-from taskqueue.protocol.fields import MAX_CAPACITY, Assignment, Priority, ProjectName
+from taskqueue.protocol.fields import MAX_CAPACITY, Assignment
 
 EARLY_SECONDS: Final = 0.1
 """Between two hellos that only tell that other tasks are early, at least."""
@@ -81,10 +81,11 @@ class FetchBuffer:
         """Start to take tasks; ``slots``: how many run at once, None is all.
 
         Raises:
-            ValueError: no project is named so, or the priority is none; nothing has changed.
+            ValueError: no project is named so, or the capacity or the priority is none; nothing has changed.
         """
+        standing = checked_capacity("capacity", standing)
         running = standing if slots is None else slots
-        consumer = Consumer(_named(projects), standing, running, patience, checked_priority(priority))
+        consumer = Consumer(checked_names(projects), standing, running, patience, checked_priority(priority))
         insort(self._consumers, consumer, key=lambda other: -other.priority)
         self.tell_session()
         return consumer
@@ -144,8 +145,9 @@ class FetchBuffer:
             asked: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait for
                 the first task.
         """
+        wanted = checked_capacity("n", n)
         consumer = self.join(projects, priority=priority)
-        consumer.wanted = n
+        consumer.wanted = wanted
         self.tell_session()
         try:
             if asked is not None:
@@ -365,28 +367,3 @@ class FetchBuffer:
             return self._session.projects
         named = [projects for projects in wishes if projects is not None]
         return sorted(frozenset().union(*named)) if len(named) == len(wishes) else None
-
-
-def checked_priority(priority: int) -> int:
-    """The priority, if the daemon would take it: it refuses a whole hello for one that can't be."""
-    try:
-        return msgspec.convert(priority, Priority)
-    except msgspec.ValidationError:
-        raise ValueError(f"priority: expected an integer from -2^31 to 2^31 - 1, got {priority!r}") from None
-
-
-def _named(projects: Iterable[str] | None) -> frozenset[str] | None:
-    """The wishes, if the daemon would take them: it refuses a whole hello for one name that can't be."""
-    if projects is None:
-        return None
-    if isinstance(projects, str):
-        raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
-    names = list(projects)
-    for name in names:
-        try:
-            msgspec.convert(name, ProjectName)
-        except msgspec.ValidationError:
-            raise ValueError(
-                f"projects: {name!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
-            ) from None
-    return frozenset(names)

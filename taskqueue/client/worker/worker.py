@@ -19,7 +19,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
-from taskqueue.client.fetcher.fetch_buffer import checked_priority
+from taskqueue.client.fetcher.checked_wishes import checked_priority
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
@@ -40,6 +40,9 @@ The daemon may be away, and a handler may ignore that it was cancelled: neither 
 """
 
 NOT_HANDED_BACK: Final = "the daemon does not answer; it is handed out anew when this worker has been silent for long"
+
+ABANDONED: Final[list[asyncio.Task[None]]] = []
+"""Of handlers that ignore that they were cancelled. Nobody is to close them, as Python does with what is forgotten."""
 
 THREADS: Final = "taskqueue-worker"
 """How the names of threads begin that run plain functions."""
@@ -91,6 +94,8 @@ class Worker:
         name: str | None = None,
         exit_when_drained: bool = False,
     ) -> None:
+        if not callable(handler):
+            raise TypeError(f"handler: expected a function, got {type(handler).__name__}")
         if isinstance(projects, str):
             raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
         if concurrency < 1:
@@ -139,9 +144,7 @@ class Worker:
 
     def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
         """Leave handlers that ignore that they were cancelled where they are: a Runner would wait for them."""
-        for running in self._running.values():
-            # Else asyncio logs an error of its own for each, whose tasks have been handed back by now.
-            running._log_destroy_pending = False  # type: ignore[attr-defined]
+        ABANDONED.extend(self._running.values())
         loop.close()
 
     async def serve(self, *, signals: bool = False) -> None:

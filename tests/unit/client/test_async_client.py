@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from datetime import UTC, datetime
 from math import inf
 from typing import Any, TypeVar
@@ -330,6 +330,37 @@ def test_select_states_its_capacity_and_takes_it_back(daemon: Daemon) -> None:
         return [task.url for task in tasks]
 
     assert using(daemon, use) == ["http://a/1", "http://a/2"]
+
+
+@pytest.mark.parametrize("n", [-1, 100_001, 1.5, "3"])
+def test_a_number_of_tasks_that_can_not_be_is_told_and_the_client_goes_on(daemon: Daemon, n: Any) -> None:
+    async def main() -> str:
+        async with AsyncClient(daemon.url) as client:
+            with pytest.raises(ValueError, match="n: expected an integer from 0 to 100000, got "):
+                await client.select(n)
+            with pytest.raises(ValueError, match="capacity: expected an integer from 0 to 100000, got "):
+                await anext(client.stream(capacity=n))
+            return await client.push("p", "http://a/")
+
+    assert asyncio.run(main()) == "new"
+    assert {request.capacity for request in daemon.heard if isinstance(request, Hello)} == {0}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda client: client.push("p", "http://a/"), lambda client: client.select(), lambda client: client.why("p")],
+)
+def test_a_client_in_a_second_event_loop_is_told_so_at_once(
+    daemon: Daemon, call: Callable[[AsyncClient], Coroutine[Any, Any, object]]
+) -> None:
+    async def main() -> None:
+        async with AsyncClient(daemon.url, timeout=20) as client:
+            await client.push("p", "http://a/")
+            with pytest.raises(ClientError, match="belongs to the event loop in which it was used first"):
+                await asyncio.to_thread(asyncio.run, call(client))
+            assert await client.push("p", "http://a/") == "new"
+
+    asyncio.run(main())
 
 
 def test_select_returns_nothing_when_there_is_nothing_in_time(daemon: Daemon) -> None:

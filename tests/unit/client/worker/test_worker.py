@@ -467,18 +467,14 @@ def test_a_report_that_was_not_answered_in_the_grace_is_one_of_a_task_that_goes_
     assert asyncio.run(main()) == [1]
 
 
-async def cancelled() -> None:
-    with suppress(asyncio.CancelledError):
-        await asyncio.Event().wait()
-
-
 def test_a_stopped_worker_ends_when_the_daemon_is_away_and_says_what_was_not_handed_back(
     daemon: Daemon, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(task: Task) -> None:
         daemon.stop()
         os.kill(os.getpid(), signal.SIGTERM)
-        await cancelled()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
 
     with handed_out(daemon, 1):
         Worker(daemon.url, handler, grace=0.05).run()
@@ -486,18 +482,6 @@ def test_a_stopped_worker_ends_when_the_daemon_is_away_and_says_what_was_not_han
 
     [line] = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
     assert "project=p taskid=t1 reason='the daemon does not answer; it is handed out anew when" in line
-
-
-def test_a_stopped_worker_ends_without_an_async_handler_that_ignores_its_cancelling(daemon: Daemon) -> None:
-    async def handler(task: Task) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
-        while True:
-            await cancelled()
-
-    with handed_out(daemon, 1):
-        Worker(daemon.url, handler, grace=0.05).run()
-
-    assert [lease.token for lease in daemon.hear(Release).leases] == [1]
 
 
 def test_a_report_that_is_not_answered_while_its_client_is_patient_is_told_in_the_log(
@@ -542,6 +526,11 @@ def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> 
         return tokens
 
     assert run_leaping(main) == [1]
+
+
+def test_a_worker_without_a_handler_is_refused() -> None:
+    with pytest.raises(TypeError, match="handler: expected a function, got NoneType"):
+        Worker(None, None)  # type: ignore[arg-type]
 
 
 def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
