@@ -104,23 +104,23 @@ class Power:
         files = {inode: _File(size) for inode, size in self._sizes.items()}
         names = dict(self._names)
         changes: list[Event] = []
-        covering: dict[tuple[int, int], int] = {}  # by a sync that is under way: bytes of a file
-        journaling: dict[tuple[int, int], int] = {}  # by one of the folder: changes of names
+        covering: dict[int, int] = {}  # by the thread whose sync is under way: bytes of a file
+        journaling: dict[int, int] = {}  # by that of one of the folder: changes of names
         for each in events(self._shim.record):
             file = files.setdefault(each.inode, _File())
             if each.call == "sync-folder" and not each.ended:
-                journaling[each.inode, each.fd] = len(changes)
+                journaling[each.thread] = len(changes)
             elif each.call == "sync-folder":
-                count = journaling.pop((each.inode, each.fd))
+                count = journaling.pop(each.thread)
                 if not each.error:
                     for change in changes[:count]:
                         _apply(names, change)
                     del changes[:count]
-                    journaling = {key: max(0, other - count) for key, other in journaling.items()}
+                    journaling = {thread: max(0, other - count) for thread, other in journaling.items()}
             elif each.call == "sync" and not each.ended:
-                covering[each.inode, each.fd] = each.result
+                covering[each.thread] = each.result
             elif each.call == "sync":
-                _sync(file, covering.pop((each.inode, each.fd)), each.error)
+                _sync(file, covering.pop(each.thread), each.error)
             elif each.error:
                 continue
             elif each.call in ("rename", "unlink") or (each.call == "open" and each.result):

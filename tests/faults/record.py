@@ -19,7 +19,7 @@ import msgpack
 
 from tests.faults.shim import CALLS, Call
 
-_HEAD: Final = struct.Struct("=IBBHiiqqQQ")
+_HEAD: Final = struct.Struct("=IBBHiiqqQQQ")
 
 _GREETING_BYTES: Final = 64
 _LONG: Final = 2
@@ -37,6 +37,7 @@ class Event(NamedTuple):
         result: what the call returned; when a sync began: the file's size; of an open: 1 if it made the file.
         error: a number of errno; 0: it worked.
         offset: where it wrote; of a truncation: the new size.
+        thread: that made the call; it makes one at a time.
         bytes: what was written, or, when a sending began, what was offered to a socket; as far as the shim was to
             keep it.
     """
@@ -49,6 +50,7 @@ class Event(NamedTuple):
     error: int
     offset: int
     inode: int
+    thread: int
     seconds: float
     bytes: bytes
 
@@ -58,11 +60,11 @@ def events(record: Path) -> Iterator[Event]:
     raw = record.read_bytes()
     at = 0
     while at + _HEAD.size <= len(raw):
-        length, call, ended, name_length, fd, error, result, offset, inode, nanoseconds = _HEAD.unpack_from(raw, at)
+        length, call, ended, name_length, fd, error, result, offset, inode, thread, ns = _HEAD.unpack_from(raw, at)
         name_at = at + _HEAD.size
         name = raw[name_at : name_at + name_length].decode()
         yield Event(
-            CALLS[call], bool(ended), name, fd, result, error, offset, inode, nanoseconds / 1e9,
+            CALLS[call], bool(ended), name, fd, result, error, offset, inode, thread, ns / 1e9,
             raw[name_at + name_length : at + length],
         )  # fmt: skip
         at += length
@@ -87,14 +89,14 @@ def covered(calls: Sequence[Event]) -> dict[int, int]:
     """
     by: dict[int, int] = {}
     written: dict[int, list[int]] = {}
-    syncing: dict[tuple[int, int], list[int]] = {}
+    syncing: dict[int, list[int]] = {}
     for at, each in enumerate(calls):
         if _is_write(each):
             written.setdefault(each.inode, []).append(at)
         elif each.call == "sync" and not each.ended:
-            syncing[each.inode, each.fd] = list(written.get(each.inode, ()))
+            syncing[each.thread] = list(written.get(each.inode, ()))
         elif each.call == "sync" and not each.error:
-            for place in syncing.pop((each.inode, each.fd)):
+            for place in syncing.pop(each.thread):
                 by.setdefault(place, at)
     return by
 

@@ -53,6 +53,7 @@ struct record {
     int64_t result;      /* of an ended call; of a sync that began, the file's size; of an open: 1 if it made the file */
     int64_t offset;      /* where it wrote */
     uint64_t inode;
+    uint64_t thread;     /* which makes one call at a time; a descriptor may be synced by several at once */
     uint64_t nanoseconds;
 };
 
@@ -112,7 +113,7 @@ static void note(int call, int phase, int fd, const char *name, uint64_t inode, 
     struct record record = {
         .length = sizeof record + name_length + length, .call = call, .phase = phase, .name_length = name_length,
         .fd = fd, .error = error, .result = result, .offset = offset, .inode = inode,
-        .nanoseconds = now.tv_sec * 1000000000ull + now.tv_nsec,
+        .thread = syscall(SYS_gettid), .nanoseconds = now.tv_sec * 1000000000ull + now.tv_nsec,
     };
     struct iovec parts[] = {{&record, sizeof record}, {(void *)name, name_length}, {(void *)bytes, length}};
     int kept = errno;

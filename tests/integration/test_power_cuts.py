@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,18 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
 TASKS = 50
+
+SYNCING_BY_TWO = """
+import os, sys, threading
+folder = os.open(sys.argv[1], os.O_RDONLY)
+threads = [threading.Thread(target=os.fsync, args=(folder,)) for _ in range(2)]
+open(os.path.join(sys.argv[1], "before"), "w").close()
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+open(os.path.join(sys.argv[1], "after"), "w").close()
+"""
 
 
 def cut(it: Daemon, shim: Shim, power: Power, chance: Random) -> None:
@@ -76,3 +91,25 @@ def test_with_none_a_turn_is_there_whole_or_not_at_all(
     client = peer(it)
     assert ready(client) % TASKS == 0
     assert client.ask("verify")["problems"] == []
+
+
+def test_a_name_is_kept_that_two_threads_synced_at_once_and_one_that_nobody_synced_is_not(shim: Shim) -> None:
+    shim.store.mkdir()
+    power = Power(shim)
+    shim.hold(["sync-folder"])
+    command = [sys.executable, "-c", SYNCING_BY_TWO, str(shim.store)]
+
+    with subprocess.Popen(command, env=os.environ | shim.environment) as process:
+        while begun(shim) < 2:
+            assert process.poll() is None
+        shim.heal()
+    power.cut(Least(1))
+
+    assert process.returncode == 0
+    assert [path.name for path in shim.store.iterdir()] == ["before"]
+
+
+def begun(shim: Shim) -> int:
+    """Syncs of the folder that are, or were, under way."""
+    calls = events(shim.record) if shim.record.exists() else []
+    return sum(each.call == "sync-folder" and not each.ended for each in calls)
