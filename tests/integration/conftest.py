@@ -26,7 +26,7 @@ import pytest
 import zmq
 
 from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
-from taskqueue.store.postgres.target import target_of
+from taskqueue.store.postgres.target import Target, target_of
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.faults.shim import Shim, build
 from tests.integration.nursery import Forked, nursery
@@ -246,6 +246,14 @@ class Peer:
 
 DaemonFactory = Callable[..., Daemon]
 PeerFactory = Callable[..., Peer]
+
+
+@pytest.fixture
+def target() -> Iterator[Target]:
+    """A schema of the test's own, in the database that tests share."""
+    found = new_target()
+    yield found
+    drop_schema(found)
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.store.contract import Batch
-from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
+from taskqueue.store.postgres.postgres_store import CAREFUL_TURNS, DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
 from taskqueue.store.postgres.schema import making, making_schema
-from tests.postgres import drop_schema, new_target, postgres_url
+from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
@@ -21,16 +21,10 @@ if TYPE_CHECKING:
 
 TURNS = 20
 SYNCS = 3000
+ROUNDS = 5
 
 ASKED_MOST = 20_000
 """Questions to the server until something must have happened: some seconds at least."""
-
-
-@pytest.fixture
-def target() -> Iterator[Target]:
-    found = new_target()
-    yield found
-    drop_schema(found)
 
 
 @pytest.fixture
@@ -121,3 +115,31 @@ def test_tables_whose_making_was_cut_short_are_finished_by_the_next_start(
     assert "fillfactor=50" in found
     assert "autovacuum_vacuum_threshold=2000" in found
     assert other.execute("select count(*) from schedulers").fetchone() == (1,)
+
+
+def test_an_id_that_a_careful_turn_wrote_is_not_taken_for_a_new_one_afterwards(
+    target: Target, other: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    known, used = Batch(puts={"ready": [(b"known", b"")]}), []
+    with closing(PostgresStore(target)) as store:
+        store.write(store.begin(), known)
+    for number in range(ROUNDS):
+        key = b"%d" % number
+        with closing(PostgresStore(target)) as store:
+            epoch = store.begin()
+            assert store.get("ids", [key]) == [None]
+            store.write(epoch, known)  # is there already, so that this turn and those after it are careful
+            for _ in range(CAREFUL_TURNS - 1):
+                store.write(epoch, Batch(puts={"ids": [(key, b"")]}))
+            before = transactions(other)
+            store.write(epoch, Batch(puts={"ids": [(key, b"last")]}))
+            used.append(transactions(other) - before)
+
+    # The server may have had one of its own meanwhile, but not each time.
+    assert min(used) == 1
+
+
+def transactions(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+    """How many have written something, or tried to, since the server was made."""
+    ((number,),) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::int8").fetchall()
+    return int(number)

@@ -24,13 +24,6 @@ if TYPE_CHECKING:
 Rows = list[tuple[Any, ...]]
 
 
-@pytest.fixture
-def target() -> Iterator[Target]:
-    found = new_target()
-    yield found
-    drop_schema(found)
-
-
 def ask(target: Target, sql: str) -> Rows:
     """What a statement gives that finds the views by their plain names."""
     options = f"-c search_path={target.schema},public -c timezone=UTC"

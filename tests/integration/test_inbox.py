@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import psycopg
-import pytest
 from psycopg.types.json import Jsonb
 
 from taskqueue import Client, default_taskid
-from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
+from tests.postgres import QUICK, Cluster, postgres_url
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
@@ -30,13 +28,6 @@ NEVER_LOOKS: Final = (
 """A daemon that looks into the inbox at its start, and then only when it is notified."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-@pytest.fixture
-def target() -> Iterator[Target]:
-    found = new_target()
-    yield found
-    drop_schema(found)
 
 
 def start(daemon: DaemonFactory, target: Target, **settings: Any) -> Daemon:

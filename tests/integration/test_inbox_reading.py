@@ -12,7 +12,7 @@ import pytest
 from taskqueue.store.contract import Batch, Taken
 from taskqueue.store.postgres.inbox import ROWS_MOST, SLACK_PAGES, SWEPT_PAGES, InboxRow
 from taskqueue.store.postgres.postgres_store import PostgresStore
-from tests.postgres import drop_schema, new_target, postgres_url
+from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
     from taskqueue.store.postgres.target import Target
@@ -22,13 +22,6 @@ PAGES: Final = 4 * (SLACK_PAGES + SWEPT_PAGES)
 ROWS_PER_PAGE: Final = 2
 
 Connection = psycopg.Connection[tuple[Any, ...]]
-
-
-@pytest.fixture
-def target() -> Iterator[Target]:
-    found = new_target()
-    yield found
-    drop_schema(found)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ only one daemon writes. Bounded by two generations: the older one is forgotten w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from taskqueue.store.contract import Entry
@@ -38,11 +38,15 @@ class AbsentKeys:
             (new if self._take(entry[0]) else others).append(entry)
         return new, others
 
+    def forget(self, keys: Collection[bytes]) -> None:
+        """They are about to be written."""
+        self._young.difference_update(keys)
+        self._old.difference_update(keys)
+
     def _take(self, key: bytes) -> bool:
         """Whether the key is absent; from now on it is not."""
         for keys in (self._young, self._old):
             if key in keys:
-                self._young.discard(key)
-                self._old.discard(key)
+                self.forget((key,))
                 return True
         return False

@@ -266,7 +266,7 @@ class PostgresStore:
     def _puts(self, batch: Batch) -> Iterator[Statement]:
         for family, entries in batch.puts.items():
             if family == IDS:
-                self._absent_ids.divide(entries)
+                self._absent_ids.forget([key for key, _ in entries])
             if entries:
                 yield self._put_with(self._put[family], family, entries)
 
