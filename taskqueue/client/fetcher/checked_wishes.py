@@ -6,6 +6,7 @@ From then on it would refuse every request of that client, whoever has asked.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 import msgspec
 
@@ -13,23 +14,17 @@ from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectN
 
 
 def checked_priority(priority: int) -> int:
-    """The priority, if the daemon would take it: it refuses a whole hello for one that can't be."""
-    try:
-        return msgspec.convert(priority, Priority)
-    except msgspec.ValidationError:
-        raise ValueError(f"priority: expected an integer from -2^31 to 2^31 - 1, got {priority!r}") from None
+    """The priority, if it can be one."""
+    return _checked("priority", priority, Priority, "from -2^31 to 2^31 - 1")
 
 
 def checked_capacity(name: str, tasks: int) -> int:
-    """So many tasks, if the daemon would take the number: it refuses a whole hello for one that can't be."""
-    try:
-        return msgspec.convert(tasks, Capacity)
-    except msgspec.ValidationError:
-        raise ValueError(f"{name}: expected an integer from 0 to {MAX_CAPACITY}, got {tasks!r}") from None
+    """So many tasks, if a fetcher may want them; ``name``: of the caller's argument."""
+    return _checked(name, tasks, Capacity, f"from 0 to {MAX_CAPACITY}")
 
 
 def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
-    """The wishes, if the daemon would take them: it refuses a whole hello for one name that can't be."""
+    """The names, if projects may be called so."""
     if projects is None:
         return None
     if isinstance(projects, str):
@@ -43,3 +38,10 @@ def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
                 f"projects: {name!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
             ) from None
     return frozenset(names)
+
+
+def _checked(name: str, number: int, kind: object, bounds: str) -> int:
+    try:
+        return cast(int, msgspec.convert(number, kind))
+    except msgspec.ValidationError:
+        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}") from None
