@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_CAPACITY,
+    MAX_URL_CHARS,
     MAX_WISHES,
     PROTOCOL,
     Capacity,
@@ -19,6 +20,7 @@ from taskqueue.protocol.fields import (
     Number,
     Priority,
     ProjectName,
+    Seconds,
     SessionId,
     TaskId,
     TaskReport,
@@ -50,6 +52,22 @@ class Change(Request, kw_only=True):
     actor: Annotated[str, Meta(max_length=128)] = ""
 
 
+class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Places of a fetcher that are held by handlers whose leases are over, by the fetcher's clock.
+
+    Attributes:
+        places: number of these places.
+        seconds: time since the first of these leases ended.
+        project, taskid, url: task of that lease.
+    """
+
+    places: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)]
+    seconds: Seconds
+    project: ProjectName
+    taskid: TaskId
+    url: Annotated[str, Meta(max_length=MAX_URL_CHARS)]
+
+
 class Hello(Request, tag="hello"):
     """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
 
@@ -63,6 +81,7 @@ class Hello(Request, tag="hello"):
         passed: tokens among ``holds`` of tasks that it has passed on to another process; they take no room of it.
         slots: how many tasks it runs at once; None: as many as it holds.
         priority: of two fetchers that could take a task, the one with the higher priority gets it.
+        hung: places held by handlers whose leases are over; None: there are none.
     """
 
     capacity: Capacity = 0
@@ -74,6 +93,7 @@ class Hello(Request, tag="hello"):
     passed: Annotated[list[Number], Meta(max_length=MAX_CAPACITY)] = []
     slots: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
     priority: Priority = 0
+    hung: Hung | None = None
 
 
 class NewTasks(Request, tag="new-task"):

@@ -15,6 +15,7 @@ from taskqueue.protocol.crawl_requests import Change as Change
 from taskqueue.protocol.crawl_requests import Done as Done
 from taskqueue.protocol.crawl_requests import Extend as Extend
 from taskqueue.protocol.crawl_requests import Hello as Hello
+from taskqueue.protocol.crawl_requests import Hung as Hung
 from taskqueue.protocol.crawl_requests import LeaseRef as LeaseRef
 from taskqueue.protocol.crawl_requests import NewTasks as NewTasks
 from taskqueue.protocol.crawl_requests import Release as Release

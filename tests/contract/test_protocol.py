@@ -36,7 +36,7 @@ from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon_messages import HistogramView, LevelView
 from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
-from taskqueue.protocol.requests import AnyRequest, Change, LeaseRef, Request, TaskFilter
+from taskqueue.protocol.requests import AnyRequest, Change, Hung, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.rerun_views import RerunLayer, RerunView
 from taskqueue.protocol.slot_views import DivisionView, SlotView
 from taskqueue.protocol.views import (
@@ -69,6 +69,7 @@ REPLIES: tuple[type[Struct], ...] = get_args(AnyReply)
 UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 
 PARTS: dict[type[Struct], str] = {
+    Hung: "hello",
     NewTask: "new-task",
     Schedule: "new-task",
     Recrawl: "new-task",

@@ -34,6 +34,8 @@ from itertools import chain, compress
 from math import inf
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.client.connection.calls import Call, call_of
 from taskqueue.client.connection.resend_delays import silence, unavailable
 from taskqueue.client.connection.session_events import (
@@ -50,7 +52,7 @@ from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Change, Hello
+from taskqueue.protocol.requests import AnyRequest, Change, Hello, Hung
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""
@@ -95,6 +97,8 @@ class ClientSession:
         self.max_message = MAX_MESSAGE_BYTES
         self.fetcher_timeout = 60.0
         self.draining = False
+        self._hung: Hung | None = None
+        self._hung_since = 0.0
         self._last_n = 0
         self._unanswered: dict[int, Call] = {}
         self._waiting: dict[int, Call] = {}
@@ -179,6 +183,17 @@ class ClientSession:
         if token in self._leases:
             self._running.discard(token)
             self._passed.add(token)
+            self.say_hello()
+
+    def report_hung(self, hung: Hung | None, since: float = 0.0) -> None:
+        """State in each hello which places hang; one is said now if their number has changed.
+
+        Args:
+            since: when the first of their leases ended, by the caller's clock; hellos make ``seconds`` of it.
+        """
+        before = 0 if self._hung is None else self._hung.places
+        self._hung, self._hung_since = hung, since
+        if before != (0 if hung is None else hung.places):
             self.say_hello()
 
     def leave(self) -> None:
@@ -273,6 +288,7 @@ class ClientSession:
                 passed=list(self._passed),
                 slots=self.slots,
                 priority=self.priority,
+                hung=self._hung and replace(self._hung, seconds=max(0.0, now - self._hung_since)),
             )
         )
 

@@ -8,6 +8,7 @@ from math import inf
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.client.connection.session import FOREIGN_NUMBERS, ClientSession
 from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
@@ -31,6 +32,7 @@ from taskqueue.protocol.requests import (
     AnyRequest,
     Done,
     Hello,
+    Hung,
     LeaseRef,
     NewTasks,
     OperationShow,
@@ -704,3 +706,16 @@ def test_what_is_known_as_another_sessions_is_asked_in_that_one_and_its_refusal_
     assert answer(session, refusal(known), 1.0) == Answered(known, refusal(known))
     session.submit(verify())
     assert [(request.session, request.n) for request in heard(session, 1.0)] == [("s", 2)]
+
+
+def test_hellos_state_the_places_that_hang_and_for_how_long_by_now() -> None:
+    session = greeted(capacity=2)
+    hung = Hung(places=1, seconds=0.0, project="p", taskid="t", url="http://a/")
+
+    session.report_hung(hung, since=4.0)
+    at_once, later = hellos(session, 5.0), hellos(session, 30.0)
+    session.report_hung(None)
+    freed = hellos(session, 31.0)
+
+    assert [hello.hung for hello in at_once + later] == [replace(hung, seconds=1.0), replace(hung, seconds=26.0)]
+    assert [hello.hung for hello in freed] == [None]
