@@ -1,4 +1,8 @@
-"""Connections that speak as much ZMTP 3.0 (rfc.zeromq.org/spec/23) as they like: what no ZeroMQ library would send."""
+"""Connections that speak as much ZMTP as they like: what no ZeroMQ library would send.
+
+Version 3.0 (rfc.zeromq.org/spec/23), and the 1.0 (spec/13) and 2.0 (spec/15) of libraries of before 2013, which libzmq
+still understands.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +21,58 @@ EMPTY_PART: Final = b"\x01\x00"
 LAST_PART: Final = b"\x00\x00"
 
 
-def raw(url: str, wait_seconds: float = WAIT_SECONDS) -> socket.socket:
-    """A connection that says nothing."""
-    return socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), wait_seconds)
+SIGNATURE: Final = b"\xff" + bytes(8) + b"\x7f"
+"""The first bytes of a greeting, from version 2 on."""
+GREETING: Final = SIGNATURE + b"\x03\x00NULL" + bytes(16 + 1 + 31)
+"""Version 3.0, without security."""
+OLD_GREETINGS: Final = {1: b"\x01\x00", 2: SIGNATURE + b"\x01\x05\x00\x00"}
+"""Of a DEALER without an identity, by its version."""
 
 
-def connected(url: str, wait_seconds: float = WAIT_SECONDS) -> socket.socket:
+def raw(url: str, wait_seconds: float = WAIT_SECONDS, source: str = "127.0.0.1") -> socket.socket:
+    """A connection that says nothing, from an address of loopback."""
+    port = int(url.rsplit(":", 1)[1])
+    return socket.create_connection(("127.0.0.1", port), wait_seconds, source_address=(source, 0))
+
+
+def connected(
+    url: str, wait_seconds: float = WAIT_SECONDS, identity: bytes = b"", source: str = "127.0.0.1"
+) -> socket.socket:
     """A connection of a DEALER that has sent nothing yet, and reads when it is told to.
+
+    Args:
+        identity: the routing id that it claims; a library would let it begin with no zero byte.
 
     Raises:
         OSError: nobody is there, or whoever is there doesn't greet.
     """
-    connection = raw(url, wait_seconds)
+    connection = raw(url, wait_seconds, source)
     try:
-        connection.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00NULL" + bytes(16 + 1 + 31))
+        connection.sendall(GREETING)
         exactly(connection, 64)
-        ready = b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER\x08Identity\x00\x00\x00\x00"
-        connection.sendall(b"\x04" + bytes([len(ready)]) + ready)
+        connection.sendall(ready(identity))
         exactly(connection, exactly(connection, 2)[1])
     except OSError:
         connection.close()
         raise
     return connection
+
+
+def ready(identity: bytes = b"") -> bytes:
+    """The command that ends the greeting of a DEALER."""
+    named = b"\x08Identity" + struct.pack(">I", len(identity)) + identity
+    return command(b"\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER" + named)
+
+
+def command(body: bytes) -> bytes:
+    """A command: its name, with its length before it, and what belongs to it."""
+    return b"\x06" + struct.pack(">Q", len(body)) + body if len(body) > 255 else b"\x04" + bytes([len(body)]) + body
+
+
+def old_message(version: int, payload: bytes) -> bytes:
+    """A greeting of version 1 or 2, and a short message."""
+    head = bytes([len(payload) + 1, 0]) if version == 1 else bytes([0, len(payload)])
+    return OLD_GREETINGS[version] + head + payload
 
 
 def frame(payload: bytes, more: bool = False) -> bytes:

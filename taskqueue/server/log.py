@@ -27,8 +27,27 @@ from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue")
 
+SPARSE_SECONDS: Final = 10.0
+"""Between two log lines about what peers can make happen as often as they like."""
+
 ENDS: Final = {PROCESSING: "select", SUCCESS: "done", FAILED: "failed", CANCELLED: "cancelled"}
 """Event by a task's new state; for ready and delayed it depends on the old one."""
+
+
+class SparseLog:
+    """Counts occurrences, and tells when a line about them is due: at the first, then each SPARSE_SECONDS at most."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._due_at = 0.0
+
+    def count(self, now: float) -> int:
+        """Count one more; returns how many there were since the last line if one is due now, else 0."""
+        self._count += 1
+        if now < self._due_at:
+            return 0
+        told, self._count, self._due_at = self._count, 0, now + SPARSE_SECONDS
+        return told
 
 
 def set_up(level: str) -> None:

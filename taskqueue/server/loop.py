@@ -7,7 +7,8 @@
 Rules:
 1. It sleeps until a message, a signal, progress of the syncer, or the next timer of the core or the summary. It never
    polls, but for the inbox of a database, into which it looks each second.
-2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted.
+2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted. What receiving
+   raises all the same is counted and logged, and costs its connection (``Inbox``).
 3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store, with exponential
    backoff between attempts, during which requests are answered ``unavailable``. Fenced, FormatError, Damaged and
    Corrupt end the loop, because no retry helps.

@@ -20,6 +20,8 @@ class Meters(Struct):
         malformed: messages that contain no valid request, answered with an error.
         unavailable: messages refused because the store has failed, or too many of their sender are queued.
         undelivered: messages whose peer had disconnected or did not read.
+        dropped: messages that were neither heard nor answered: they came from a peer of another version of ZMTP, or
+            receiving them failed.
         cut: connections closed by the daemon because they used too much memory, or were too many.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
@@ -39,6 +41,7 @@ class Meters(Struct):
     malformed: int = 0
     unavailable: int = 0
     undelivered: int = 0
+    dropped: int = 0
     cut: int = 0
     writes: int = 0
     syncs: int = 0

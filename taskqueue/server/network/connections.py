@@ -118,14 +118,22 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ the loop's side
 
-    def received_from(self, peer: bytes, message: zmq.Frame) -> Connection:
-        """Count a message as read; returns its connection."""
-        fd = int(message.get(zmq.SRCFD))
+    def received_from(self, peer: bytes, message: zmq.Frame) -> Connection | None:
+        """Count a message as read; returns its connection. None: libzmq does not know it."""
+        try:
+            fd = int(message.get(zmq.SRCFD))
+        except zmq.ZMQError:  # a peer of ZMTP 1 or 2
+            return None
         connection = self._by_peer.get(peer)
         if connection is None or connection.fd != fd:
             connection = self._register(peer, fd, message)
         connection.take(len(message))
         return connection
+
+    def cut_peer(self, peer: bytes, why: str) -> None:
+        """Close the connection of this peer, if it is open."""
+        if (connection := self._by_peer.get(peer)) is not None:
+            self.cut(connection, connection.buffered_bytes, why)
 
     def mark_all_read(self, peer: bytes) -> None:
         """Count everything that came from this peer as read."""

@@ -11,11 +11,15 @@ have actually cost; SLOW_MS of slow requests; HEAR_BYTES and HEAR_SECONDS of dec
 cost more than LONG_MS each, such as the largest batches, get at most LONG_PART while others are active, so that small
 requests mostly find the daemon free. A slow request of a peer that does not read is dropped: its reply could not be
 sent.
+
+Receiving never fails: what is raised in the midst of it, by libzmq or by a bug, costs the message at hand and the
+connection that it came on, and neither what was received before it nor what comes later (rule 2 of the loop).
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -59,6 +63,7 @@ class Inbox:
         self._router = router
         self._meters = meters
         self._queue = FrameQueue()
+        self._taken: Frame | None = None
         self._estimated_ms = self._measured_ms = 1.0
         self._verify_at = self._long_at = 0.0
         self._has_verify = False
@@ -67,8 +72,16 @@ class Inbox:
 
     def next_requests(self, max_message: int) -> tuple[list[Incoming], list[Outgoing]]:
         """The requests of the next turn, and replies to messages that were refused."""
-        refused = self._receive()
         incoming: list[Incoming] = []
+        refused: list[Outgoing] = []
+        self._unfailing(lambda: self._receive(refused))
+        began = ticks()
+        self._unfailing(lambda: self._decode(max_message, incoming, refused))
+        self._meters.hear_seconds += ticks() - began
+        return incoming, refused
+
+    def _decode(self, max_message: int, incoming: list[Incoming], refused: list[Outgoing]) -> None:
+        """Take queued messages, up to the bounds of a turn."""
         began = now = ticks()
         factor = min(max(self._measured_ms / self._estimated_ms, 1.0), FACTOR_MOST)
         left, slow_left, bytes_left = TURN_MS / factor, SLOW_MS, HEAR_BYTES
@@ -76,6 +89,7 @@ class Inbox:
         while left > 0 and slow_left > 0 and bytes_left > 0 and now < began + HEAR_SECONDS:
             if (frame := self._queue.take(now, min(left, long_most) if incoming else long_most)) is None:
                 break
+            self._taken, self._router.at_hand = frame, frame.peer
             if frame.peer != self._last_peer:
                 self._other_peer_at = now if self._last_peer else -inf
                 self._last_peer = frame.peer
@@ -85,6 +99,7 @@ class Inbox:
                 one = decode_frame(frame, max_message)
                 if type(one.request) is Verify:
                     if now < self._verify_at:
+                        self._taken = None
                         self._queue.put_back(frame, self._verify_at)
                         continue
                     self._has_verify = True
@@ -100,9 +115,20 @@ class Inbox:
                 refused.append(refusal(frame, why))
             now = ticks()
             left -= milliseconds
-            self._queue.charge(frame.peer, milliseconds)
-        self._meters.hear_seconds += ticks() - began
-        return incoming, refused
+            self._charge(frame, milliseconds)
+
+    def _charge(self, frame: Frame, milliseconds: float) -> None:
+        self._taken = None
+        self._queue.charge(frame.peer, milliseconds)
+
+    def _unfailing(self, receive: Callable[[], None]) -> None:
+        """Receive or decode messages; after an exception the one at hand is dropped."""
+        try:
+            receive()
+        except Exception as error:
+            if self._taken is not None:
+                self._charge(self._taken, FRAME_MS)
+            self._router.give_up(error)
 
     def spent(self, seconds: float) -> None:
         """Report the CPU seconds of the turn of the last requests."""
@@ -121,11 +147,12 @@ class Inbox:
 
     def clear(self) -> list[Frame]:
         """Take everything queued, and what is in the socket, up to the bounds of a turn."""
-        return [*self._queue.clear(), *self._router.drain()]
+        frames = self._queue.clear()
+        self._unfailing(lambda: frames.extend(self._router.drain()))
+        return frames
 
-    def _receive(self) -> list[Outgoing]:
-        """Queue what has arrived; returns replies to messages that were refused."""
-        refused: list[Outgoing] = []
+    def _receive(self, refused: list[Outgoing]) -> None:
+        """Queue what has arrived, and answer what is refused."""
         left = PEEK_FRAMES
         for frame in self._router.drain():
             if not self._queue.put(frame):
@@ -135,7 +162,6 @@ class Inbox:
                 left -= 1
                 if left == 0:
                     break
-        return refused
 
 
 def crowded(frame: Frame) -> Outgoing:

@@ -5,6 +5,9 @@ next ``hello`` recovers. A message is one frame; a peer that sends several parts
 parts of a message one after the other; if they are very many, dropping them is spread over turns, so that signals,
 deadlines and replies don't wait for the last one.
 
+Peers of ZMTP 1 and 2, which HTTP and many other protocols are taken for, are let go at their greeting: libzmq knows no
+descriptor of their messages. Should one arrive all the same, it is dropped.
+
 Bounds per peer:
 * RECEIVE_MARK messages received and not yet read; beyond it TCP makes the peer's sends wait.
 * SEND_MARK messages that it hasn't read, and as many bytes as ``connections`` allows; further ones are dropped.
@@ -15,6 +18,7 @@ The memory of all peers together is bounded by ``connection_guard``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -23,9 +27,12 @@ from mypy_extensions import mypyc_attr
 
 from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
+from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
+
+log = logging.getLogger("taskqueue")
 
 NOW: Final = int(zmq.NOBLOCK)
 MORE_NOW: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -48,6 +55,12 @@ SEND_MARK: Final = 2048
 and many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle
 until it says hello again.
 """
+ZAP_DOMAIN: Final = b"taskqueue"
+"""libzmq serves no peer of ZMTP 1 or 2 on a socket that has a domain, because they can't prove who they are. No handler
+is asked about the others, as there is none.
+"""
+NOBODY: Final = Peer(b"")
+"""Whose messages are dropped."""
 PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
@@ -92,6 +105,7 @@ class Router:
         connections: number that may be open.
 
     Attributes:
+        at_hand: the peer whose message is being received or decoded; NOBODY: it is not known.
         memory_bytes: bound of the process's memory.
         endpoint: the address that it listens on, with the port that was chosen if ``bind`` left that open.
 
@@ -108,6 +122,8 @@ class Router:
         connections: int = 1 << 20,
     ) -> None:
         self._meters = meters
+        self._failures = SparseLog()
+        self.at_hand = NOBODY
         self.memory_bytes = memory
         self._connections = Connections(meters)
         self._unfinished: Frame | None = None
@@ -125,6 +141,7 @@ class Router:
     def _configure(self, bind: str, max_message: int) -> None:
         self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        self.socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         self.socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
         self.socket.setsockopt(zmq.RCVBUF, RECEIVE_BYTES)
         self.socket.setsockopt(zmq.SNDHWM, SEND_MARK)
@@ -142,7 +159,25 @@ class Router:
             frame = self._receive(until) if ticks() < until else None
             if frame is None:
                 return
-            yield frame
+            if frame.peer:
+                yield frame
+            else:
+                self._meters.dropped += 1
+
+    def give_up(self, error: Exception) -> None:
+        """Count and log that receiving or decoding a message failed, and cut its connection, if that is known.
+
+        Raises:
+            zmq.ZMQError: the socket itself can't be used any more.
+        """
+        if self.socket.getsockopt(zmq.RCVMORE):
+            self._unfinished = Frame(NOBODY, zmq.Frame(), 1)  # counted when its last part is dropped
+        else:
+            self._meters.dropped += 1
+        if count := self._failures.count(ticks()):
+            reason = f"{type(error).__name__}: {error}"
+            log.error("receive-failed count=%d error=%s", count, quoted(reason), exc_info=error)
+        self._connections.cut_peer(self.at_hand, "receive-failed")
 
     def send(self, peer: Peer, payload: bytes) -> bool:
         """Send without blocking; False: the peer has disconnected, or does not read."""
@@ -174,17 +209,20 @@ class Router:
 
     def _receive(self, until: float) -> Frame | None:
         """The next message; None if there is none, or if dropping its further parts takes longer than ``until``."""
+        self.at_hand = NOBODY
         if self._unfinished is not None:
             return self._drop_parts(self._unfinished, until)
         try:
-            peer = self.socket.recv(NOW)
+            self.at_hand = Peer(self.socket.recv(NOW))
         except zmq.Again:
             return None
         message = self.socket.recv(0, False)
-        address = self._connections.received_from(peer, message).address
+        connection = self._connections.received_from(self.at_hand, message)
         self._meters.frames_in += 1
         self._meters.bytes_in += len(message)
-        frame = Frame(Peer(peer), message, 1, address)
+        frame = (
+            Frame(Peer(connection.peer), message, 1, connection.address) if connection else Frame(NOBODY, message, 1)
+        )
         return self._drop_parts(frame, until) if message.more else frame
 
     def _drop_parts(self, frame: Frame, until: float) -> Frame | None:

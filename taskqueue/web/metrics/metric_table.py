@@ -95,6 +95,7 @@ DAEMON: Final = (
     _counted("malformed", "messages that contain no valid request"),
     _counted("unavailable", "messages refused because the store has failed, or too many of their sender wait"),
     _counted("undelivered", "messages whose receiver was gone or did not read"),
+    _counted("dropped", "messages of another version of ZeroMQ's protocol, and such as could not be received"),
     _counted("cut", "connections that the daemon has closed because they took too much"),
     Metric("taskqueue_turn_seconds", "histogram", "turns: looking up, deciding, writing"),
     Metric("taskqueue_turn_tasks", "histogram", "tasks that a turn has changed something of"),

@@ -9,12 +9,14 @@ from typing import Any
 
 import msgpack
 import pytest
+import zmq
 
+from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.replies import Outgoing
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.inbox import Inbox
-from taskqueue.server.network.router import Router
+from taskqueue.server.network.router import Frame, Router
 from tests.zmtp import connected, frame
 
 MAX_MESSAGE = 8 << 20
@@ -100,3 +102,73 @@ def test_what_is_no_request_is_refused_and_spoils_no_other(router: Router, inbox
 
     assert heard.request.n == 2
     assert refused.peer == heard.peer
+
+
+# ---------------------------------------------------------------------------------------- when receiving itself fails
+
+
+class Unreadable(zmq.Frame):
+    """A message for which there is no memory."""
+
+    @property
+    def bytes(self) -> bytes:
+        raise MemoryError("no memory")
+
+
+class TroubledRouter(Router):
+    """Its next message can't be received after its first part, or not be decoded."""
+
+    trouble = ""
+
+    def drain(self) -> Iterator[Frame]:
+        trouble, self.trouble = self.trouble, ""
+        if trouble == "receiving":
+            self.at_hand = Peer(self.socket.recv())
+            raise zmq.ZMQError(zmq.EINVAL)
+        for received in super().drain():
+            yield received._replace(first=Unreadable()) if trouble == "decoding" else received
+
+
+@pytest.fixture
+def troubled(meters: Meters) -> Iterator[TroubledRouter]:
+    with closing(TroubledRouter("tcp://127.0.0.1:*", MAX_MESSAGE, meters)) as router:
+        yield router
+
+
+@pytest.mark.parametrize("trouble", ["receiving", "decoding"])
+def test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything(
+    troubled: TroubledRouter, meters: Meters, trouble: str
+) -> None:
+    inbox = Inbox(troubled, meters)
+    with connected(troubled.endpoint) as bad, connected(troubled.endpoint) as polite:
+        for n, peer in enumerate((bad, polite)):
+            ask(peer, "status", n)
+            hear(troubled, inbox)
+        troubled.trouble = trouble
+        bad.sendall(frame(b"first", more=True) + frame(b"second", more=True) + frame(b"third"))
+
+        assert hear(troubled, inbox) == ([], [])
+
+        ask(polite, "status", 7)
+        heard: list[Incoming] = []
+        while not heard:
+            heard, _ = hear(troubled, inbox)
+        assert [each.request.n for each in heard] == [7]
+        with pytest.raises(ConnectionResetError):
+            bad.recv(1)
+        assert (meters.dropped, meters.cut) == (1, 1)
+
+
+def test_while_requests_are_refused_a_message_that_can_not_be_received_is_passed_over(
+    troubled: TroubledRouter, meters: Meters, peer: socket.socket
+) -> None:
+    inbox = Inbox(troubled, meters)
+    with connected(troubled.endpoint) as bad:
+        bad.sendall(frame(b"first"))
+        troubled.socket.poll(WAIT_MS)
+        troubled.trouble = "receiving"
+
+        assert inbox.clear() == []
+        while not meters.dropped:
+            troubled.socket.poll(WAIT_MS)
+            inbox.clear()

@@ -15,7 +15,7 @@ from taskqueue.server.limits.process_memory import ProcessMemory
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, UNREAD_BYTES_LEFT, Connection
 from taskqueue.server.network.router import Frame, Router
-from tests.zmtp import connected, frame, raw, send_without_end
+from tests.zmtp import connected, frame, old_message, raw, send_without_end
 
 PARTS = 200_000
 """Of a message; to drop so many takes many times as long as a turn receives."""
@@ -80,6 +80,64 @@ def test_the_parts_of_an_endless_message_are_dropped_over_many_turns(router: Rou
 
     assert len(turns) > 3
     assert [(frame.payload, frame.parts) for frame in turns[-1]] == [(b"", PARTS)]
+
+
+# ---------------------------------------------------------------------------------------- what speaks another protocol
+
+STRANGERS = {
+    "ZMTP 1": old_message(1, b"a"),
+    "ZMTP 2": old_message(2, b"a"),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("said", STRANGERS.values(), ids=STRANGERS)
+def test_who_speaks_another_version_or_protocol_is_let_go_at_its_greeting(
+    router: Router, peer: zmq.Socket[bytes], said: bytes
+) -> None:
+    with raw(router.endpoint) as stranger:
+        stranger.sendall(said)
+
+        assert ended(stranger)
+
+    peer.send(b"next")
+    assert [frame.payload for frame in drained(router)] == [b"next"]
+
+
+PARTS_OF_OLD = {
+    "ZMTP 1": old_message(1, b"a"),
+    "ZMTP 2": old_message(2, b"a"),
+    "many parts": b"\x01\x00" + b"\x01\x01" * 1000 + b"\x01\x00",
+    "empty lines": b"\n" * 500,
+}
+
+
+@pytest.fixture
+def lenient(router: Router) -> Iterator[Router]:
+    """One whose socket serves older versions, too."""
+    own = router.socket
+    with zmq.Context.instance().socket(zmq.ROUTER) as router.socket:
+        router.socket.bind("tcp://127.0.0.1:*")
+        router.endpoint = router.socket.get_string(zmq.LAST_ENDPOINT)
+        yield router
+    router.socket = own
+
+
+@pytest.mark.parametrize("said", PARTS_OF_OLD.values(), ids=PARTS_OF_OLD)
+def test_what_an_older_version_sends_is_dropped_where_libzmq_delivers_it(
+    lenient: Router, meters: Meters, said: bytes
+) -> None:
+    with raw(lenient.endpoint) as stranger:
+        stranger.sendall(said)
+        while not meters.dropped:
+            assert drained(lenient) == []
+
+    with greeted(lenient):
+        frames = drained(lenient)
+        while not frames:
+            frames = drained(lenient)
+
+    assert [(frame.payload, frame.parts) for frame in frames] == [(b"hello", 1)]
 
 
 # ---------------------------------------------------------------------------------------- what connections make it hold
@@ -193,6 +251,14 @@ def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters:
 
     # The watcher counts after it has cut, and has ended now.
     assert meters.cut == 1
+
+
+def ended(connection: socket.socket) -> bool:
+    """The other side closes the connection; what it says before does not matter."""
+    with suppress(ConnectionResetError):
+        while connection.recv(1000):
+            pass
+    return True
 
 
 def greeted(router: Router) -> socket.socket:
