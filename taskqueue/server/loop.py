@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -163,7 +164,8 @@ class Loop:
         if self._outbox.full:
             self._poller.sleep(seconds, ignore_socket=True)
         else:
-            self._poller.sleep(min(seconds, self._inbox.wait()))
+            seconds = min(seconds, self._inbox.wait())
+            self._router.await_messages(partial(self._poller.sleep, seconds))
 
     def _receive(self) -> tuple[list[Incoming], list[Outgoing]]:
         """Requests, and replies to invalid messages. Nothing while too many replies wait for the disk."""

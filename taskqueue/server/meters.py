@@ -23,6 +23,7 @@ class Meters(Struct):
         dropped: messages that were neither heard nor answered: they came from a peer of another version of ZMTP, or
             receiving them failed.
         cut: connections closed by the daemon because they used too much memory, or were too many.
+        silent: connections closed because nothing was heard on them, for long or among too many of one address.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
         lost_turns: acknowledged turns that a database has lost, as in a failover.
@@ -43,6 +44,7 @@ class Meters(Struct):
     undelivered: int = 0
     dropped: int = 0
     cut: int = 0
+    silent: int = 0
     writes: int = 0
     syncs: int = 0
     reloads: int = 0

@@ -15,6 +15,8 @@ import msgpack
 import pytest
 import zmq
 
+from tests.zmtp import connected, frame
+
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
 
@@ -229,15 +231,29 @@ def test_what_could_not_be_sent_to_a_peer_that_has_gone_does_not_wait_for_its_si
     assert f"task{n}" in [task["taskid"] for task in fetcher.receive()["tasks"]]
 
 
-def test_a_peer_that_comes_back_under_its_old_routing_id_takes_it_over(
+def test_who_claims_a_fetchers_routing_id_takes_nothing_of_it_and_a_fetcher_that_reconnects_goes_on(
     daemon: DaemonFactory, peer: PeerFactory
 ) -> None:
     it = daemon()
-    peer(it, routing_id=b"me").push("news", "a")
+    fetcher, client = peer(it, routing_id=b"fetcher"), peer(it)
+    fetcher.ask("hello", capacity=10)
 
-    new = peer(it, routing_id=b"me")
+    with connected(it.url, identity=b"fetcher") as thief:
+        thief.sendall(frame(msgpack.packb({"type": "status", "v": 1, "session": "thief" * 4, "n": 1})))
+        client.push("news", "a")
+        first = fetcher.receive()["tasks"]
 
-    assert new.push("news", "b") == ["new"]
+        again = peer(it, session=fetcher.session)  # its first connection is still open, and says nothing
+        again.n = fetcher.n
+        again.ask("hello", capacity=10, holds=[task["token"] for task in first], seen=1)
+        client.push("news", "b")
+        second = again.receive()["tasks"]
+
+        thief.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            thief.recv(1)
+
+    assert [task["taskid"] for task in first + second] == ["a", "b"]
 
 
 # ---------------------------------------------------------------------------------------- signals

@@ -10,6 +10,7 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.server.network.connection_guard import SILENT_MOST
 from taskqueue.server.network.frame_queue import FRAMES_MOST
 from taskqueue.server.network.inbox import CROWDED
 from tests.zmtp import connected, frame, raw, send_without_end
@@ -124,13 +125,14 @@ def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory
     it = daemon(entry=FEW_FILES.format(hard=hard))
 
     with ExitStack() as idle:
-        for _ in range(IDLE):
-            idle.enter_context(raw(it.url))
+        for number in range(IDLE):
+            idle.enter_context(raw(it.url, source=f"127.0.0.{2 + number // SILENT_MOST}"))
         polite = peer(it)
 
         assert polite.push("news", "a") == ["new"]
         expected = 0 if hard == 4096 else IDLE + 1 - hard // 4
-        cut = -1.0
-        while cut < expected:  # some may be accepted only now
-            cut = polite.shell()["cut"]
-        assert cut == expected
+        shell = polite.shell()
+        while shell["cut"] + shell["silent"] < expected:  # some may be accepted only now
+            shell = polite.shell()
+        # On a machine that was busy for as long, some may have been closed because they said nothing.
+        assert shell["cut"] == expected or shell["silent"]

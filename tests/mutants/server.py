@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from math import floor
+from math import floor, inf
 from typing import Any, Final
 
 import zmq
@@ -15,7 +15,7 @@ from taskqueue.server.clock import Clock
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits import disk_space, memory_budget
 from taskqueue.server.loop import Loop
-from taskqueue.server.network import router, tcp
+from taskqueue.server.network import connection_guard, connections, router, tcp
 from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.router import Router
@@ -204,12 +204,88 @@ def _flaps_around_its_limit(replace: Replace) -> None:
 # ---------------------------------------------------------------------------------------- router
 
 
-def _old_peer_keeps_its_name(replace: Replace) -> None:
+def _routing_ids_are_taken_over(replace: Replace) -> None:
     def configure(self: Router, *args: Any) -> None:
         original(self, *args)
-        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
 
     original = replace(Router, "_configure", configure)
+
+
+def _old_versions_are_greeted(replace: Replace) -> None:
+    def setsockopt(self: zmq.Socket[bytes], option: int, value: Any) -> None:
+        if option != zmq.ZAP_DOMAIN:
+            original(self, option, value)
+
+    original = replace(zmq.Socket, "setsockopt", setsockopt)
+
+
+def _messages_without_descriptor_raise(replace: Replace) -> None:
+    def received_from(self: Connections, peer: bytes, message: zmq.Frame) -> Any:
+        message.get(zmq.SRCFD)
+        return original(self, peer, message)
+
+    original = replace(Connections, "received_from", received_from)
+    replace(Router, "give_up", _raise_again)
+
+
+def _raise_again(self: Router, error: Exception) -> None:
+    raise error
+
+
+def _failed_receiving_ends_the_loop(replace: Replace) -> None:
+    replace(Router, "give_up", _raise_again)
+
+
+def _rest_of_a_failed_message_is_heard(replace: Replace) -> None:
+    def give_up(self: Router, error: Exception) -> None:
+        original(self, error)
+        self._unfinished = None
+
+    original = replace(Router, "give_up", give_up)
+
+
+def _routing_ids_begin_as_ever(replace: Replace) -> None:
+    replace(router, "_seed_routing_ids", lambda: None)
+
+
+def _any_routing_id_is_heard(replace: Replace) -> None:
+    replace(connections, "_is_fair", lambda peer: True)
+
+
+def _descriptor_inherits_its_former_connection(replace: Replace) -> None:
+    def register(self: Connections, peer: bytes, fd: int, message: zmq.Frame) -> Any:
+        if (former := self._by_fd.get(fd)) is not None:
+            former.cookie = tcp.cookie(fd)
+        return original(self, peer, fd, message)
+
+    original = replace(Connections, "_register", register)
+
+
+def _late_end_ends_the_next_connection(replace: Replace) -> None:
+    def closed(self: Connections, fd: int) -> Any:
+        if (connection := self._by_fd.get(fd)) is not None:
+            connection.is_announced = True
+        return original(self, fd)
+
+    original = replace(Connections, "closed", closed)
+
+
+def _silent_for_ever(replace: Replace) -> None:
+    replace(ConnectionGuard, "_close_silent", lambda self: inf)
+
+
+def _unheard_taken_for_silent(replace: Replace) -> None:
+    replace(Connections, "heard_until", lambda self, now: now)
+
+
+def _newest_gives_way(replace: Replace) -> None:
+    def take(self: Any, among: Any) -> Any:
+        connection = next(reversed(among))
+        self.forget(connection)
+        return connection
+
+    replace(connection_guard.SilentConnections, "_take", take)
 
 
 def _no_bound_on_messages(replace: Replace) -> None:
@@ -397,9 +473,83 @@ MUTANTS: Final = (
         ("unit/server/limits/test_disk_space.py::test_after_it_was_full_a_tenth_more_must_be_free",),
     ),
     Mutant(
-        "an old connection keeps its routing id",
-        _old_peer_keeps_its_name,
-        ("integration/test_daemon.py::test_a_peer_that_comes_back_under_its_old_routing_id_takes_it_over",),
+        "who claims a routing id takes it over",
+        _routing_ids_are_taken_over,
+        (
+            "unit/server/network/test_router.py::test_who_claims_the_routing_id_of_another_is_not_heard_and_gets_nothing_of_the_others",
+            "integration/test_daemon.py::test_who_claims_a_fetchers_routing_id_takes_nothing_of_it_and_a_fetcher_that_reconnects_goes_on",
+        ),
+    ),
+    Mutant(
+        "older versions of ZMTP are greeted",
+        _old_versions_are_greeted,
+        ("unit/server/network/test_router.py::test_who_speaks_another_version_or_protocol_is_let_go_at_its_greeting",),
+    ),
+    Mutant(
+        "a message without a descriptor raises",
+        _messages_without_descriptor_raise,
+        ("unit/server/network/test_router.py::test_what_an_older_version_sends_is_dropped_where_libzmq_delivers_it",),
+    ),
+    Mutant(
+        "what receiving raises ends the loop",
+        _failed_receiving_ends_the_loop,
+        (
+            "unit/server/network/test_inbox.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
+        ),
+    ),
+    Mutant(
+        "the rest of a message that failed is heard",
+        _rest_of_a_failed_message_is_heard,
+        (
+            "unit/server/network/test_inbox.py::test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else_anything",
+        ),
+    ),
+    Mutant(
+        "routing ids begin with the same one at each start",
+        _routing_ids_begin_as_ever,
+        (
+            "unit/server/network/test_router.py::test_which_routing_ids_a_socket_gives_follows_from_nothing_that_was_before",
+        ),
+    ),
+    Mutant(
+        "any routing id is heard",
+        _any_routing_id_is_heard,
+        ("unit/server/network/test_router.py::test_a_routing_id_that_no_library_would_send_is_not_heard",),
+    ),
+    Mutant(
+        "a reused descriptor inherits the former connection",
+        _descriptor_inherits_its_former_connection,
+        (
+            "unit/server/network/test_connections.py::test_a_connection_with_the_descriptor_of_one_that_was_cut_is_served",
+        ),
+    ),
+    Mutant(
+        "a late end of a connection ends the next one",
+        _late_end_ends_the_next_connection,
+        (
+            "unit/server/network/test_connections.py::test_the_end_of_a_connection_that_is_heard_of_late_does_not_end_the_next_one_with_its_descriptor",
+        ),
+    ),
+    Mutant(
+        "a silent connection stays for ever",
+        _silent_for_ever,
+        (
+            "unit/server/network/test_connection_guard.py::test_a_newcomer_is_heard_beside_as_many_silent_connections_as_there_may_be",
+        ),
+    ),
+    Mutant(
+        "what the loop could not hear counts as silent",
+        _unheard_taken_for_silent,
+        (
+            "unit/server/network/test_connection_guard.py::test_a_connection_that_the_loop_has_had_no_time_to_hear_is_not_taken_for_a_silent_one",
+        ),
+    ),
+    Mutant(
+        "the newest silent connection gives way",
+        _newest_gives_way,
+        (
+            "unit/server/network/test_connection_guard.py::test_of_too_many_of_one_address_the_oldest_give_way_soon_and_those_of_others_stay",
+        ),
     ),
     Mutant(
         "a message may have any length",

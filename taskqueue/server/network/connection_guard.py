@@ -2,17 +2,21 @@
 
     monitor ──opened, closed──►┌───────┐   memory above CUT_AT of the bound: cut the connections that hold most
     arrivals ───first byte────►│ check │   more connections than files: close a silent one
-                               └───────┘   memory has been freed: trim the heap
+                               └───────┘   nothing heard for SILENT_SECONDS, or on too many of one address: close
+                                           memory has been freed: trim the heap
 
 The loop can't do it: libzmq delivers a message when all its parts are there, so it never sees the memory of an endless
 one, and a turn may take longer than a peer needs to send gigabytes.
 
 Rules:
 1. It sleeps until a connection opens or closes, or data arrives; a connection on which data has arrived is not watched
-   again before the next check. An idle daemon does no checks.
+   again before the next check. An idle daemon does no checks. The only timers are that of a trim that is planned, and
+   that of the oldest connection on which nothing was heard yet.
 2. A check costs one read of /proc. Only above CUT_AT of the bound is the kernel asked about each connection, and not
    again within SETTLE_SECONDS, because freeing takes a moment, or ten times what the asking took.
 3. A connection that holds less than LEAST_BYTES is never cut: it can't be what fills the memory.
+4. A client says hello as soon as it is connected. What is silent takes a file, and may have claimed a routing id that
+   libzmq would give to another connection, which ends the process: so few are kept, and none for long.
 """
 
 from __future__ import annotations
@@ -22,13 +26,16 @@ import os
 import select
 import struct
 import threading
+from collections import OrderedDict
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 import zmq
 
 from taskqueue.server.clock import ticks
 from taskqueue.server.limits.process_memory import ProcessMemory
+from taskqueue.server.log import SparseLog
 from taskqueue.server.network.connections import Connection, Connections
 
 log = logging.getLogger("taskqueue")
@@ -53,12 +60,85 @@ SMALL_BYTES: Final = 128 << 20
 """A process with less memory has nothing to trim."""
 ARRIVED_MOST: Final = 1024
 """Connections reported per check; the others in the next one."""
-TOLD_SECONDS: Final = 10.0
-"""Between two log lines about refused connections."""
+SILENT_SECONDS: Final = 30.0
+"""For a connection from its accept to its first message."""
+SILENT_MOST: Final = 64
+CROWDED_SECONDS: Final = 2.0
+"""For connections of an address with more than SILENT_MOST silent ones: enough for hundreds of clients that come at
+once, each of which is heard some tens of milliseconds after its accept.
+"""
+UNHEARD_SECONDS: Final = 1.0
+"""Until silent connections are looked at again that the loop has had no time to hear."""
 MONITOR: Final = "inproc://connections"
 EVENTS: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
 _event = struct.Struct("=HI")
+
+
+class SilentConnections:
+    """Accepted connections on which nothing was heard yet, in their order. Pure.
+
+    One is to be closed ``seconds`` after its accept; of an address that has more than SILENT_MOST, the oldest beyond
+    these after CROWDED_SECONDS. The oldest give way, not the newest: a client speaks within some round trips of its
+    accept, so that it gets in however many others say nothing.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._accepted_at: OrderedDict[Connection, float] = OrderedDict()
+        self._by_address: dict[str, OrderedDict[Connection, float]] = {}
+        self._crowded: dict[str, None] = {}
+
+    def add(self, connection: Connection, now: float) -> None:
+        """Note a connection that was accepted now."""
+        if connection.is_silent:
+            self._accepted_at[connection] = now
+            others = self._by_address.setdefault(connection.address, OrderedDict())
+            others[connection] = now
+            if len(others) > SILENT_MOST:
+                self._crowded[connection.address] = None
+
+    def forget(self, connection: Connection) -> None:
+        """It was closed, or heard."""
+        if self._accepted_at.pop(connection, None) is not None:
+            others = self._by_address[connection.address]
+            del others[connection]
+            if len(others) <= SILENT_MOST:
+                self._crowded.pop(connection.address, None)
+            if not others:
+                del self._by_address[connection.address]
+
+    def next_due_at(self) -> float:
+        """When the next one is to be closed; inf: there is none."""
+        at = [self._oldest(self._by_address[address]) + CROWDED_SECONDS for address in list(self._crowded)]
+        return min([self._oldest(self._accepted_at) + self._seconds, *at])
+
+    def take_due(self, until: float) -> list[Connection]:
+        """Those that are due by then."""
+        due: list[Connection] = []
+        while self._oldest(self._accepted_at) + self._seconds <= until:
+            due.append(self._take(self._accepted_at))
+        for address in list(self._crowded):
+            others = self._by_address[address]
+            for heard in [each for each in others if not each.is_silent]:
+                self.forget(heard)
+            while len(others) > SILENT_MOST and self._oldest(others) + CROWDED_SECONDS <= until:
+                due.append(self._take(others))
+        return due
+
+    def _oldest(self, among: OrderedDict[Connection, float]) -> float:
+        """When the oldest silent one was accepted; inf: none is silent."""
+        while among:
+            connection, accepted_at = next(iter(among.items()))
+            if connection.is_silent:
+                return accepted_at
+            self.forget(connection)
+        return inf
+
+    def _take(self, among: OrderedDict[Connection, float]) -> Connection:
+        connection = next(iter(among))
+        self.forget(connection)
+        return connection
 
 
 class ConnectionGuard:
@@ -67,6 +147,7 @@ class ConnectionGuard:
     Args:
         most_bytes: bound of the process's memory.
         most_connections: beyond so many, the oldest that never sent anything is closed.
+        silent_seconds: after which a connection is closed on which nothing was heard.
     """
 
     def __init__(
@@ -76,6 +157,7 @@ class ConnectionGuard:
         connections: Connections,
         most_bytes: int,
         most_connections: int,
+        silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._socket = socket
         self._connections = connections
@@ -86,8 +168,9 @@ class ConnectionGuard:
         self._trim_pause = TRIM_SECONDS
         self._trim_at = 0.0
         self._may_trim = False
-        self._settled_at = self._logged_at = 0.0
-        self._refused = 0
+        self._settled_at = 0.0
+        self._silent = SilentConnections(silent_seconds)
+        self._refusals, self._silences = SparseLog(), SparseLog()
         self._arrived_fds: list[int] = []
         self._arrivals = select.epoll()
         self._stop = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -129,12 +212,12 @@ class ConnectionGuard:
             self._watch_again()
 
     def _sleep(self) -> list[tuple[int, int]]:
-        """Wait for an event. Trims the heap when that is due."""
-        if self._may_trim:
-            if (left := self._trim_at - ticks()) > 0 and (happened := self._all.poll(1000 * left)):
-                return happened
+        """Do what is due, and wait for an event, or until something is due."""
+        if self._may_trim and self._trim_at <= ticks():
             self._trim()
-        return self._all.poll()
+        silent_at = self._close_silent()
+        wake_at = min(self._trim_at if self._may_trim else inf, silent_at)
+        return self._all.poll(None if wake_at == inf else max(0.0, 1000 * (wake_at - ticks())))
 
     def _trim(self) -> None:
         before = self._memory.resident()
@@ -164,19 +247,31 @@ class ConnectionGuard:
             if kind == zmq.EVENT_ACCEPTED:
                 self._on_accept(fd)
             else:
-                self._connections.closed(fd)
-                self._may_trim |= self._trimmed_bytes > SMALL_BYTES
-        if self._refused and ticks() >= self._logged_at:
-            log.warning("connections-refused count=%d open=%d", self._refused, len(self._connections))
-            self._refused, self._logged_at = 0, ticks() + TOLD_SECONDS
+                self._on_close(fd)
 
     def _on_accept(self, fd: int) -> None:
         connection = self._connections.opened(fd)
         if len(self._connections) > self._most_connections:
-            self._refused += 1
             self._connections.refuse(connection)
+            if count := self._refusals.count(ticks()):
+                log.warning("connections-refused count=%d open=%d", count, len(self._connections))
         else:
             self._watch(fd)
+            self._silent.add(connection, ticks())
+
+    def _on_close(self, fd: int) -> None:
+        if (connection := self._connections.closed(fd)) is not None:
+            self._silent.forget(connection)
+        self._may_trim |= self._trimmed_bytes > SMALL_BYTES
+
+    def _close_silent(self) -> float:
+        """Close the connections whose silence has lasted too long; returns when to look again."""
+        now = ticks()
+        for connection in self._silent.take_due(self._connections.heard_until(now)):
+            if self._connections.close_silent(connection) and (count := self._silences.count(now)):
+                log.info("connections-silent count=%d address=%s", count, connection.address)
+        due_at = self._silent.next_due_at()
+        return due_at if due_at > now else now + UNHEARD_SECONDS
 
     def _watch(self, fd: int) -> None:
         """Arm the notification for the next byte that arrives."""

@@ -13,6 +13,10 @@ Rules:
 2. The kernel is asked only when its last answer would forbid a message.
 3. Descriptors are reused: a connection is also identified by its cookie before anything is done to it.
 4. The loop does the accounting; the guard, in its own thread, reports opened and closed connections, and may cut any.
+5. The loop may read from a connection before the guard has heard that it was opened. What the guard hears of this
+   descriptor until then is about a former connection.
+6. A connection with a routing id that no library lets a client choose stays without a peer: it is heard no more than a
+   silent one.
 """
 
 from __future__ import annotations
@@ -35,6 +39,10 @@ UNREAD_BYTES_LEFT: Final = 96 << 20
 """Unread bytes of all connections at which cutting stops; below the limit, so that the kernel is not asked per message.
 """
 
+MADE_BYTES: Final = 5
+CHOSEN_BYTES_MOST: Final = 255
+"""Longer ones, or such as begin with a zero byte, no library lets a client choose."""
+
 
 class Connection:
     """A connection of the socket.
@@ -47,10 +55,11 @@ class Connection:
         acked_bytes: of these, acknowledged by the peer's kernel when it was last asked.
         measured: the kernel reports its progress.
         is_cut: nothing is sent on it any more.
+        is_announced: the guard has heard that it was opened.
     """
 
     __slots__ = (
-        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "is_cut", "measured", "peer",
+        "_acked_before_bytes", "acked_bytes", "address", "cookie", "fd", "is_announced", "is_cut", "measured", "peer",
         "read_bytes", "sent_bytes",
     )  # fmt: skip
 
@@ -59,7 +68,7 @@ class Connection:
         self.cookie = tcp.cookie(fd)
         self.peer = b""
         self.address = ""
-        self.is_cut = False
+        self.is_cut = self.is_announced = False
         progress = tcp.progress(fd)
         self.measured = progress is not None
         self.read_bytes = progress.received if progress else 0
@@ -74,6 +83,11 @@ class Connection:
         """Count everything that has arrived as read."""
         if (progress := tcp.progress(self.fd)) is not None:
             self.read_bytes = progress.received
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is open and nothing was heard on it."""
+        return not self.peer and not self.is_cut
 
     @property
     def unread_bytes(self) -> int:
@@ -103,9 +117,16 @@ class Connection:
 
 
 class Connections:
-    """All connections of one socket."""
+    """All connections of one socket.
+
+    Attributes:
+        heard_at: when the loop last began to read what had arrived.
+        is_awaited: the loop has read everything, and sleeps until more arrives.
+    """
 
     def __init__(self, meters: Meters) -> None:
+        self.heard_at = 0.0
+        self.is_awaited = False
         self._meters = meters
         self._by_fd: dict[int, Connection] = {}
         self._by_peer: dict[bytes, Connection] = {}
@@ -119,10 +140,12 @@ class Connections:
     # ------------------------------------------------------------------------------------------ the loop's side
 
     def received_from(self, peer: bytes, message: zmq.Frame) -> Connection | None:
-        """Count a message as read; returns its connection. None: libzmq does not know it."""
+        """Count a message as read; returns its connection. None: libzmq does not know it, or it is not to be heard."""
         try:
             fd = int(message.get(zmq.SRCFD))
         except zmq.ZMQError:  # a peer of ZMTP 1 or 2
+            return None
+        if not _is_fair(peer):
             return None
         connection = self._by_peer.get(peer)
         if connection is None or connection.fd != fd:
@@ -174,8 +197,8 @@ class Connections:
     def _register(self, peer: bytes, fd: int, message: zmq.Frame) -> Connection:
         connection = self._by_fd.get(fd)
         if connection is None or connection.cookie != tcp.cookie(fd):
-            # The watcher has not heard yet that it began, and maybe not that another one has ended.
-            self.closed(fd)
+            # The guard has not heard yet that it began, and maybe not that another one has ended.
+            self._drop(fd)
             connection = self._by_fd[fd] = Connection(fd)
             connection.read_bytes -= len(message) + _header_bytes(len(message))
         connection.peer = peer
@@ -218,40 +241,63 @@ class Connections:
 
     def opened(self, fd: int) -> Connection:
         """Register an accepted connection; the loop may know it already."""
-        known = self._by_fd.get(fd)
-        if known is not None and known.cookie == tcp.cookie(fd):
-            return known
-        self.closed(fd)
-        connection = self._by_fd[fd] = Connection(fd)
-        connection.read_bytes = 0
+        connection = self._by_fd.get(fd)
+        if connection is None or connection.cookie != tcp.cookie(fd):
+            self._drop(fd)
+            connection = self._by_fd[fd] = Connection(fd)
+            connection.read_bytes = 0
+        connection.address = connection.address or tcp.address(fd)
+        connection.is_announced = True
         return connection
 
-    def closed(self, fd: int) -> None:
-        """A connection was closed."""
+    def closed(self, fd: int) -> Connection | None:
+        """A connection was closed; returns it, if it was known."""
+        connection = self._by_fd.get(fd)
+        if connection is None or not connection.is_announced:
+            return None
+        self._drop(fd)
+        return connection
+
+    def _drop(self, fd: int) -> None:
         if (connection := self._by_fd.pop(fd, None)) is not None:
+            connection.is_cut = True
             self._closed.append(connection)
 
     def all(self) -> list[Connection]:
         """The open connections."""
         return list(self._by_fd.values())
 
+    def heard_until(self, now: float) -> float:
+        """The moment up to which all that arrived was heard: a loop that has no time hears nothing."""
+        return now if self.is_awaited else self.heard_at
+
     def refuse(self, newest: Connection) -> None:
         """There is one connection too many: close the oldest that never sent anything, or the newest."""
-        silent = (each for each in self.all() if not each.peer and not each.is_cut)
-        self._end(next(silent, newest))
+        silent = (each for each in self.all() if each.is_silent)
+        self._meters.cut += self._end(next(silent, newest))
+
+    def close_silent(self, connection: Connection) -> bool:
+        """Close a connection on which nothing was heard; False: something was, or it is closed already."""
+        closed = connection.is_silent and self._end(connection)
+        self._meters.silent += closed
+        return closed
 
     def cut(self, connection: Connection, size: int, why: str) -> None:
         """Close a connection that makes the process hold ``size`` bytes, and log it; the bytes are freed soon."""
         address = connection.address or tcp.address(connection.fd)
         if self._end(connection):
+            self._meters.cut += 1
             log.warning("connection-cut address=%s why=%s bytes=%d", address, why, size)
 
     def _end(self, connection: Connection) -> bool:
         connection.is_cut = True
         with self._cutting:
-            closed = tcp.cut(connection.fd, connection.cookie)
-            self._meters.cut += closed
-        return closed
+            return tcp.cut(connection.fd, connection.cookie)
+
+
+def _is_fair(peer: bytes) -> bool:
+    """Whether libzmq makes such routing ids, a zero byte and four others, or lets a client choose them."""
+    return len(peer) == MADE_BYTES if peer[:1] == b"\0" else 0 < len(peer) <= CHOSEN_BYTES_MOST
 
 
 def _header_bytes(length: int) -> int:

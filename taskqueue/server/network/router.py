@@ -18,8 +18,10 @@ The memory of all peers together is bounded by ``connection_guard``.
 
 from __future__ import annotations
 
+import ctypes
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 import zmq
@@ -29,7 +31,7 @@ from taskqueue.protocol.fields import Peer
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.meters import Meters
-from taskqueue.server.network.connection_guard import ConnectionGuard
+from taskqueue.server.network.connection_guard import SILENT_SECONDS, ConnectionGuard
 from taskqueue.server.network.connections import Connections
 
 log = logging.getLogger("taskqueue")
@@ -67,6 +69,11 @@ LINGER_MS: Final = 1000
 """How long a stopping daemon tries to transmit what it has sent."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that connections of vanished machines are closed."""
+KEEPALIVE_PROBES: Final = 3
+KEEPALIVE_PROBE_SECONDS: Final = 10
+"""Between two probes; after KEEPALIVE_PROBES without an answer the connection is closed, 90 s after the last word."""
+
+_libc: Final = ctypes.CDLL(None)
 
 
 class Frame(NamedTuple):
@@ -103,6 +110,7 @@ class Router:
         max_message: bytes; see the module.
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
+        silent_seconds: after which a connection is closed on which nothing was heard.
 
     Attributes:
         at_hand: the peer whose message is being received or decoded; NOBODY: it is not known.
@@ -120,6 +128,7 @@ class Router:
         meters: Meters,
         memory: int = 1 << 30,
         connections: int = 1 << 20,
+        silent_seconds: float = SILENT_SECONDS,
     ) -> None:
         self._meters = meters
         self._failures = SparseLog()
@@ -127,10 +136,13 @@ class Router:
         self.memory_bytes = memory
         self._connections = Connections(meters)
         self._unfinished: Frame | None = None
+        _seed_routing_ids()
         self._context = zmq.Context()
         self.socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._configure(bind, max_message)
-        self._guard = ConnectionGuard(self._context, self.socket, self._connections, memory, connections)
+        self._guard = ConnectionGuard(
+            self._context, self.socket, self._connections, memory, connections, silent_seconds
+        )
         try:
             self.socket.bind(bind)
         except zmq.ZMQError:
@@ -139,7 +151,7 @@ class Router:
         self.endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
 
     def _configure(self, bind: str, max_message: int) -> None:
-        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        self.socket.setsockopt(zmq.ROUTER_HANDOVER, 0)
         self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         self.socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         self.socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
@@ -149,20 +161,23 @@ class Router:
         self.socket.setsockopt(zmq.LINGER, LINGER_MS)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
+        self.socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
+        self.socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_SECONDS)
         self.socket.setsockopt(zmq.IPV6, int("[" in bind))
 
     def drain(self) -> Iterator[Frame]:
         """Received frames, up to the bounds of a turn; the time that the caller spends between them counts, too."""
         self._connections.forget_closed()
-        until = ticks() + DRAIN_SECONDS
+        began = ticks()
         for _ in range(DRAIN_FRAMES):
-            frame = self._receive(until) if ticks() < until else None
+            frame = self._receive(began + DRAIN_SECONDS) if ticks() < began + DRAIN_SECONDS else None
             if frame is None:
-                return
+                break
             if frame.peer:
                 yield frame
             else:
                 self._meters.dropped += 1
+        self._connections.heard_at = began
 
     def give_up(self, error: Exception) -> None:
         """Count and log that receiving or decoding a message failed, and cut its connection, if that is known.
@@ -196,6 +211,12 @@ class Router:
         self._meters.bytes_out += len(payload)
         self._connections.sent(peer, len(payload))
         return True
+
+    def await_messages(self, sleep: Callable[[], None]) -> None:
+        """Sleep until a message arrives, or for another reason; what is silent meanwhile has really said nothing."""
+        self._connections.is_awaited = True
+        sleep()
+        self._connections.is_awaited = False
 
     def reaches(self, peer: Peer) -> bool:
         """Whether the peer is connected and reads."""
@@ -237,3 +258,12 @@ class Router:
                 return None
         self._connections.mark_all_read(frame.peer)
         return frame._replace(parts=parts)
+
+
+def _seed_routing_ids() -> None:
+    """Make it a matter of chance with which routing id the next socket begins.
+
+    libzmq numbers its connections from a value of libc's rand(), which begins with the same one in each process. It
+    ends the process if the next number is taken, as by a connection that claims it.
+    """
+    _libc.srand(int.from_bytes(os.urandom(4)))

@@ -97,6 +97,7 @@ DAEMON: Final = (
     _counted("undelivered", "messages whose receiver was gone or did not read"),
     _counted("dropped", "messages of another version of ZeroMQ's protocol, and such as could not be received"),
     _counted("cut", "connections that the daemon has closed because they took too much"),
+    _counted("silent", "connections that the daemon has closed because nothing was heard on them"),
     Metric("taskqueue_turn_seconds", "histogram", "turns: looking up, deciding, writing"),
     Metric("taskqueue_turn_tasks", "histogram", "tasks that a turn has changed something of"),
     Metric("taskqueue_commit_seconds", "histogram", "the writing of a turn"),

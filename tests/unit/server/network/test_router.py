@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -138,6 +140,62 @@ def test_what_an_older_version_sends_is_dropped_where_libzmq_delivers_it(
             frames = drained(lenient)
 
     assert [(frame.payload, frame.parts) for frame in frames] == [(b"hello", 1)]
+
+
+# ---------------------------------------------------------------------------------------- routing ids
+
+
+def test_which_routing_ids_a_socket_gives_follows_from_nothing_that_was_before(meters: Meters) -> None:
+    first_ids = set()
+    for _ in range(2):
+        ctypes.CDLL(None).srand(1)  # as it is in each process that has just started
+        with closing(Router("tcp://127.0.0.1:*", 1 << 20, meters)) as router, greeted(router):
+            first_ids |= {frame.peer for frame in drained(router)}
+
+    assert len(first_ids) == 2
+
+
+def test_who_claims_the_routing_id_of_another_is_not_heard_and_gets_nothing_of_the_others(router: Router) -> None:
+    with connected(router.endpoint, identity=b"fetcher") as honest:
+        honest.sendall(frame(b"hello"))
+        (heard,) = drained(router)
+        with connected(router.endpoint, identity=b"fetcher") as thief, connected(router.endpoint) as next_one:
+            thief.sendall(frame(b"mine"))
+            next_one.sendall(frame(b"hello"))
+            assert [frame.payload for frame in drained(router)] == [b"hello"]
+
+            assert router.send(heard.peer, b"x")
+            assert honest.recv(3) == b"\x00\x01x"
+            honest.sendall(frame(b"again"))
+            assert [frame.peer for frame in drained(router)] == [heard.peer]
+
+
+ODD_IDS = {"begins with zero": b"\0me", "long": b"x" * 256, "very long": b"x" * 70_000}
+
+
+@pytest.mark.parametrize("identity", ODD_IDS.values(), ids=ODD_IDS)
+def test_a_routing_id_that_no_library_would_send_is_not_heard(
+    router: Router, meters: Meters, peer: zmq.Socket[bytes], identity: bytes
+) -> None:
+    with connected(router.endpoint, identity=identity) as odd:
+        odd.sendall(frame(b"hello"))
+        while not meters.dropped:
+            assert drained(router) == []
+
+    peer.send(b"next")
+    assert [frame.payload for frame in drained(router)] == [b"next"]
+
+
+def test_a_connection_whose_other_end_has_vanished_is_probed_and_ended_by_the_kernel(router: Router) -> None:
+    with greeted(router):
+        (heard,) = drained(router)
+        with socket.socket(fileno=os.dup(heard.first.get(zmq.SRCFD))) as accepted:
+            options = (socket.SO_KEEPALIVE, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+            levels = (socket.SOL_SOCKET, *[socket.IPPROTO_TCP] * 3)
+
+            told = [accepted.getsockopt(level, option) for level, option in zip(levels, options, strict=True)]
+
+    assert told == [1, 60, 10, 3]
 
 
 # ---------------------------------------------------------------------------------------- what connections make it hold
