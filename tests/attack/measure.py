@@ -60,6 +60,7 @@ class Figures(Struct):
         note: what the attackers had to tell.
         harm: they reached what they were after.
         least_free: MiB of the disk, if the store has one of its own.
+        p50_times: bound of the median during the attack, in multiples of that before; 0: none but P50_MOST_MS.
     """
 
     what: str
@@ -76,6 +77,7 @@ class Figures(Struct):
     note: str
     harm: bool
     least_free: float | None = None
+    p50_times: float = 0.0
 
     def broken(self) -> list[str]:
         """The bounds that did not hold, in words."""
@@ -84,6 +86,7 @@ class Figures(Struct):
             (self.memory_peak > MEMORY_MOST_MIB, "memory"),
             (not self.ended and self.memory_left - self.memory_before > LEFT_MOST_MIB, "not given back"),
             (self.during.p50_ms > P50_MOST_MS, "slow"),
+            (0 < self.p50_times < self.during.p50_ms / self.before.p50_ms, f"slower than {self.p50_times:g} ×"),
             (not self.during.tasks and self.least_free is None, "no tasks"),
             (self.least_free is not None and self.least_free < LEAST_FREE_MIB, "disk"),
             (not self.ended and self.after.p50_ms > P50_MOST_MS, "slow afterwards"),
@@ -144,6 +147,7 @@ def measure(row: Row, under: Conditions) -> Figures:
             note=note.removeprefix("harm: "),
             harm=note.startswith("harm: "),
             least_free=round(it.least_free_bytes / MIB) if row.disk else None,
+            p50_times=row.p50_times,
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tests.attack import of_bytes, of_floods, of_names, of_sessions
+from tests.attack import of_bytes, of_floods, of_names, of_sessions, of_strangers
 from tests.attack.attack import Attack
 
 FEW_FILES: Final = 1_024
+BESIDE: Final = 1.5
+"""``p50_times`` of attacks at the door, which the loop has nothing to do with."""
 MANY: Final = 100
 """Connections of an attack that comes over many."""
 
@@ -21,6 +23,8 @@ class Row(NamedTuple):
         connections: over which it goes.
         files: that the daemon may open at first; 0: as many as this process.
         hard: it can't raise that.
+        p50_times: what the polite client may wait at the median, in multiples of that without the attack; 0: only the
+            bound of all rows holds.
         disk: MiB of a file system for its store alone; 0: it lies among other files.
     """
 
@@ -30,6 +34,7 @@ class Row(NamedTuple):
     files: int = 0
     hard: bool = False
     disk: int = 0
+    p50_times: float = 0.0
 
     @property
     def what(self) -> str:
@@ -67,6 +72,11 @@ _ONE: Final = [
     Row("leases", of_sessions.leases),
     Row("jump", of_sessions.jump),
     Row("tokens", of_sessions.tokens),
+    Row("strangers", of_strangers.strangers, p50_times=BESIDE),
+    Row("greetings", of_strangers.greetings, p50_times=BESIDE),
+    Row("claimed-ids", of_strangers.claimed_ids, p50_times=BESIDE),
+    Row("stolen-ids", of_strangers.stolen_ids, p50_times=BESIDE),
+    Row("silent", of_strangers.silent, p50_times=BESIDE),
 ]
 _MANY: Final = (
     "endless-parts", "endless-empty-parts", "empty-parts", "unread", "large-frames", "requests-1-mb", "hellos",

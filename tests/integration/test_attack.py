@@ -31,13 +31,18 @@ LEFT_BYTES: Final = 256 * MIB
 TASKS: Final = 5
 
 ROWS_AND_SCALES: Final = [
+    ("claimed-ids", 1.0),
     ("empty-parts", 0.1),
     ("endless-parts", 1.0),
+    ("greetings", 0.15),
     ("idle-hard", 1.0),
     ("jump", 1.0),
     ("large-frames", 1.0),
     ("leases", 0.02),
     ("requests-1-mb", 1.0),
+    ("silent", 0.2),
+    ("stolen-ids", 0.2),
+    ("strangers", 1.0),
     ("unread", 0.1),
     ("waits", 0.2),
     ("wishes", 0.1),

@@ -52,6 +52,10 @@ RECEIVE_BYTES: Final = 128 << 10
 connections delay a small one by as long as that takes: 32 ms at the median, with 256 KiB 50. 128 KiB a round trip are
 12 MB/s over 10 ms.
 """
+BACKLOG: Final = 4096
+"""Connections that the kernel keeps until libzmq accepts them; one more waits for a second before it tries again. With
+libzmq's own 100 that happened to some of any few hundred that came at once.
+"""
 SEND_MARK: Final = 2048
 """High-water mark. Unread messages are mostly ``select``, whose tasks a fetcher's capacity bounds. They may be small
 and many: timers that come due one by one, to a fetcher that pauses for a moment. A fetcher that misses one is idle
@@ -156,6 +160,7 @@ class Router:
         self.socket.setsockopt(zmq.ZAP_DOMAIN, ZAP_DOMAIN)
         self.socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
         self.socket.setsockopt(zmq.RCVBUF, RECEIVE_BYTES)
+        self.socket.setsockopt(zmq.BACKLOG, BACKLOG)
         self.socket.setsockopt(zmq.SNDHWM, SEND_MARK)
         self.socket.setsockopt(zmq.MAXMSGSIZE, 2 * max_message)
         self.socket.setsockopt(zmq.LINGER, LINGER_MS)

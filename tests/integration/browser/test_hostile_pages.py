@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import quote, urlsplit
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from taskqueue import Client
 from tests.integration.browser.conftest import Reader, Site
@@ -78,3 +78,37 @@ def test_a_hostile_error_arrives_live_as_text(reader: Reader, site: Site) -> Non
     page.get_by_text("Live\"'><script>").first.wait_for()
 
     assert_tame(page)
+
+
+KNOCK: Final = """async (address) => {
+  const loaded = (tag, name) => new Promise((resolve) => {
+    const one = document.createElement(tag);
+    one.onload = () => resolve("loaded");
+    one.onerror = () => resolve("failed");
+    one.src = `${address}/${name}`;
+    document.body.append(one);
+  });
+  const posted = fetch(`${address}/api`, {method: "POST", mode: "no-cors", body: "x".repeat(100000)});
+  const spoken = new Promise((resolve) => {
+    const one = new WebSocket(address.replace("http", "ws"));
+    one.onopen = () => resolve("loaded");
+    one.onerror = () => resolve("failed");
+  });
+  const images = [...Array(20).keys()].map((number) => loaded("img", `${number}.png`));
+  const asked = [...images, loaded("script", "a.js"), posted.then(() => "loaded", () => "failed"), spoken];
+  return [...new Set(await Promise.all(asked))];
+}"""
+"""What a foreign page can send to any port of the reader's machine; how that ended."""
+
+
+def test_a_foreign_page_that_asks_the_daemons_own_port_for_images_does_nothing_to_it(
+    browser: Browser, site: Site
+) -> None:
+    context = browser.new_context()
+
+    ended = context.new_page().evaluate(KNOCK, site.daemon.url.replace("tcp", "http"))
+
+    context.close()
+    assert ended == ["failed"]
+    assert site.client.push("hostile", "http://after.example/") == "new"
+    assert "Traceback" not in site.daemon.log()
