@@ -181,10 +181,10 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
     """
     if row.size > largest:
         raise Rejected("too-large", f"{row.size} bytes of texts, at most {largest} are taken (server.max_message)")
-    url = _text(row.url) or ""
+    url = _text("url", row.url) or ""
     item: dict[str, Any] = {
-        "project": _text(row.project),
-        "taskid": _text(row.taskid) or md5(url.partition("#")[0].encode(), usedforsecurity=False).hexdigest(),
+        "project": _text("project", row.project),
+        "taskid": _text("taskid", row.taskid) or md5(url.partition("#")[0].encode(), usedforsecurity=False).hexdigest(),
         "url": url,
     }
     for name in ("schedule", "body", "depends_on"):
@@ -192,7 +192,7 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
         if value is not None:
             item[name] = _json(name, value)
     if row.on_parent_failure is not None:
-        item["on_parent_failure"] = _text(row.on_parent_failure)
+        item["on_parent_failure"] = _text("on_parent_failure", row.on_parent_failure)
     message = {"type": "new-task", "v": PROTOCOL, "session": _ANY, "n": 1, "project": _ANY, "tasks": [item]}
     try:
         frame = msgspec.msgpack.encode(message)
@@ -205,12 +205,20 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
     return task
 
 
-def _text(octets: bytes | None) -> str | None:
-    return None if octets is None else octets.decode()
+def _text(name: str, octets: bytes | None) -> str | None:
+    """A text; a database whose encoding is SQL_ASCII takes any bytes for one.
+
+    Raises:
+        Rejected: it is none.
+    """
+    try:
+        return None if octets is None else octets.decode()
+    except UnicodeDecodeError as error:
+        raise Rejected("malformed", f"{name}: {error}") from None
 
 
 def _json(name: str, text: bytes) -> object:
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Rejected("malformed", f"{name}: {error}") from None

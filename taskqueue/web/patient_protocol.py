@@ -15,6 +15,7 @@ import socket
 import struct
 from typing import Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from taskqueue.web.access.arrival import Network, is_among
@@ -65,6 +66,16 @@ class PatientProtocol(H11Protocol):
         # uvicorn reads on after each response, however much is left: requests that nobody waits for would pile up.
         if len(self.conn.trailing_data[0]) > MAX_AHEAD_BYTES:
             self._cut()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request. One whose body stops being one is over: nothing more is sent about it."""
+        if not self._is_between_requests():
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The peer does not read."""

@@ -199,6 +199,27 @@ def test_a_second_request_is_never_smuggled_in_behind_a_first(opened: Web, lengt
     assert status_of(answer) in (400, 501)
 
 
+PUSHED = (
+    b"POST /api/v1/projects/news/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n"
+)
+LINE = b'{"url": "http://site/"}\n'
+
+
+@pytest.mark.parametrize("before", [b"", b"%x\r\n%b\r\n" % (len(LINE), LINE)], ids=["at once", "after an outcome"])
+def test_a_body_that_stops_being_one_ends_the_connection_and_is_no_bug(opened: Web, before: bytes) -> None:
+    opened.status("POST", "/api/v1/projects/news/actions/start", "{}", Content_Type="application/json")
+    with opened.connected() as peer:
+        peer.sendall(PUSHED + before)
+        answer = peer.recv(4096) if before else b""
+        peer.sendall(b"no size of a chunk\r\n")
+        answer += read_all(peer)
+
+    assert status_of(answer) == (200 if before else 400)
+    assert opened.status("GET", "/daemon") == 200
+    assert "Traceback" not in opened.log()
+
+
 def test_a_forwarding_header_of_anybody_does_not_say_where_he_is(opened: Web, shut: Web) -> None:
     assert opened.status("GET", "/daemon", X_Forwarded_For="127.0.0.1") == 403
     assert shut.status("GET", "/daemon", X_Forwarded_For="127.0.0.1", X_Forwarded_User="root") == 401

@@ -112,12 +112,21 @@ def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
 def _decoded(name: str, text: str) -> dict[str, Any]:
     as_json = name.endswith(".json") or (not name.endswith(".toml") and text.lstrip().startswith("{"))
     try:
-        said = json.loads(text) if as_json else tomllib.loads(text)
+        said = _json(text) if as_json else tomllib.loads(text)
+    except UnicodeEncodeError as error:
+        _refuse(name, f"half a character, {error.object[error.start : error.end]!a}, which can't be sent as text")
     except ValueError as error:
         _refuse(name, f"not {'JSON' if as_json else 'TOML'}: {error}")
     except RecursionError:
         _refuse(name, "nested too deep")
     return said if isinstance(said, dict) else _refuse(name, "expected an object with project and tasks")
+
+
+def _json(text: str) -> Any:
+    """What JSON says, if all of its texts are such in UTF-8: by an escape it can say one half of a pair."""
+    said = json.loads(text)
+    json.dumps(said, ensure_ascii=False).encode()
+    return said
 
 
 def _ordered(name: str, tasks: Mapping[str, FileTask]) -> dict[str, FileTask]:

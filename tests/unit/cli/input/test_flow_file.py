@@ -151,3 +151,21 @@ def test_urls_of_other_schemes_are_taken_if_they_are_meant() -> None:
 
     assert "is no url of http, https or data" in refusal(text)
     assert described(parse("x.toml", text, any_scheme=True)).tasks[0].url == "user-42:x"
+
+
+HALF: Any = "\ud800"
+HALVES = (
+    {"tasks": {HALF: {"url": "http://s/"}}},
+    {"tasks": {"a": {"url": "http://s/", "taskid": HALF}}},
+    {"tasks": {"a": {"url": "http://s/", "save": {HALF: [HALF]}}}},
+    {"tasks": {"a": {"url": f"http://s/{HALF}"}}},
+    {"tasks": {"a": {"url": "http://s/", "after": [{"taskid": HALF}]}}},
+    {HALF: 1},
+)
+
+
+@pytest.mark.parametrize("said", HALVES, ids=range(len(HALVES)))
+def test_half_a_character_is_refused_wherever_it_stands(said: dict[str, Any]) -> None:
+    assert refusal(json.dumps(said), "flow.json") == (
+        "flow.json: half a character, '\\ud800', which can't be sent as text"
+    )
