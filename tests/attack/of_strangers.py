@@ -6,6 +6,7 @@ import ctypes
 import os
 import socket
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,9 @@ SPOKEN: Final = 300
 PLAIN_EACH: Final = 4
 """Claims between two connections to which libzmq gives an id."""
 SILENT: Final = 3_000
+"""Connections that are open at once."""
+A_SECOND: Final = 1_000
+TICK_SECONDS: Final = 0.01
 STOLEN: Final = 200
 
 STRANGERS: Final = {
@@ -228,11 +232,14 @@ def _has_heard(connection: socket.socket) -> bool:
 
 
 def silent(attack: Attack) -> str:
-    """Connections of one address that say nothing, as many as there may be, 3,000 at once."""
-    held, made = Held(round(SILENT * attack.scale)), 0
+    """1,000 connections a second, of one address, that say nothing."""
+    held, made = Held(SILENT), 0
     attack.begin()
+    began = time.monotonic()
     while attack.goes_on():
-        with suppress(OSError):
-            held.add(zmtp.raw(attack.url, GOODBYE_SECONDS))
+        while made < (time.monotonic() - began) * A_SECOND * attack.scale and attack.goes_on():
+            with suppress(OSError):
+                held.add(zmtp.raw(attack.url, GOODBYE_SECONDS))
             made += 1
+        time.sleep(TICK_SECONDS)
     return f"{made:,} connected"

@@ -67,8 +67,10 @@ CROWDED_SECONDS: Final = 2.0
 """For connections of an address with more than SILENT_MOST silent ones: enough for hundreds of clients that come at
 once, each of which is heard some tens of milliseconds after its accept.
 """
-UNHEARD_SECONDS: Final = 1.0
-"""Until silent connections are looked at again that the loop has had no time to hear."""
+SILENT_LOOK_SECONDS: Final = 0.25
+"""Between two looks at silent connections: one at 10,000 of an address takes about a millisecond, and with each accept
+that would be half of the processor.
+"""
 MONITOR: Final = "inproc://connections"
 EVENTS: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
@@ -169,6 +171,7 @@ class ConnectionGuard:
         self._trim_at = 0.0
         self._may_trim = False
         self._settled_at = 0.0
+        self._silent_looked_at = -inf
         self._silent = SilentConnections(silent_seconds)
         self._refusals, self._silences = SparseLog(), SparseLog()
         self._arrived_fds: list[int] = []
@@ -215,8 +218,9 @@ class ConnectionGuard:
         """Do what is due, and wait for an event, or until something is due."""
         if self._may_trim and self._trim_at <= ticks():
             self._trim()
-        silent_at = self._close_silent()
-        wake_at = min(self._trim_at if self._may_trim else inf, silent_at)
+        if self._silent_due_at() <= ticks():
+            self._close_silent()
+        wake_at = min(self._trim_at if self._may_trim else inf, self._silent_due_at())
         return self._all.poll(None if wake_at == inf else max(0.0, 1000 * (wake_at - ticks())))
 
     def _trim(self) -> None:
@@ -264,14 +268,16 @@ class ConnectionGuard:
             self._silent.forget(connection)
         self._may_trim |= self._trimmed_bytes > SMALL_BYTES
 
-    def _close_silent(self) -> float:
-        """Close the connections whose silence has lasted too long; returns when to look again."""
-        now = ticks()
+    def _silent_due_at(self) -> float:
+        """When silent connections are to be looked at; inf: there are none."""
+        return max(self._silent_looked_at + SILENT_LOOK_SECONDS, self._silent.next_due_at())
+
+    def _close_silent(self) -> None:
+        """Close the connections whose silence has lasted too long."""
+        self._silent_looked_at = now = ticks()
         for connection in self._silent.take_due(self._connections.heard_until(now)):
             if self._connections.close_silent(connection) and (count := self._silences.count(now)):
                 log.info("connections-silent count=%d address=%s", count, connection.address)
-        due_at = self._silent.next_due_at()
-        return due_at if due_at > now else now + UNHEARD_SECONDS
 
     def _watch(self, fd: int) -> None:
         """Arm the notification for the next byte that arrives."""
