@@ -5,7 +5,8 @@
         └───── cut ───────┴───────────────┘
 
 A connection is looked at every few seconds; that is what it costs. Whoever comes when there are too many connections
-is told so, without anything of his request being read.
+is told so, without anything of his request being read. Bytes that are not clearly one request are refused
+(``strict_http``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from taskqueue.web.access.arrival import Network, is_among
 from taskqueue.web.options import Patience
+from taskqueue.web.strict_http import StrictConnection
 
 MAX_AHEAD_BYTES: Final = 512 * 1024
 """Of requests that a peer has sent before the one that is answered: some reads of a socket."""
@@ -39,6 +41,7 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or say that there are too many."""
         super().connection_made(transport)
+        self.conn = self._strict = StrictConnection()
         self._waited_since: float | None = self.loop.time()
         self._read_at = self.loop.time()
         self._unread_since: float | None = None
@@ -64,7 +67,7 @@ class PatientProtocol(H11Protocol):
         if not self._is_between_requests():
             self._waited_since = None
         # uvicorn reads on after each response, however much is left: requests that nobody waits for would pile up.
-        if len(self.conn.trailing_data[0]) > MAX_AHEAD_BYTES:
+        if self._strict.ahead_bytes > MAX_AHEAD_BYTES:
             self._cut()
 
     def send_400_response(self, msg: str) -> None:
@@ -86,6 +89,16 @@ class PatientProtocol(H11Protocol):
         """The peer has read."""
         self._unread_since = None
         super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no request; end the connection if another response has begun."""
+        if self.cycle is not None:
+            # The application may be about to answer what came before, and must not do so into this response.
+            self.cycle.disconnected = True
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self._cut()
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
