@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 
 from taskqueue import AsyncClient
 from taskqueue.web.access.access import Access
+from taskqueue.web.access.admitted import Rights
 from taskqueue.web.access.gate import Gate
 from taskqueue.web.access.places import Places
 from taskqueue.web.api import interface as api
@@ -93,4 +94,5 @@ def make_app(options: WebOptions) -> Starlette:
     app.state.repeats = Repeats()
     app.state.waiting_sessions = WaitingSessions()
     app.state.places = Places()
+    app.state.rights = Rights(access)
     return app

@@ -73,24 +73,45 @@ class Access:
             Refused: 401: the token is none; 403: a header is a proxy's, and comes from elsewhere; 429: too many wrong
                 tokens come from there; 503: the tokens can't be read.
         """
-        headers = request.headers
-        if user := self._users.find(headers, arrival):
+        if (visitor := self._without_token(request, arrival)) is not None:
+            return visitor
+        if secret := _bearer_of(request):
+            return self._holder(await self.token_of(secret, arrival))
+        return self._signed_in(request, arrival)
+
+    def is_still(self, visitor: Visitor, request: HTTPConnection, arrival: Arrival) -> bool:
+        """Whether ``identify`` would still find the visitor, with the same role; a wrong token counts for nothing."""
+        try:
+            now = self._without_token(request, arrival)
+        except Refused:
+            return False
+        if now is None and (secret := _bearer_of(request)):
+            token = self.tokens.of_secret(secret)
+            now = self._holder(token) if token else STRANGER
+        now = now or self._signed_in(request, arrival)
+        return (now.name, now.role) == (visitor.name, visitor.role)
+
+    def _without_token(self, request: HTTPConnection, arrival: Arrival) -> Visitor | None:
+        if user := self._users.find(request.headers, arrival):
             name, role = user
             return Visitor(name, role, self._actor(name), self._csrf(name))
-        if self.is_open():
-            if any(name in headers for name in FORWARDING):
-                raise Refused(
-                    403, "this came through a proxy: name it by --trust-proxy, and make tokens or take its users' names"
-                )
-            return self._owner
-        shown = headers.get("authorization", "")
-        if shown.lower().startswith(BEARER):
-            token = await self.token_of(shown[len(BEARER) :].strip(), arrival)
-            return Visitor(token.name, token.role, self._actor(token.name))
-        if (sid := cookie_of(request, session_cookie(arrival))) and (found := self.sessions.find(sid)):
-            session, token = found
-            return Visitor(token.name, token.role, self._actor(token.name), session.csrf, is_signed_in=True)
-        return STRANGER
+        if not self.is_open():
+            return None
+        if any(name in request.headers for name in FORWARDING):
+            raise Refused(
+                403, "this came through a proxy: name it by --trust-proxy, and make tokens or take its users' names"
+            )
+        return self._owner
+
+    def _holder(self, token: Token) -> Visitor:
+        return Visitor(token.name, token.role, self._actor(token.name))
+
+    def _signed_in(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
+        sid = cookie_of(request, session_cookie(arrival))
+        if not sid or (found := self.sessions.find(sid)) is None:
+            return STRANGER
+        session, token = found
+        return Visitor(token.name, token.role, self._actor(token.name), session.csrf, is_signed_in=True)
 
     async def token_of(self, secret: str, arrival: Arrival) -> Token:
         """The token that somebody shows.
@@ -150,6 +171,11 @@ def session_cookie(arrival: Arrival) -> str:
     """The name of the cookie: ports share cookies, and two web processes of one machine must not."""
     prefix = "__Host-" if arrival.scheme == "https" else ""
     return f"{prefix}taskqueue-{port_of(arrival.host, arrival.scheme)}"
+
+
+def _bearer_of(request: HTTPConnection) -> str:
+    shown = request.headers.get("authorization", "")
+    return shown[len(BEARER) :].strip() if shown.lower().startswith(BEARER) else ""
 
 
 def cookie_of(request: HTTPConnection, name: str) -> str:

@@ -1,23 +1,28 @@
-"""Runs an endpoint for those who may ask it, in a place of its own, and as long as they may."""
+"""Runs an endpoint for those who may ask it, in a place of its own, and as long as they may.
+
+short   place ──► endpoint ──► response
+long    place ──► endpoint ──► response, while the asker's rights are looked at each second
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from taskqueue.web.access.access import Access
+from taskqueue.web.access.access import WRONG_TOKEN, Access
 from taskqueue.web.access.places import Places
-from taskqueue.web.access.refusals import Refused
-from taskqueue.web.access.visitors import Visitor, demand, visitor_of
+from taskqueue.web.access.visitors import demand, visitor_of
 from taskqueue.web.roles import Role
 
-LOOK_SECONDS: Final = 5.0
-"""How often it is seen to that whoever reads a long response still may."""
+LOOK_SECONDS: Final = 1.0
+"""Between two looks at whether the askers of long responses still may."""
 
 
 class Admitted:
@@ -37,42 +42,72 @@ class Admitted:
         request = Request(scope, receive, send)
         demand(request, self._role)
         places: Places = request.app.state.places
-        if not self._is_long:
-            async with places.short():
-                response = await self._endpoint(request)
-            await response(scope, receive, send)
+        if self._is_long:
+            with places.long(visitor_of(request).name):
+                await self._answer_long(request, send)
             return
-        with places.long(visitor_of(request).name):
+        async with places.short():
             response = await self._endpoint(request)
-            try:
-                await response(scope, receive, _while_admitted(request, send))
-            except _NoLonger:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await response(scope, receive, send)
+
+    async def _answer_long(self, request: Request, send: Send) -> None:
+        rights: Rights = request.app.state.rights
+        sent: list[Message] = []
+
+        async def sending(message: Message) -> None:
+            sent[:] = [message]
+            await send(message)
+
+        try:
+            async with asyncio.timeout(None) as ending:
+                with rights.watched(request, ending):
+                    response = await self._endpoint(request)
+                    await response(request.scope, request.receive, sending)
+        except TimeoutError:
+            if not ending.expired():
+                raise
+            await _end(sent, send)
 
 
-class _NoLonger(Exception):
-    """Whoever reads has no right to any more."""
+class Rights:
+    """Long requests under way and whether their askers still may; without any of them it costs nothing."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._watched: dict[asyncio.Timeout, HTTPConnection] = {}
+        self._looking: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def watched(self, request: HTTPConnection, ending: asyncio.Timeout) -> Iterator[None]:
+        """Have ``ending`` expire within LOOK_SECONDS once the asker of the request may no longer."""
+        self._watched[ending] = request
+        if self._looking is None:
+            self._look_soon()
+        try:
+            yield
+        finally:
+            del self._watched[ending]
+            if not self._watched and self._looking is not None:
+                self._looking.cancel()
+                self._looking = None
+
+    def _look_soon(self) -> None:
+        self._looking = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        for ending, request in self._watched.items():
+            if not ending.expired() and not self._access.is_still(visitor_of(request), request, request.state.arrival):
+                ending.reschedule(asyncio.get_running_loop().time())
+        self._look_soon()
 
 
-def _while_admitted(request: Request, send: Send) -> Send:
-    looked_at = time.monotonic()
+async def _end(sent: list[Message], send: Send) -> None:
+    """End a response of which this was the last part, or refuse if there was none.
 
-    async def sending(message: Message) -> None:
-        nonlocal looked_at
-        if message["type"] == "http.response.body" and time.monotonic() - looked_at >= LOOK_SECONDS:
-            looked_at = time.monotonic()
-            if not await _is_still(request):
-                raise _NoLonger
-        await send(message)
-
-    return sending
-
-
-async def _is_still(request: Request) -> bool:
-    access: Access = request.app.state.access
-    was: Visitor = visitor_of(request)
-    try:
-        now = await access.identify(request, request.state.arrival)
-    except Refused:
-        return False
-    return (now.name, now.role) == (was.name, was.role)
+    Raises:
+        HTTPException: 401.
+    """
+    if not sent:
+        raise HTTPException(401, WRONG_TOKEN)
+    if sent[0]["type"] == "http.response.start" or sent[0].get("more_body"):
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

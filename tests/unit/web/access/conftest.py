@@ -54,14 +54,27 @@ async def stream(request: Request) -> Response:
     return StreamingResponse(parts())
 
 
+async def stay_silent(request: Request) -> Response:
+    """A response that has begun, and in which nothing more comes."""
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"part"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(parts())
+
+
 async def wait_for_ever(request: Request) -> Response:
     """Never."""
+    request.app.state.asked.set()
     await asyncio.Event().wait()
     return Response()
 
 
 ROUTES = (
     WebRoute("/stream", stream, is_long=True),
+    WebRoute("/silent", stay_silent, is_long=True),
+    WebRoute("/wait", wait_for_ever, is_long=True),
     WebRoute("/for-ever", wait_for_ever),
     WebRoute("/who", tell_who, methods=("GET", "POST")),
     WebRoute("/run", tell_who, "operator", ("POST",)),
@@ -89,6 +102,7 @@ class Site:
         self.tokens = tokens
         access = AccessOptions(tokens=tokens, proxies=networks, **chosen)
         self.served: Starlette = make_app(WebOptions("tcp://127.0.0.1:1", host, access=access))
+        self.served.state.asked = asyncio.Event()
         self.served.router.routes[:0] = map(to_starlette, ROUTES)
         transport = httpx.ASGITransport(self.served, raise_app_exceptions=False, client=(peer, 4711))
         self._client = httpx.AsyncClient(transport=transport, base_url=f"http://{HOST}")
@@ -136,6 +150,10 @@ class Site:
             if message.get("body"):
                 yield message["body"]
         await answering
+
+    def cookie(self) -> dict[str, str]:
+        """The header by which the browser shows what it keeps."""
+        return {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
 
     def call_it(self, base_url: str) -> None:
         """Call it by another address."""

@@ -8,9 +8,8 @@ from contextlib import ExitStack
 import pytest
 from starlette.exceptions import HTTPException
 
-from taskqueue.web.access import admitted, places
+from taskqueue.web.access import places
 from taskqueue.web.access.places import LINE, LONG, LONG_OF_ONE, SHORT, Places
-from taskqueue.web.access.token_file import remove_token
 from tests.unit.web.access.conftest import MakeSite
 
 
@@ -84,22 +83,3 @@ def test_a_short_request_does_not_last_for_ever(site: MakeSite, monkeypatch: pyt
     monkeypatch.setattr(places, "SHORT_SECONDS", 0.0)
 
     assert site().get("/for-ever").status_code == 408
-
-
-def test_a_stream_ends_when_its_reader_has_no_right_to_it_any_more(
-    site: MakeSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admitted, "LOOK_SECONDS", 0.0)
-    it = site()
-    headers = {"Authorization": f"Bearer {it.token()}"}
-    remove_at = 3
-
-    async def read() -> int:
-        parts = 0
-        async for _ in it.parts("/stream", headers):
-            parts += 1
-            if parts == remove_at:
-                remove_token(it.tokens, "anna")
-        return parts
-
-    assert it.run(read()) == remove_at

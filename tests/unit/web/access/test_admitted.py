@@ -1,0 +1,166 @@
+"""Long responses last as long as their askers' rights."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from taskqueue.errors import ConfigError
+from taskqueue.web.access import admitted
+from taskqueue.web.access.token_file import add_token, remove_token
+from tests.unit.web.access.conftest import MakeSite, Site
+
+TURNS = 1000
+"""Of the event loop, in each of which rights are looked at; a stream ends in a few of them."""
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at rights all the time."""
+    assert admitted.LOOK_SECONDS <= 1.0, "documented"
+    monkeypatch.setattr(admitted, "LOOK_SECONDS", 0.0)
+
+
+def with_bearer(it: Site) -> dict[str, str]:
+    return {"Authorization": f"Bearer {it.token()}"}
+
+
+def with_cookie(it: Site) -> dict[str, str]:
+    it.sign_in(it.token())
+    return it.cookie()
+
+
+def remove(it: Site) -> None:
+    with suppress(ConfigError):  # it is removed already
+        remove_token(it.tokens, "anna")
+
+
+def replace(it: Site) -> None:
+    remove_token(it.tokens, "anna")
+    add_token(it.tokens, "anna", "admin", None)
+
+
+def expire(it: Site) -> None:
+    written = json.loads(it.tokens.read_text())
+    written["tokens"][0]["expires_at"] = 1.0
+    it.tokens.write_text(json.dumps(written))
+
+
+def demote(it: Site) -> None:
+    written = json.loads(it.tokens.read_text())
+    written["tokens"][0]["role"] = "viewer"
+    it.tokens.write_text(json.dumps(written))
+
+
+def open_to_others(it: Site) -> None:
+    it.tokens.chmod(0o644)
+
+
+def sign_out(it: Site) -> None:
+    it.served.state.access.sessions.end(it.cookies["taskqueue-7401"])
+
+
+def parts_of(it: Site, path: str, headers: dict[str, str], change: Callable[[Site], None]) -> int:
+    """How many parts come of a stream until it ends, if something changes at its first one; 0: it does not end."""
+
+    async def read() -> int:
+        parts = 0
+        async for _ in it.parts(path, headers):
+            parts += 1
+            change(it)
+        return parts
+
+    async def ask() -> int:
+        reading = asyncio.create_task(read())
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        if reading.done():
+            return reading.result()
+        reading.cancel()
+        return 0
+
+    return it.run(ask())
+
+
+@pytest.mark.parametrize("change", [remove, replace, expire, demote, open_to_others])
+@pytest.mark.parametrize("shown", [with_bearer, with_cookie])
+def test_a_silent_stream_ends_when_its_reader_has_no_right_to_it_any_more(
+    site: MakeSite, shown: Callable[[Site], dict[str, str]], change: Callable[[Site], None]
+) -> None:
+    it = site()
+
+    assert parts_of(it, "/silent", shown(it), change) == 1
+
+
+def test_a_silent_stream_ends_when_its_browser_signs_out(site: MakeSite) -> None:
+    it = site()
+
+    assert parts_of(it, "/silent", with_cookie(it), sign_out) == 1
+
+
+def test_a_stream_of_everybody_ends_when_there_is_a_token(site: MakeSite) -> None:
+    it = site()
+
+    def make(it: Site) -> None:
+        add_token(it.tokens, "anna", "admin", None)
+
+    assert parts_of(it, "/silent", {}, make) == 1
+
+
+def test_a_stream_that_never_rests_ends_too(site: MakeSite) -> None:
+    it = site()
+
+    assert parts_of(it, "/stream", with_cookie(it), remove) >= 1
+
+
+def test_what_is_waited_for_is_refused_when_its_asker_has_no_right_to_it_any_more(site: MakeSite) -> None:
+    it = site()
+    headers = with_bearer(it)
+
+    async def ask() -> int:
+        asking = asyncio.create_task(it._client.get("/wait", headers=headers))
+        await it.served.state.asked.wait()
+        remove(it)
+        return (await asking).status_code
+
+    assert it.run(ask()) == 401
+
+
+def test_a_stream_whose_token_was_removed_costs_its_address_no_wrong_tokens(site: MakeSite) -> None:
+    it = site()
+    headers = with_bearer(it)
+    for _ in range(3):
+        parts_of(it, "/silent", headers, remove)
+        headers = with_bearer(it)
+
+    assert len(it.served.state.access.failed) == 0
+
+
+def test_a_stream_goes_on_while_other_tokens_come_and_go(site: MakeSite) -> None:
+    it = site()
+    headers = with_cookie(it)
+
+    async def read() -> int:
+        parts = 0
+        async for _ in it.parts("/stream", headers):
+            parts += 1
+            if parts == 3:
+                add_token(it.tokens, "ben", "viewer", None)
+            if parts == 6:
+                remove_token(it.tokens, "ben")
+            if parts == 50:
+                remove(it)
+        return parts
+
+    assert it.run(read()) >= 50
+
+
+def test_nothing_is_looked_at_while_nobody_watches(site: MakeSite) -> None:
+    it = site()
+    parts_of(it, "/silent", with_cookie(it), remove)
+
+    assert it.served.state.rights._looking is None
