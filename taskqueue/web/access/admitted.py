@@ -1,6 +1,6 @@
 """Runs an endpoint for those who may ask it, in a place of its own, and as long as they may.
 
-short   place ──► endpoint ──► response
+short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
 long    place ──► endpoint ──► response, while the asker's rights are looked at each second
 """
 
@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from typing import Final
 
 from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from taskqueue.web.access import places as places_of
 from taskqueue.web.access.access import WRONG_TOKEN, Access
 from taskqueue.web.access.places import Places
 from taskqueue.web.access.visitors import demand, visitor_of
@@ -23,6 +24,9 @@ from taskqueue.web.roles import Role
 
 LOOK_SECONDS: Final = 1.0
 """Between two looks at whether the askers of long responses still may."""
+
+AHEAD_BYTES: Final = 64 * 1024
+"""Of a body that are awaited without a place, so that bodies that do not come take no place from others."""
 
 
 class Admitted:
@@ -46,8 +50,9 @@ class Admitted:
             with places.long(visitor_of(request).name):
                 await self._answer_long(request, send)
             return
+        receive = await _read_ahead(receive)
         async with places.short():
-            response = await self._endpoint(request)
+            response = await self._endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
 
     async def _answer_long(self, request: Request, send: Send) -> None:
@@ -111,3 +116,29 @@ async def _end(sent: list[Message], send: Send) -> None:
         raise HTTPException(401, WRONG_TOKEN)
     if sent[0]["type"] == "http.response.start" or sent[0].get("more_body"):
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _read_ahead(receive: Receive) -> Receive:
+    """Await a body, or the beginning of a long one; returns what gives it once more, and then goes on.
+
+    Raises:
+        ClientDisconnect: the asker has gone.
+        HTTPException: 408: it did not come in time.
+    """
+    body, more = bytearray(), True
+    try:
+        async with asyncio.timeout(places_of.SHORT_SECONDS):
+            while more and len(body) < AHEAD_BYTES:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {places_of.SHORT_SECONDS:g} s") from None
+    first: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": more}]
+
+    async def again() -> Message:
+        return first.pop() if first else await receive()
+
+    return again

@@ -12,7 +12,7 @@ import logging
 from typing import Final
 
 from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskqueue.web.access.access import Access
@@ -86,6 +86,8 @@ class Gate:
 
         try:
             await self._app(scope, receive, sending)
+        except ClientDisconnect:
+            return
         except Exception:
             # The one place where a bug of an address ends: it costs that request, and its reader learns nothing of it.
             log.exception("web-bug path=%s", scope["path"])

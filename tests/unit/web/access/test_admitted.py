@@ -1,4 +1,4 @@
-"""Long responses last as long as their askers' rights."""
+"""Long responses last as long as their askers' rights, and bodies that do not come take no place."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
+from starlette.types import Message
 
 from taskqueue.errors import ConfigError
 from taskqueue.web.access import admitted
+from taskqueue.web.access.places import SHORT
 from taskqueue.web.access.token_file import add_token, remove_token
-from tests.unit.web.access.conftest import MakeSite, Site
+from tests.unit.web.access.conftest import HOST, MakeSite, Site
 
 TURNS = 1000
 """Of the event loop, in each of which rights are looked at; a stream ends in a few of them."""
@@ -164,3 +166,34 @@ def test_nothing_is_looked_at_while_nobody_watches(site: MakeSite) -> None:
     parts_of(it, "/silent", with_cookie(it), remove)
 
     assert it.served.state.rights._looking is None
+
+
+def test_forms_whose_bodies_do_not_come_take_no_place_from_others(site: MakeSite) -> None:
+    it = site()
+    it.token()
+    waiting: asyncio.Queue[None] = asyncio.Queue()
+
+    async def silent() -> Message:
+        waiting.put_nowait(None)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def sink(message: Message) -> None:
+        raise AssertionError(message)
+
+    async def ask() -> int:
+        headers = {"host": HOST, "content-type": "application/x-www-form-urlencoded", "content-length": "9"}
+        scope = {
+            "type": "http", "method": "POST", "http_version": "1.1", "scheme": "http", "path": "/login",
+            "raw_path": b"/login", "query_string": b"", "root_path": "", "client": ("127.0.0.1", 1),
+            "headers": [(name.encode(), text.encode()) for name, text in headers.items()],
+        }  # fmt: skip
+        posting = [asyncio.create_task(it.served(scope | {}, silent, sink)) for _ in range(2 * SHORT)]
+        for _ in posting:
+            await waiting.get()
+        status = (await it._client.get("/login")).status_code
+        for each in posting:
+            each.cancel()
+        return status
+
+    assert it.run(ask()) == 200
