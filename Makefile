@@ -142,6 +142,7 @@ ATTACKS := tests/attack/results
 attack: $(STAMP) ## a real daemon beside every kind of bad peer, a quarter of an hour, and the table of what it bears
 	-$(BIN)/python -m tests.attack --compare $(ATTACKS)/before.json --json $(ATTACKS)/after.json
 	$(BIN)/python -m tests.attack --report
+	$(BIN)/python -m tests.attack.page
 
 chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real daemon, ten minutes, and its ledger
 	$(BIN)/python -m tests.chaos --write

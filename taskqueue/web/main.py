@@ -9,6 +9,7 @@ import resource
 import socket
 import sys
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
 import uvicorn
@@ -22,6 +23,7 @@ from taskqueue.web.options import WebOptions
 from taskqueue.web.patient_protocol import with_patience
 
 BACKLOG: Final = 1024
+"""Connections that the kernel keeps ready, and that the event loop may accept before one of them is looked at."""
 
 FILES_ELSE: Final = 64
 """Open besides connections."""
@@ -44,8 +46,9 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
     """
     check_start(options)
     _log_to_stderr()
-    _allow_files(options.patience.connections + FILES_ELSE)
-    with closing(_listen(options.host, options.port)) as listening:
+    backlog, connections = _shares(_allow_files(options.patience.connections + BACKLOG + FILES_ELSE))
+    patience = replace(options.patience, connections=min(options.patience.connections, connections))
+    with closing(_listen(options.host, options.port, backlog)) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         say(f"http://{shown}:{port}/ shows the daemon at {options.daemon_url}", err=True)
@@ -54,7 +57,8 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
             log_config=None,
             access_log=False,
             # Reads strictly, and in one way.
-            http=with_patience(options.patience, options.access.proxies),
+            http=with_patience(patience, options.access.proxies),
+            backlog=backlog,
             ws="none",
             # Whose headers of proxies count is ours to say.
             proxy_headers=False,
@@ -67,12 +71,24 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
     return 0
 
 
-def _allow_files(count: int) -> None:
-    """Have so many files open at a time, or as many as the system lets us."""
+def _allow_files(count: int) -> int:
+    """Have so many files open at a time, or as many as the system lets us; returns how many that are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < count:
-        most = count if hard == resource.RLIM_INFINITY else min(count, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return count
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    return max(soft, most)
+
+
+def _shares(files: int) -> tuple[int, int]:
+    """The backlog and the connections for which so many files suffice.
+
+    A process without a free file accepts nobody, so that an idle connection gives way to nobody either.
+    """
+    free = max(files - FILES_ELSE, 2)
+    backlog = min(BACKLOG, free // 2)
+    return backlog, free - backlog
 
 
 def _log_to_stderr() -> None:
@@ -96,9 +112,9 @@ class _Taken(uvicorn.Server):
             self.should_exit = True
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
     try:
-        listening = socket.create_server((host, port), family=_family(host), backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=_family(host), backlog=backlog)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
     except OSError as error:
         raise ConfigError(f"{host}:{port}: nobody can listen there: {error.strerror}") from None

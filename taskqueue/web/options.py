@@ -49,6 +49,8 @@ class Patience:
         idle_seconds: how long nothing may come of a body that is waited for.
         unread_seconds: how long he may leave unread what has filled his connection.
         look_seconds: how often it is seen to.
+        fresh_seconds: age at which an idle connection gives way to a newcomer that finds no room.
+        idle_of_one_address: with more than so many, they give way at any age.
     """
 
     connections: int = 2048
@@ -57,6 +59,8 @@ class Patience:
     idle_seconds: float = 60.0
     unread_seconds: float = 20.0
     look_seconds: float = 2.0
+    fresh_seconds: float = 1.0
+    idle_of_one_address: int = 512
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,8 @@
         │ head_seconds    │ idle_seconds  │ unread_seconds
         └───── cut ───────┴───────────────┘
 
-A connection is looked at every few seconds; that is what it costs. Whoever comes when there are too many connections
-is told so, without anything of his request being read. Bytes that are not clearly one request are refused
-(``strict_http``).
+A connection is looked at every few seconds; that is what it costs. One too many takes the room of an idle one, or is
+refused before a byte of it is read (``crowd``). Bytes that are not clearly one request are refused (``strict_http``).
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from typing import Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from taskqueue.web.access.arrival import Network, is_among
+from taskqueue.web.access.arrival import Network
+from taskqueue.web.access.crowd import KNOWN, Crowd
 from taskqueue.web.options import Patience
 from taskqueue.web.strict_http import StrictConnection
 
@@ -36,24 +36,25 @@ class PatientProtocol(H11Protocol):
     """uvicorn's protocol, with limits."""
 
     patience = Patience()
-    proxies: tuple[Network, ...] = ()
+    crowd = Crowd(patience)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, or say that there are too many."""
         super().connection_made(transport)
         self.conn = self._strict = StrictConnection()
+        self.app_state = {**self.app_state, KNOWN: self._note_known}
         self._waited_since: float | None = self.loop.time()
         self._read_at = self.loop.time()
         self._unread_since: float | None = None
         self._is_ending = False
         self._looking = self.loop.call_later(self.patience.look_seconds, self._look)
-        if self._is_one_too_many():
-            transport.write(FULL)
-            transport.close()
+        if not self.crowd.enter(self, self.client[0] if self.client else "", self.loop.time()):
+            self._say_full()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._looking.cancel()
+        self.crowd.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -70,16 +71,6 @@ class PatientProtocol(H11Protocol):
         if self._strict.ahead_bytes > MAX_AHEAD_BYTES:
             self._cut()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request. One whose body stops being one is over: nothing more is sent about it."""
-        if not self._is_between_requests():
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()
-
     def pause_writing(self) -> None:
         """The peer does not read."""
         self._unread_since = self.loop.time()
@@ -90,15 +81,35 @@ class PatientProtocol(H11Protocol):
         self._unread_since = None
         super().resume_writing()
 
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self.crowd.rest(self, self.loop.time())
+        super().on_response_complete()
+
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no request; end the connection if another response has begun."""
         if self.cycle is not None:
             # The application may be about to answer what came before, and must not do so into this response.
             self.cycle.disconnected = True
+            self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
             self._cut()
+
+    def give_way(self) -> None:
+        """End, so that another connection has room; nothing of a known visitor is lost."""
+        if self._is_between_requests() and not self.transport.get_write_buffer_size():
+            self._say_full()
+        else:
+            self._cut()
+
+    def _note_known(self) -> None:
+        self.crowd.serve(self)
+
+    def _say_full(self) -> None:
+        self.transport.write(FULL)
+        self.transport.close()
 
     def _is_between_requests(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
@@ -131,18 +142,7 @@ class PatientProtocol(H11Protocol):
     def _is_over(since: float | None, seconds: float, now: float) -> bool:
         return since is not None and now - since > seconds
 
-    def _is_one_too_many(self) -> bool:
-        if len(self.connections) > self.patience.connections:
-            return True
-        if len(self.connections) <= self.patience.of_one_address or self.client is None:
-            return False
-        if is_among(self.client[0], self.proxies):  # through which everybody comes
-            return False
-        clients = (getattr(other, "client", None) for other in self.connections)
-        same = [client for client in clients if client and client[0] == self.client[0]]
-        return len(same) > self.patience.of_one_address
-
 
 def with_patience(patience: Patience, proxies: tuple[Network, ...] = ()) -> type[PatientProtocol]:
-    """The protocol with these limits; a proxy may have all connections."""
-    return type("PatientProtocol", (PatientProtocol,), {"patience": patience, "proxies": proxies})
+    """The protocol with these limits, for one process; a proxy may have all connections."""
+    return type("PatientProtocol", (PatientProtocol,), {"patience": patience, "crowd": Crowd(patience, proxies)})

@@ -2,6 +2,7 @@
 
 shut    with tokens, as `taskqueue web --tokens FILE` starts it
 open    on loopback without, with little patience and few connections
+full    with tokens and a trusted proxy, as many connections as usual, all of which may have to give way at once
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import select
 import socket
 import subprocess
@@ -23,6 +25,8 @@ import pytest
 
 from taskqueue.web.access.places import LONG_OF_ONE
 from taskqueue.web.access.token_file import add_token, remove_token
+from taskqueue.web.options import Patience
+from tests.attack.page import fuzz
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer
 
 CONNECTIONS = 520
@@ -41,6 +45,20 @@ access = AccessOptions(tokens=Path(sys.argv[2]))
 sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
 """ % (CONNECTIONS, CONNECTIONS)  # noqa: UP031  braces are Python's here
 
+FULL_ENTRY = """
+import sys
+from ipaddress import ip_network
+from pathlib import Path
+from taskqueue.web.main import run
+from taskqueue.web.options import AccessOptions, Patience, WebOptions
+access = AccessOptions(tokens=Path(sys.argv[2]), proxies=(ip_network("127.0.0.9"),))
+patience = Patience(head_seconds=1e9, idle_seconds=1e9, look_seconds=1e9, fresh_seconds=0.0)
+sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
+"""
+"""No connection ends there by itself."""
+
+USUAL = Patience()
+
 LONG_FIELD = b"x" * 70_000
 
 
@@ -53,7 +71,7 @@ class Web:
         host: as browsers write it.
     """
 
-    def __init__(self, folder: Path, daemon: Daemon, *command: str) -> None:
+    def __init__(self, folder: Path, *command: str) -> None:
         self.tokens = folder / "tokens.json"
         self.log_file = folder / "web.log"
         with self.log_file.open("w") as log:
@@ -67,9 +85,10 @@ class Web:
         return self.log_file.read_text()
 
     @contextmanager
-    def connected(self) -> Iterator[socket.socket]:
-        """A connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as peer:
+    def connected(self, host: str = "127.0.0.1") -> Iterator[socket.socket]:
+        """A connection, from this address of this machine."""
+        there, here = ("127.0.0.1", self.port), (host, 0)
+        with socket.create_connection(there, timeout=WAIT_SECONDS, source_address=here) as peer:
             yield peer
 
     def told(self, request: bytes) -> bytes:
@@ -134,7 +153,7 @@ def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     tokens = folder / "tokens.json"
     add_token(tokens, "first", "viewer", None)
     command = [sys.executable, "-m", "taskqueue", "web", "--url", running.url, "--bind", "127.0.0.1:0"]
-    web = Web(folder, running, *command, "--tokens", str(tokens), "--host", "tasks.example")
+    web = Web(folder, *command, "--tokens", str(tokens), "--host", "tasks.example")
     yield web
     web.process.kill()
     web.process.communicate()
@@ -144,7 +163,21 @@ def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     """A web process that lets everybody in, and has little patience."""
     folder = tmp_path_factory.mktemp("open")
-    web = Web(folder, running, sys.executable, "-c", ENTRY, running.url, str(folder / "tokens.json"))
+    web = Web(folder, sys.executable, "-c", ENTRY, running.url, str(folder / "tokens.json"))
+    yield web
+    web.process.kill()
+    web.process.communicate()
+
+
+@pytest.fixture(scope="module")
+def full(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """A web process that is going to be full, and room for as many connections here."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * USUAL.connections)), hard))
+    folder = tmp_path_factory.mktemp("full")
+    tokens = folder / "tokens.json"
+    add_token(tokens, "first", "viewer", None)
+    web = Web(folder, sys.executable, "-c", FULL_ENTRY, running.url, str(tokens))
     yield web
     web.process.kill()
     web.process.communicate()
@@ -171,8 +204,13 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(opened: Web, host: s
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100) + b"\r\n\r\n",
         b"GET /daemon HTTP/1.1\r\nHost: localhost\r\nX: " + LONG_FIELD + b"\r\n\r\n",
         b"GET /" + LONG_FIELD + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /daemon HTTP/9.9\r\nHost: localhost\r\n\r\n",
+        b"GET /daemon HTTP/1.1\nHost: localhost\n\n",
+        b"GET http://evil.example/daemon HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT evil.example:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /daemon HTTP/1.1\r\nHost: localhost\r\n" + b"a:\r\n" * 4000 + b"\r\n",
     ],
-    ids=range(10),
+    ids=range(15),
 )
 def test_what_is_no_request_is_refused(opened: Web, request_line: bytes) -> None:
     assert status_of(opened.told(request_line)) in (400, 414, 431)
@@ -188,6 +226,8 @@ def test_what_is_no_request_is_refused(opened: Web, request_line: bytes) -> None
         b"Transfer-Encoding: xchunked\r\n",
         b"Content-Length: +6\r\n",
         b"Content-Length: 6, 6, 7\r\n",
+        b"Content-Length: 6\r\nContent-Length: 6\r\n",
+        b"Transfer-Encoding:\r\n chunked\r\n",
     ],
     ids=bytes.decode,
 )
@@ -218,6 +258,56 @@ def test_a_body_that_stops_being_one_ends_the_connection_and_is_no_bug(opened: W
     assert status_of(answer) == (200 if before else 400)
     assert opened.status("GET", "/daemon") == 200
     assert "Traceback" not in opened.log()
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"1000000000000000000\r\n{}",
+        b"0\r\n\nGET /daemon HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"0\r\nX: y\r\n\r\nGET /daemon HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"2;" + LONG_FIELD + b"\r\n{}\r\n0\r\n\r\n",
+    ],
+    ids=range(4),
+)
+def test_chunks_that_end_elsewhere_for_others_are_refused(opened: Web, chunks: bytes) -> None:
+    first = b"POST /api/v1/projects/news/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    answer = opened.told(first + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert status_of(answer) == 400
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+def test_another_protocol_is_not_begun(opened: Web, protocol: bytes) -> None:
+    upgrade = b"Connection: Upgrade, close\r\nUpgrade: " + protocol
+    answer = opened.told(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + upgrade + b"\r\n\r\n")
+
+    assert status_of(answer) == 200
+
+
+def test_what_comes_behind_a_response_or_never_leaves_no_trace_in_the_log(opened: Web, shut: Web) -> None:
+    ended = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n"
+    answered = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    begun = b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    for web in (opened, shut):
+        web.told(ended)
+        with web.connected() as peer:
+            peer.sendall(answered)
+            assert status_of(peer.recv(4096)) == 200
+            peer.sendall(b"z\r\n")
+            read_all(peer)
+        with web.connected() as peer:
+            peer.sendall(begun + b"Content-Length: 9\r\n\r\nt")
+        assert web.status("GET", "/login") in (200, 303)
+
+        assert "Traceback" not in web.log()
+
+
+def test_random_bytes_end_nothing_and_leave_no_trace_in_the_log(shut: Web) -> None:
+    secret = add_token(shut.tokens, "gus", "viewer", None)
+
+    assert fuzz(shut.port, secret, shut.log_file, attempts=150, seed=1) == 0
 
 
 def test_a_forwarding_header_of_anybody_does_not_say_where_he_is(opened: Web, shut: Web) -> None:
@@ -337,6 +427,21 @@ def test_a_session_ends_when_its_token_is_removed(shut: Web) -> None:
     remove_token(shut.tokens, "anna")
 
     assert shut.status("GET", "/daemon", Cookie=cookie) == 401
+
+
+def test_a_stream_of_a_browser_ends_when_its_token_is_removed(shut: Web) -> None:
+    cookie = sign_in(shut, add_token(shut.tokens, "dora", "viewer", None))
+    with ExitStack() as stack:
+        peer, _ = stream_of(shut, stack, Cookie=cookie)
+        begun = b""
+        while b"event: change" not in begun:
+            begun += peer.recv(65_536)
+        remove_token(shut.tokens, "dora")
+        rest = begun
+        while not rest.endswith(b"\r\n0\r\n\r\n"):
+            part = peer.recv(65_536)
+            assert part
+            rest += part
 
 
 def test_a_session_ends_when_its_token_is_over(shut: Web) -> None:
@@ -468,6 +573,109 @@ def test_a_visitor_has_a_bounded_number_of_streams(shut: Web) -> None:
 
         assert [status_of(answer) for answer in answers].count(503) == 1
         assert b"\r\nretry-after: " in next(answer for answer in answers if status_of(answer) == 503).lower()
+
+
+HALF_HEAD = b"GET /daemon HTTP/1.1\r\nHost: localhost\r\n"
+HALF_FORM = (
+    b"POST /login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    b"Content-Length: 9\r\n\r\nt"
+)
+ANSWERED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer TOKEN\r\n\r\n"
+
+
+class Quiet:
+    """Peers that take all connections, and whichever they lose once more."""
+
+    def __init__(self, web: Web, begun: bytes, *hosts: str) -> None:
+        self._web = web
+        self._begun = begun
+        self._peers = {self._connect(host): host for host in hosts}
+
+    def _connect(self, host: str) -> socket.socket:
+        there, here = ("127.0.0.1", self._web.port), (host, 0)
+        peer = socket.create_connection(there, timeout=WAIT_SECONDS, source_address=here)
+        peer.sendall(self._begun)
+        return peer
+
+    def renew(self) -> int:
+        """Connect in place of those that were ended; returns how many they were."""
+        looking = select.poll()
+        found = {peer.fileno(): peer for peer in self._peers}
+        for number in found:
+            looking.register(number, select.POLLRDHUP)
+        ended = [found[number] for number, _ in looking.poll(0)]
+        for peer in ended:
+            host = self._peers.pop(peer)
+            peer.close()
+            self._peers[self._connect(host)] = host
+        return len(ended)
+
+    def close(self) -> None:
+        """Let go of all."""
+        for peer in self._peers:
+            peer.close()
+
+
+A, B, C, PROXY = "127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.9"
+
+
+ONE = [A] * USUAL.of_one_address
+TWO = ONE + [B] * (USUAL.connections - USUAL.of_one_address)
+
+
+@pytest.mark.parametrize(
+    ("begun", "quiet", "others"),
+    [
+        (HALF_HEAD, ONE, [A, B]),
+        (HALF_HEAD, TWO, [A, B, C]),
+        (HALF_HEAD, [PROXY] * USUAL.connections, [PROXY, A]),
+        (b"", ONE, [A]),
+        (HALF_FORM, ONE, [A]),
+        (ANSWERED, ONE, [A]),
+    ],
+    ids=["one address", "two addresses", "a proxy", "nothing", "half forms", "answered"],
+)
+def test_quiet_connections_keep_nobody_out_while_they_are_renewed(
+    full: Web, begun: bytes, quiet: list[str], others: list[str]
+) -> None:
+    secret = add_token(full.tokens, "eve", "viewer", None)
+    they = Quiet(full, begun.replace(b"TOKEN", secret.encode()), *quiet)
+    for path in ("/healthz", "/metrics"):
+        for other in others:
+            with full.connected(other) as peer:
+                peer.sendall(
+                    f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {secret}\r\n"
+                    "Connection: close\r\n\r\n".encode()
+                )
+                assert status_of(read_all(peer)) == 200
+            they.renew()
+    they.close()
+    remove_token(full.tokens, "eve")
+
+
+def test_a_stream_never_gives_way(full: Web) -> None:
+    secret = add_token(full.tokens, "fay", "viewer", None)
+    with ExitStack() as stack:
+        peer, _ = stream_of(full, stack, Authorization=f"Bearer {secret}")
+        while b"event: change" not in peer.recv(65_536):
+            pass
+        they = Quiet(full, HALF_HEAD, *TWO, *ONE)
+        assert full.status("GET", "/healthz") == 200
+        ended = select.poll()
+        ended.register(peer, select.POLLRDHUP)
+
+        assert ended.poll(0) == []
+        they.close()
+    remove_token(full.tokens, "fay")
+
+
+def test_a_connection_that_gave_way_is_told_so(full: Web) -> None:
+    with full.connected() as first:
+        first.sendall(HALF_HEAD)
+        they = Quiet(full, HALF_HEAD, *ONE)
+
+        assert status_of(read_all(first)) == 503
+        they.close()
 
 
 def test_it_has_still_the_files_and_the_memory_of_before(opened: Web) -> None:

@@ -20,6 +20,8 @@ Network = IPv4Network | IPv6Network
 
 FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 
+_IPV6_HOST_BITS: Final = 64
+
 
 class Arrival(NamedTuple):
     """What is known of a request's way.
@@ -66,6 +68,15 @@ def is_among(address: str, networks: Sequence[Network]) -> bool:
     except ValueError:
         return False
     return any(ip in network for network in networks)
+
+
+def network_of(address: str) -> str:
+    """The address, or its network of 64 bits: the owner of one IPv6 address has all of its network."""
+    try:
+        ip = _plain(ip_address(address))
+    except ValueError:
+        return address
+    return f"{int(ip) >> _IPV6_HOST_BITS:x}::" if isinstance(ip, IPv6Address) else str(ip)
 
 
 def is_loopback(host: str) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from ipaddress import IPv6Address, ip_address
 from typing import Final
+
+from taskqueue.web.access.arrival import network_of
 
 FREE: Final = 5
 """Wrong tokens of an address that are answered at once."""
@@ -22,7 +23,6 @@ FORGET_SECONDS: Final = 900.0
 MAX_ADDRESSES: Final = 4096
 MAX_WAITING: Final = 64
 MAX_WAITING_OF_ONE: Final = 4
-_IPV6_HOST_BITS: Final = 64
 
 
 class FailedLogins:
@@ -38,7 +38,7 @@ class FailedLogins:
 
     async def wait(self, address: str) -> bool:
         """Count a wrong token, and wait as long as it costs; False: too many wait, so say 429."""
-        key = _network(address)
+        key = network_of(address)
         seconds = self._count(key)
         if not seconds:
             return True
@@ -55,7 +55,7 @@ class FailedLogins:
 
     def forget(self, address: str) -> None:
         """A right token came from there."""
-        self._failed.pop(_network(address), None)
+        self._failed.pop(network_of(address), None)
 
     def _count(self, key: str) -> float:
         now = time.monotonic()
@@ -66,14 +66,3 @@ class FailedLogins:
             self._failed.popitem(last=False)
         over = failed - FREE
         return min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(over - 1, 10)) if over > 0 else 0.0
-
-
-def _network(address: str) -> str:
-    """Who owns one IPv6 address owns all of its network."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address
-    if not isinstance(ip, IPv6Address) or ip.ipv4_mapped:
-        return str(ip)
-    return f"{int(ip) >> _IPV6_HOST_BITS:x}::"

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskqueue.web.access.access import Access
 from taskqueue.web.access.arrival import Arrival, arrival_of
+from taskqueue.web.access.crowd import KNOWN
 from taskqueue.web.access.headers import with_headers
 from taskqueue.web.access.refusals import Refused, answer_to
 from taskqueue.web.access.same_origin import (
@@ -73,7 +74,10 @@ class Gate:
             await answer_to(refused, path)(scope, receive, send)
             return
         scope["scheme"] = arrival.scheme  # in which redirects lead on
-        scope.setdefault("state", {}).update(visitor=visitor, arrival=arrival)
+        state = scope.setdefault("state", {})
+        state.update(visitor=visitor, arrival=arrival)
+        if visitor.role != "anyone" and KNOWN in state:
+            state[KNOWN]()
         await self._pass(scope, receive, send)
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
