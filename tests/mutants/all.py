@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.mutants import client, core, metrics, recrawl, server, slots, store
+from tests.mutants import client, core, metrics, recrawl, server, slots, store, web
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
@@ -15,4 +15,5 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     *server.MUTANTS,
     *slots.MUTANTS,
     *store.MUTANTS,
+    *web.MUTANTS,
 )

@@ -31,6 +31,9 @@ NOT_PLANTED: Final = 97
 STUMBLES: Final = ("ImportError", "ModuleNotFoundError", "AttributeError", "NameError", "TypeError", "SyntaxError")
 """Failures that show a badly planted bug, and no test that has noticed one."""
 
+EARLY: Final = "ignore:Module already imported so cannot be rewritten"
+"""A bug is planted before pytest begins, so that what it imports is there before pytest wants to rewrite it."""
+
 Replace = Callable[[Any, str, Any], Any]
 """Replaces an attribute of an object for good; returns the original."""
 
@@ -75,7 +78,8 @@ def run(tests: Sequence[str], mutant: str = "") -> list[Case]:
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         names = [f"tests/{test}" for test in dict.fromkeys(tests)]
-        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *names]
+        pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", EARLY]
+        command = [*pytest, f"--junitxml={report}", *names]
         paths = [str(STARTUP), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: mutant, "PYTHONPATH": os.pathsep.join(paths)}
         environment.pop("PYTEST_XDIST_WORKER", None)
