@@ -27,7 +27,7 @@ Message = dict[str, Any]
 
 
 class Line:
-    """A DEALER and a session.
+    """A DEALER and a session. The daemon's wish for a hello says that what was unanswered before it may be dropped.
 
     Attributes:
         unanswered: frames by their numbers.
@@ -57,6 +57,9 @@ class Line:
             while message.get("code") == "unavailable":
                 message = msgpack.unpackb(self._socket.recv())
         except zmq.Again:
+            self._send_again()
+            return None
+        if message["type"] == "hello-wanted":
             self._send_again()
             return None
         if message["type"] == "error":

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import Consumer
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.codec import decode_outgoing
+from taskqueue.protocol.replies import HelloWanted
 from tests.mutants.mutant import Mutant, Replace
 
 DRAINING: Final = "unit/client/fetcher/test_draining.py"
@@ -28,7 +30,36 @@ def _drained_while_a_handler_runs(replace: Replace) -> None:
     replace(ClientSession, "is_idle", property(lambda self: not self.held))
 
 
+def _dropped_calls_wait_for_silence(replace: Replace) -> None:
+    replace(ClientSession, "_repeat_dropped", lambda self, now: None)
+
+
+def _unknown_epoch_is_taken_for_the_same(replace: Replace) -> None:
+    def receive(self: ClientSession, frame: bytes, now: float) -> Any:
+        said = decode_outgoing(frame)
+        if isinstance(said, HelloWanted) and not self._sent_to:
+            self._sent_to = said.epoch
+        return original(self, frame, now)
+
+    original = replace(ClientSession, "receive", receive)
+
+
+SESSION: Final = "unit/client/connection/test_session.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "what the daemon has dropped is repeated after silence only",
+        _dropped_calls_wait_for_silence,
+        (
+            f"{SESSION}::test_a_hello_wanted_of_another_epoch_has_all_that_is_unanswered_repeated_at_once_and_no_other_one_does",
+            f"{SESSION}::test_a_welcome_of_another_epoch_has_all_repeated_too_because_a_hello_wanted_may_be_lost",
+        ),
+    ),
+    Mutant(
+        "a client that knows no epoch repeats nothing",
+        _unknown_epoch_is_taken_for_the_same,
+        (f"{SESSION}::test_a_session_that_knows_no_epoch_repeats_on_any_hello_wanted_and_learns_the_epoch_by_it",),
+    ),
     Mutant(
         "a drained client keeps what waits",
         _drained_and_keeps_what_waits,

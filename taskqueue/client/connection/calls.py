@@ -14,17 +14,18 @@ class Call:
         ends: tokens that its answer ends, those of a ``done`` or ``release``.
         waits: seconds that the daemon may take on purpose.
         due_at: when to send it, next.
-        tries: how often it was sent.
+        drops: how often the daemon has dropped it, as a new epoch told.
+        tries: how often it was sent since it was last dropped.
     """
 
-    __slots__ = ("due_at", "ends", "frame", "tries", "waits")
+    __slots__ = ("drops", "due_at", "ends", "frame", "tries", "waits")
 
     def __init__(self, frame: bytes, ends: list[int], waits: float = 0.0) -> None:
         self.frame = frame
         self.ends = ends
         self.waits = waits
         self.due_at = -inf
-        self.tries = 0
+        self.drops = self.tries = 0
 
 
 def call_of(request: AnyRequest, frame: bytes) -> Call:

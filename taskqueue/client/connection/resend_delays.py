@@ -9,7 +9,10 @@ RESEND_MOST_SECONDS: Final = 60.0
 
 UNAVAILABLE_SECONDS: Final = 1.0
 UNAVAILABLE_MOST_SECONDS: Final = 5.0
-"""As often the daemon itself tries a store again that can't be used."""
+
+DROPS_AT_ONCE: Final = 3
+DROPPED_SECONDS: Final = 1.0
+DROPPED_MOST_SECONDS: Final = 60.0
 
 
 def silence(tries: int) -> float:
@@ -20,6 +23,16 @@ def silence(tries: int) -> float:
 def unavailable(tries: int) -> float:
     """Seconds after which a daemon is asked again that has said ``tries`` times that its store can't be used."""
     return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
+
+
+def dropped(times: int) -> float:
+    """Seconds after which a call is sent again that the daemon has dropped ``times`` times.
+
+    None for the first DROPS_AT_ONCE times; after that the call itself may be what its store fails at.
+    """
+    if times <= DROPS_AT_ONCE:
+        return 0.0
+    return _doubled(DROPPED_SECONDS, times - DROPS_AT_ONCE - 1, DROPPED_MOST_SECONDS)
 
 
 def _doubled(seconds: float, times: int, most: float) -> float:

@@ -3,7 +3,7 @@
 No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them.
 
     submit ──► unanswered ──frames──► (network) ──receive──► Answered
-                   ▲  └── resend: no answer in time, connected anew, or "unavailable"; same bytes, same n
+                   ▲  └── resend: no answer in time, connected anew, another epoch, or "unavailable"; same bytes, same n
     hello_at ──► hello ──frames──► (network) ──receive──► Welcomed
     (network) ──receive──► select ──► HandedOut | duplicate, ignored | Gap: a new hello is due
 
@@ -23,7 +23,11 @@ Rules:
    for as long as that. One that was passed on is held, but takes none.
 7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
    is a sign that it was lost. A new connection repeats it at once, like the others.
-8. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
+8. A ``hello-wanted`` or a welcome of another epoch says that the daemon has read its store anew, and dropped what it
+   had not answered: all of it is sent again at once. Before the epoch is known any ``hello-wanted`` says so, because to
+   repeat is always safe. A call that is dropped again and again waits longer each time, so that one that the store
+   can't take does not keep the daemon from all others.
+9. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
    the numbers go on, too, so that no answer is taken for another's. What was handed to the old one is reported still.
 """
 
@@ -37,7 +41,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.client.connection.calls import Call, call_of
-from taskqueue.client.connection.resend_delays import silence, unavailable
+from taskqueue.client.connection.resend_delays import dropped, silence, unavailable
 from taskqueue.client.connection.session_events import (
     Answered,
     Event,
@@ -109,6 +113,8 @@ class ClientSession:
         self._hello_at = -inf
         self._hello_tries = 0
         self._gap_after = -1
+        self._sent_to = 0
+        """Epoch of the daemon that has what is unanswered; 0: unknown."""
 
     # ------------------------------------------------------------------------------------ what is asked
 
@@ -210,6 +216,7 @@ class ClientSession:
         """There is a new connection: what was sent on an older one may be lost."""
         for call in chain(self._unanswered.values(), self._waiting.values()):
             call.due_at = -inf
+        self._sent_to = 0
         self.say_hello()
 
     def holds(self, token: int) -> bool:
@@ -307,9 +314,20 @@ class ClientSession:
         if isinstance(said, ErrorReply):
             return self._refused(said, now)
         if isinstance(said, HelloWanted):
+            if said.epoch != self._sent_to:
+                self._repeat_dropped(now)
+            self._sent_to = said.epoch
             self.say_hello()
             return None
         return self._answered(said, now)
+
+    def _repeat_dropped(self, now: float) -> None:
+        """Have everything that was sent and not answered sent again, because the daemon has dropped it."""
+        for call in chain(self._unanswered.values(), self._waiting.values()):
+            if call.tries:
+                call.drops += 1
+                call.tries = 0
+                call.due_at = now + dropped(call.drops)
 
     def _take(self, select: Select, now: float) -> Event | None:
         if select.number <= self.seen:
@@ -334,6 +352,9 @@ class ClientSession:
     def _heed(self, welcome: Welcome, now: float) -> Welcomed:
         restarted = self.epoch not in (0, welcome.epoch)
         self.epoch = welcome.epoch
+        if self._sent_to not in (0, welcome.epoch):
+            self._repeat_dropped(now)
+        self._sent_to = welcome.epoch
         self.max_message = welcome.max_message
         self.fetcher_timeout = welcome.fetcher_timeout
         if welcome.n == self._last_hello:

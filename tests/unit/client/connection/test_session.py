@@ -698,6 +698,110 @@ def test_a_session_that_is_asked_for_a_hello_says_one_at_once() -> None:
     assert len(hellos(session, 1.0)) == 1
 
 
+def told(session: ClientSession, epoch: int, now: float = 1.0) -> None:
+    session.receive(encode(HelloWanted(epoch=epoch)), now)
+
+
+def repeated(session: ClientSession, now: float) -> list[int]:
+    """Numbers of the requests, hellos apart, that are sent now."""
+    return [request.n for request in heard(session, now) if not isinstance(request, Hello)]
+
+
+def test_a_hello_wanted_of_another_epoch_has_all_that_is_unanswered_repeated_at_once_and_no_other_one_does() -> None:
+    session = greeted(capacity=3)
+    calls = [session.submit(request) for request in (verify(), done(7), wait(60.0))]
+    assert repeated(session, 0.0) == calls
+
+    told(session, epoch=1)
+    assert repeated(session, 1.0) == []
+    told(session, epoch=2)
+    assert repeated(session, 1.0) == calls
+    told(session, epoch=2)
+    welcome(session, hellos(session, 1.0)[0].n, 1.0, epoch=2)
+    assert repeated(session, 1.0) == []
+
+
+def test_what_the_daemon_could_not_take_is_repeated_as_soon_as_its_store_has_been_read_again() -> None:
+    session = greeted()
+    call = session.submit(verify())
+    repeated(session, 0.0)
+    answer(session, refusal(call, "unavailable"))
+
+    told(session, epoch=2, now=0.1)
+
+    assert repeated(session, 0.1) == [call]
+
+
+def test_a_session_that_knows_no_epoch_repeats_on_any_hello_wanted_and_learns_the_epoch_by_it() -> None:
+    session = ClientSession("s", "me")
+    call = session.submit(verify())
+    assert repeated(session, 0.0) == [call]
+
+    told(session, epoch=5)
+    assert repeated(session, 1.0) == [call]
+    told(session, epoch=5)
+    assert repeated(session, 1.0) == []
+
+
+def test_a_welcome_of_another_epoch_has_all_repeated_too_because_a_hello_wanted_may_be_lost() -> None:
+    session = greeted()
+    call = session.submit(verify())
+    session.say_hello()
+    hello, first = heard(session, 0.0)
+    assert first.n == call
+
+    welcome(session, hello.n, 1.0, epoch=2)
+
+    assert repeated(session, 1.0) == [call]
+
+
+def test_on_a_new_connection_nothing_is_sent_twice_because_of_the_new_epoch() -> None:
+    session = greeted()
+    call = session.submit(verify())
+    repeated(session, 0.0)
+
+    session.connected()
+    hello, again = heard(session, 1.0)
+    assert again.n == call
+    welcome(session, hello.n, 1.0, epoch=2)
+
+    assert repeated(session, 1.0) == []
+
+
+def test_what_is_not_sent_yet_is_not_taken_for_dropped_and_silence_counts_anew_after_a_repeat() -> None:
+    session = greeted()
+    call = session.submit(verify())
+    told(session, epoch=2, now=0.0)
+    assert repeated(session, 0.0) == [call]
+    assert repeated(session, 5.0) == [call]
+
+    told(session, epoch=3, now=6.0)
+
+    assert repeated(session, 6.0) == [call]
+    assert repeated(session, 10.9) == []
+    assert repeated(session, 11.0) == [call]
+
+
+def pause_after_a_drop(session: ClientSession, call: int, epoch: int) -> float:
+    """Seconds after which a call is sent again that the daemon of this epoch says to have dropped."""
+    told(session, epoch, now=100.0 * epoch)
+    hello, *calls = heard(session, 100.0 * epoch)
+    welcome(session, hello.n, 100.0 * epoch, epoch=epoch)
+    at = 100.0 * epoch if calls else session.next_at()
+    calls = calls or heard(session, at)
+    assert [each.n for each in calls] == [call]
+    return at - 100.0 * epoch
+
+
+def test_a_call_that_is_dropped_again_and_again_waits_longer_each_time_so_that_others_have_the_daemon() -> None:
+    session = greeted()
+    call = session.submit(verify())
+    repeated(session, 0.0)
+    pauses = [pause_after_a_drop(session, call, epoch) for epoch in range(2, 14)]
+
+    assert pauses == [0.0, 0.0, 0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+
+
 def test_what_is_known_as_another_sessions_is_asked_in_that_one_and_its_refusal_is_nobody_elses() -> None:
     session = session_with_others()
     known = session.submit_known(verify(), "other", FOREIGN_NUMBERS + 7)
