@@ -6,12 +6,14 @@
 
 Rules:
 1. It sleeps until a message, a signal, progress of the syncer, or the next timer of the core or the summary. It never
-   polls, but for the inbox of a database, into which it looks each second.
+   polls, but for the inbox of a database, into which it looks each second, to see by the same look whether another
+   scheduler has taken over.
 2. Nothing that a peer sends can raise in here; invalid messages are answered with an error and counted. What receiving
    raises all the same is counted and logged, and costs its connection (``Inbox``).
-3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store, with exponential
-   backoff between attempts, during which requests are answered ``unavailable``. Fenced, FormatError, Damaged and
-   Corrupt end the loop, because no retry helps.
+3. Crash only: after a StoreError waiting replies are dropped and a new epoch is loaded from the store as soon as a
+   probe says that it can be used; between probes requests are answered ``unavailable``. Then each connection that has
+   ever sent something is told by ``hello-wanted``, TOLD_AT_ONCE a turn, so that its client repeats what was dropped.
+   Fenced, FormatError, Damaged and Corrupt end the loop, because no retry helps.
 4. At the start, too, it waits for a disk that is full or fails, and for a database that is not there yet; any other
    StoreError ends it, because the operator can correct a wrong path.
 """
@@ -21,7 +23,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -31,7 +33,8 @@ from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.replies import DaemonReply, ErrorReply, Outgoing, Select, StatusReply
+from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.replies import DaemonReply, ErrorReply, HelloWanted, Outgoing, Select, StatusReply
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server import daemon_view
 from taskqueue.server.backoff import Backoff
@@ -47,6 +50,12 @@ from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.summary import Summary
 
+TOLD_AT_ONCE = 1000
+"""Connections told in one turn that the store was read again: about 10 ms."""
+
+SAID_AGAIN_SECONDS: Final = 5.0
+"""Pause between two log lines that say the same of a store that still fails."""
+
 log = logging.getLogger("taskqueue")
 
 
@@ -55,6 +64,7 @@ class Loop:
 
     Args:
         begin: opens the store and begins a new epoch.
+        probe: sees, at little cost, whether the store can be used, before it is loaded again.
         reload: reads the config again; also returns the names of changed settings. None: it is invalid.
         notify: sends events to people; must not block.
         disk: free space of the store's disk.
@@ -67,6 +77,7 @@ class Loop:
         clock: Clock,
         meters: Meters,
         begin: Callable[[CoreConfig], Engine],
+        probe: Callable[[], None],
         reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None],
         notify: Callable[[Sequence[Event]], None],
         disk: DiskSpace,
@@ -77,6 +88,7 @@ class Loop:
         self._clock = clock
         self._meters = meters
         self._begin = begin
+        self._probe = probe
         self._reload = reload
         self._notify = notify
         self._disk = disk
@@ -84,6 +96,7 @@ class Loop:
         self._new_config: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
         self._undelivered: list[Outgoing] = []
+        self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
         self._inbox = Inbox(router, meters)
@@ -145,6 +158,8 @@ class Loop:
 
     def _receive_and_turn(self) -> None:
         began = cpu_ticks()
+        if self._untold:
+            self._tell_read_again()
         incoming, refused = self._receive()
         now = self._clock.now()
         due_at = self._engine.next_event_at(now)
@@ -154,7 +169,7 @@ class Loop:
             self._pass_config(self._config)
         if incoming or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
             self._turn(now, incoming)
-        elif not refused:
+        elif not refused and not self._untold:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleep(wake_at - now.boot)
         self._send_replies(refused)
@@ -271,6 +286,7 @@ class Loop:
         engine = self._begin(self._config)
         self._new_config = None
         self._undelivered = []
+        self._untold = self._router.peers()
         self._summary.begin(engine.projects)
         self._poller = Poller(self._meters, self._router.socket, self._signals, engine.syncer, engine.intake)
         return engine
@@ -283,25 +299,43 @@ class Loop:
         self._wait_for_store(failure, StoreError)
 
     def _wait_for_store(self, failure: _StoreFailure, passing: type[StoreError]) -> None:
-        """Retry loading until it succeeds; errors other than ``passing`` are raised."""
-        self._refuse_for(self._backoff.next(), failure)
-        while not self._stopping and (again := self._try_to_load(passing)) is not None:
+        """Probe until the store can be used, and load it; errors other than ``passing`` are raised."""
+        began_at = said_at = ticks()
+        while not self._stopping:
+            self._refuse_for(self._backoff.next(self._clock.now().boot), failure)
+            again = None if self._stopping else self._try_to_load(passing, began_at)
+            if again is None:
+                break
+            if again.message != failure.message or ticks() >= said_at + SAID_AGAIN_SECONDS:
+                log.error("store-still-fails error=%s", again.message)
+                said_at = ticks()
             failure = again
-            self._refuse_for(self._backoff.next(), failure)
         if self._stopping:
             raise StoreError(f"stopped while the store could not be used: {failure.message}")
 
-    def _try_to_load(self, passing: type[StoreError]) -> _StoreFailure | None:
+    def _try_to_load(self, passing: type[StoreError], failed_at: float) -> _StoreFailure | None:
         """The failure; None: it succeeded."""
         try:
+            self._probe()
+            usable_at = ticks()
             self._engine = self._load()
         except (Damaged, Fenced, FormatError):
             raise
         except passing as error:
-            log.error("store-still-fails error=%s", error)
             return _StoreFailure.of(error)
-        log.info("store-read-again epoch=%d", self._engine.epoch)
+        now = ticks()
+        log.info(
+            "store-read-again epoch=%d load_seconds=%.3f after_seconds=%.3f",
+            self._engine.epoch, now - usable_at, now - failed_at,
+        )  # fmt: skip
         return None
+
+    def _tell_read_again(self) -> None:
+        """Tell the next connections that the store was read again, so that what they have asked may be dropped."""
+        told, self._untold = self._untold[:TOLD_AT_ONCE], self._untold[TOLD_AT_ONCE:]
+        message = encode(HelloWanted(epoch=self._engine.epoch))
+        for peer in told:
+            self._router.send(peer, message)
 
     def _refuse_for(self, seconds: float, failure: _StoreFailure) -> None:
         """Answer every request with ``unavailable`` for so many seconds."""

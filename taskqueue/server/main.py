@@ -4,7 +4,7 @@
     exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
     exit 3    another scheduler has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
-    exit 5    the store is damaged: acknowledged tasks are lost, and the operator has to decide
+    exit 5    the store is damaged or gone: acknowledged tasks are lost, and the operator has to decide
 
 Each but the first says why on stderr, in one line; for damage, more lines say what and where.
 """
@@ -195,6 +195,9 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
     def begin(core: CoreConfig) -> Engine:
         return _open_engine(source.config, core, clock, meters, opening)
 
+    def probe() -> None:
+        opening.probe(source.config)
+
     def reload() -> tuple[CoreConfig, list[str]] | None:
         read = source.read_again()
         if read is not None:
@@ -208,7 +211,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         Signals() as signals,
         closing(_router(config, meters)) as router,
     ):
-        loop = Loop(router, signals, clock, meters, begin, reload, webhook.tell, disk, source.core())
+        loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, source.core())
         loop.start()
         _print_line(_start_line(config, opening.where, router, loop.engine))
         with closing(WebChild(router.endpoint, config.server.web)):

@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from taskqueue.errors import ConfigError
+from taskqueue.core.settings.schema import problems as schema_problems
+from taskqueue.errors import ConfigError, Damaged
 from taskqueue.server.clock import boot_id
-from taskqueue.server.config.config_file import Config
+from taskqueue.server.config.config_file import SECTIONS, Config
 from taskqueue.server.meters import Meters
 from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
+from taskqueue.store.files.folder import is_store, write_byte
 from taskqueue.store.repair.lost_tasks import lines, lost_tasks
+from taskqueue.store.rocksdb.engine import translated_errors
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import project_records
 from taskqueue.visible_text import visible
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
     from taskqueue.store.postgres.postgres_store import PostgresStore
     from taskqueue.store.postgres.target import Target
 
+SCHEMA_KEY: Final = "schema="
+"""In the query of a database's url: names the schema, which the database's library does not know."""
+
 NAMED_TASKS: Final = 20
 """Tasks to name per project that has lost changes."""
 
@@ -33,7 +39,7 @@ log = logging.getLogger("taskqueue")
 
 
 class StoreOpener:
-    """Opens the store, as often as necessary.
+    """Opens the store, as often as necessary, and sees before that, at little cost, whether it can be used again.
 
     Attributes:
         where: the folder or database, for messages.
@@ -47,7 +53,27 @@ class StoreOpener:
         self._was_open = False
         self.inbox: PostgresStore | None = None
         self._progress: Progress | None = None
+        self._reached: Target | None = None
         self.where = ""
+
+    def probe(self, config: Config) -> None:
+        """See whether the store can be used, by a connection that is made, or a byte that is written and synced.
+
+        Raises:
+            ConfigError: the store is in a database, and what it takes to reach one is not installed.
+            Damaged: the folder that this process has used is gone.
+            StoreError: it can't be used.
+        """
+        said = config.store
+        if not said.url:
+            self._refuse_gone(said.path)
+            with translated_errors(said.path, "probe"):
+                write_byte(said.path)
+            return
+        target = database_target(said.url, said.schema, said.timeout)
+        from taskqueue.store.postgres.session import reachable
+
+        self._reached = reachable(target)
 
     def open(self, config: Config) -> Store:
         """Open the store, and log the damage that was accepted, or what a database has lost.
@@ -61,6 +87,7 @@ class StoreOpener:
 
     def _open_folder(self, config: Config) -> RocksStore:
         self.where = config.store.path
+        self._refuse_gone(self.where)
         store = RocksStore(
             config.store.path,
             cache_bytes=config.store.cache,
@@ -73,9 +100,15 @@ class StoreOpener:
             _log_damage(store, store.damage)
         return store
 
+    def _refuse_gone(self, path: str) -> None:
+        """Opening a folder in which there is no store makes an empty one."""
+        if self._was_open and not is_store(path):
+            raise Damaged(f"{path}: the store is gone: the folder has no CURRENT any more; restore it from a backup")
+
     def _open_database(self, config: Config) -> PostgresStore:
         said = config.store
-        target = database_target(said.url, said.schema, said.timeout)
+        target = self._reached or database_target(said.url, said.schema, said.timeout)
+        self._reached = None
         from taskqueue.store.postgres.fence import Progress
         from taskqueue.store.postgres.postgres_store import PostgresStore
 
@@ -104,7 +137,7 @@ class StoreOpener:
 
 
 def database_target(url: str, schema: str, timeout: float) -> Target:
-    """The database that settings name.
+    """The database that settings name; ``?schema=NAME`` of the url wins over ``schema``.
 
     Raises:
         ConfigError: what it takes to reach one is not installed, or the url is wrong.
@@ -116,7 +149,27 @@ def database_target(url: str, schema: str, timeout: float) -> Target:
             f"{error.name or 'libpq'} is not installed, which a store in a database needs: "
             "pip install 'taskqueue-scheduler[postgres]'"
         ) from None
-    return target_of(url, schema, timeout)
+    plain_url, named = _without_schema(url)
+    return target_of(plain_url, named or schema, timeout)
+
+
+def _without_schema(url: str) -> tuple[str, str]:
+    """The url as the database's library takes it, and the schema that its query names; empty: it names none.
+
+    Raises:
+        ConfigError: it names several, or one that can't be a name.
+    """
+    place, _, query = url.rpartition("?")
+    parts = query.split("&") if place else []
+    named = [part.removeprefix(SCHEMA_KEY) for part in parts if part.startswith(SCHEMA_KEY)]
+    if not named:
+        return url, ""
+    if len(named) > 1:
+        raise ConfigError("store.url: it names a schema more than once")
+    for problem in schema_problems("store", {"schema": named[0]}, SECTIONS["store"]):
+        raise ConfigError(f"store.url: {problem.removeprefix('store.')}")
+    others = "&".join(part for part in parts if not part.startswith(SCHEMA_KEY))
+    return f"{place}?{others}" if others else place, named[0]
 
 
 def _log_damage(store: RocksStore, damage: Damage) -> None:

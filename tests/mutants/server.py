@@ -129,6 +129,26 @@ def _undelivered_forgotten(replace: Replace) -> None:
     original = replace(Loop, "_turn", turn)
 
 
+def _tells_nobody_that_it_has_read_again(replace: Replace) -> None:
+    replace(Router, "peers", lambda self: [])
+
+
+def _tells_the_first_ones_only(replace: Replace) -> None:
+    def tell(self: Loop) -> None:
+        original(self)
+        self._untold = []
+
+    original = replace(Loop, "_tell_read_again", tell)
+
+
+def _loads_without_a_probe(replace: Replace) -> None:
+    def load(self: Loop, passing: Any, failed_at: float) -> Any:
+        self._probe = lambda: None
+        return original(self, passing, failed_at)
+
+    original = replace(Loop, "_try_to_load", load)
+
+
 def _stop_without_a_mark(replace: Replace) -> None:
     replace(Engine, "stop", lambda self: None)
 
@@ -142,7 +162,7 @@ def _hears_while_full(replace: Replace) -> None:
 
 
 def _pauses_do_not_grow(replace: Replace) -> None:
-    replace(backoff, "LONGEST_SECONDS", backoff.FIRST_SECONDS)
+    replace(backoff, "LATER_SECONDS", backoff.FIRST_SECONDS)
 
 
 # ---------------------------------------------------------------------------------------- clock, poller, disk
@@ -335,6 +355,8 @@ def _any_settings_fit(replace: Replace) -> None:
     replace(memory_budget, "SETTINGS_PART", 1e9)
 
 
+LOOP: Final = "unit/server/test_loop.py"
+
 MUTANTS: Final = (
     Mutant(
         "a sync covers what was written while it was under way",
@@ -401,6 +423,27 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "clients are not told that the store was read again",
+        _tells_nobody_that_it_has_read_again,
+        (
+            f"{LOOP}::test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats",
+            f"{LOOP}::test_a_client_that_was_told_unavailable_is_told_when_the_store_was_read_again",
+            "integration/test_database.py::test_a_client_that_waits_is_answered_though_the_daemon_has_lost_its_connections_meanwhile",
+        ),
+    ),
+    Mutant(
+        "only the clients of one turn are told that the store was read again",
+        _tells_the_first_ones_only,
+        (
+            f"{LOOP}::test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats",
+        ),
+    ),
+    Mutant(
+        "a store is loaded without a probe",
+        _loads_without_a_probe,
+        (f"{LOOP}::test_a_store_that_a_probe_finds_unusable_is_not_opened_until_another_probe_finds_it_well",),
+    ),
+    Mutant(
         "an orderly stop is not marked",
         _stop_without_a_mark,
         ("unit/server/test_loop.py::test_a_stop_is_marked_as_a_clean_one",),
@@ -416,9 +459,11 @@ MUTANTS: Final = (
         ("unit/server/test_loop.py::test_while_too_much_waits_for_the_disk_nothing_is_heard",),
     ),
     Mutant(
-        "a store that stays unwell is tried again at once",
+        "a store that stays unwell is tried as often after a minute",
         _pauses_do_not_grow,
-        ("unit/server/test_backoff.py::test_pauses_double_up_to_five_seconds",),
+        (
+            "unit/server/test_backoff.py::test_the_first_attempt_is_at_once_then_each_quarter_of_a_second_and_after_a_minute_each_second",
+        ),
     ),
     Mutant(
         "boot time does not count suspends",

@@ -1,8 +1,8 @@
 """One session of a client process, written anew for the simulation: plain maps through the plain ``msgpack`` package.
 
 That it shares no code with ``taskqueue.client`` or ``taskqueue.wire`` is a virtue: what it takes for granted is what
-docs/protocol.md says. Requests are numbered and repeated until they are answered; a ``hello`` is not, because the next
-one says more.
+docs/protocol.md says. Requests are numbered and repeated until they are answered, and at once when the daemon has read
+its store anew; a ``hello`` is not, because the next one says more.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Client:
         self._told = told
         self._n = 0
         self._greeted = 0
+        self._epoch = 0
         world.network.join(self.peer, self._hear)
 
     def ask(self, type_: str, then: Callable[[Message], None] = lambda reply: None, **fields: Any) -> None:
@@ -78,6 +79,13 @@ class Client:
         longer = min(2 * seconds, LONGEST_REPEAT_SECONDS)
         self.world.clock.after(seconds, lambda: self._repeat(n, longer))
 
+    def _repeat_dropped(self, epoch: int) -> None:
+        """Send all that is unanswered once more if the daemon has begun another epoch, or if none is known yet."""
+        if epoch != self._epoch:
+            for message, _ in self.pending.values():
+                self._send(message)
+        self._epoch = epoch
+
     def _send(self, message: Message) -> None:
         if self.alive and not self.silent:
             self.world.network.ask(self.peer, msgpack.packb(message))
@@ -89,6 +97,7 @@ class Client:
         if message["type"] == "select":
             self.on_select(message)
         elif message["type"] == "hello-wanted":
+            self._repeat_dropped(message["epoch"])
             self.on_hello_wanted()
         elif message["type"] == "welcome" and message["n"] == self._greeted:
             self.on_welcome(message)

@@ -11,6 +11,7 @@ several messages.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgpack
@@ -27,7 +28,7 @@ from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, Outgoing, Select
+from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, HelloWanted, Outgoing, Select
 from taskqueue.protocol.requests import Incoming
 from taskqueue.server.outbox import Outbox
 from taskqueue.store.ledger import Ledger
@@ -54,9 +55,11 @@ class Host:
 
     Attributes:
         is_up: it lives.
+        callers: peers that have ever sent something over their connection to it, in the order of their first message.
     """
 
-    def __init__(self, site: Site, store: FaultyStore, number: int) -> None:
+    def __init__(self, site: Site, store: FaultyStore, number: int, callers: Iterable[bytes] = ()) -> None:
+        """Begin an epoch; ``callers`` are told so, whose connections outlived the epoch before."""
         self.site = site
         self.world = site.world
         self.judge = site.judge
@@ -75,6 +78,7 @@ class Host:
         self._busy_until = self.world.clock.now
         self._planned = 0
         self._sends_left = -1
+        self.callers = dict.fromkeys(callers)
         self._load()
 
     # ------------------------------------------------------------------------------------ life
@@ -82,6 +86,7 @@ class Host:
     def hear(self, peer: bytes, frame: bytes) -> None:
         """A frame arrives."""
         if self.is_up:
+            self.callers[peer] = None
             self._inbox.append((peer, frame))
             self._plan(self._busy_until)
 
@@ -112,6 +117,8 @@ class Host:
         self._core = Scheduler(loaded, self.site.config, Calendar(), now)
         self.world.trace.note(self.name, f"begins epoch {loaded.epoch} with {len(loaded.leased)} leases")
         self.judge.restarted(self.site.config, same_boot=loaded.same_boot)
+        for peer in self.callers:
+            self._send(Peer(peer), encode(HelloWanted(epoch=loaded.epoch)))
         self._plan(self._busy_until)
 
     # ------------------------------------------------------------------------------------ when

@@ -44,6 +44,7 @@ class Site:
         self._rng = world.rng("site")
         self._hosts = 0
         self.host: Host | None = None
+        self._callers: list[bytes] = []
         self._begin()
         self._plan_bad_luck("stop_every", self._restart)
         self._plan_bad_luck("usurp_every", self._usurp)
@@ -87,14 +88,16 @@ class Site:
         host.die(how)
         if host is not self.host:
             return
+        self._callers = []
         if self._rng.random() < self.world.weather.power_cut:
             self._cut_power()
         self._begin_later()
 
     def failed(self, host: Host) -> None:
-        """The store failed a daemon, which begins again from what the store has."""
+        """The store failed a daemon, which begins again from what the store has; its connections stay open."""
         host.die("gives up: the store failed")
         if host is self.host:
+            self._callers = list(host.callers)
             self._begin_later()
 
     def _begin_later(self) -> None:
@@ -111,7 +114,7 @@ class Site:
     def _start(self) -> None:
         self._hosts += 1
         try:
-            self.host = Host(self, self._store, self._hosts)
+            self.host = Host(self, self._store, self._hosts, self._callers)
         except (Crash, StoreError):
             self.crashes += 1
             self.world.trace.note("machine", "a daemon dies as it begins")
@@ -144,6 +147,7 @@ class Site:
         if self.host is None:
             return
         self.stop()
+        self._callers = []
         if self._rng.random() < 0.3:
             self.world.machine.boot(100.0)
         self._begin_later()
@@ -153,6 +157,7 @@ class Site:
         old = self.host
         if old is not None:
             old.is_succeeded = True
+            self._callers = []
             self.world.trace.note(old.name, "is succeeded")
             self._start()
 

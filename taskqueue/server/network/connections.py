@@ -271,6 +271,10 @@ class Connections:
         """The moment up to which all that arrived was heard: a loop that has no time hears nothing."""
         return now if self.is_awaited else self.heard_at
 
+    def peers(self) -> list[bytes]:
+        """Routing ids of the open connections that have ever sent something."""
+        return [each.peer for each in self.all() if each.peer and not each.is_cut]
+
     def refuse(self, newest: Connection) -> None:
         """There is one connection too many: close the oldest that never sent anything, or the newest."""
         silent = (each for each in self.all() if each.is_silent)

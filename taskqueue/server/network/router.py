@@ -223,6 +223,10 @@ class Router:
         sleep()
         self._connections.is_awaited = False
 
+    def peers(self) -> list[Peer]:
+        """The peers that are connected and have ever sent something."""
+        return list(map(Peer, self._connections.peers()))
+
     def reaches(self, peer: Peer) -> bool:
         """Whether the peer is connected and reads."""
         return self._connections.knows(peer) and self._connections.open_to(peer)

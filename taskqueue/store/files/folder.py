@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import suppress
+from contextlib import closing, suppress
 from os.path import join
 from typing import BinaryIO, Final
 
@@ -28,6 +28,9 @@ from taskqueue.visible_text import visible
 CURRENT: Final = "CURRENT"
 LOCK: Final = "LOCK"
 """RocksDB locks this file of a store that is open for writing, by fcntl."""
+
+PROBE: Final = "taskqueue-probe"
+"""A file of a byte that is there for a moment, to see whether the disk takes one; RocksDB does not know it."""
 
 TABLE: Final = re.compile(r"[0-9]{1,19}\.sst")
 LOG: Final = re.compile(r"[0-9]{1,19}\.log")
@@ -167,6 +170,24 @@ class Folder:
                 f"{self.path}: {visible(name)} has {status.st_size:,} bytes, and RocksDB makes no more than {most:,}; "
                 "don't use this folder unless you know who made it, and restore the store from a backup"
             )
+
+
+def write_byte(path: str) -> None:
+    """Write a byte to a file of its own in the folder, which is made if it is absent, sync the file and remove it.
+
+    Raises:
+        StoreError: the file is no regular one.
+        OSError: the disk refuses.
+    """
+    os.makedirs(path, exist_ok=True)
+    with closing(Folder(path)) as folder:
+        probe = folder.open_or_make(PROBE)
+    try:
+        os.write(probe, b"0")
+        os.fsync(probe)
+    finally:
+        os.close(probe)
+        os.unlink(join(path, PROBE))
 
 
 def is_store(path: str) -> bool:

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple, NoReturn
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskqueue.errors import Damaged, DatabaseError, Fenced, StoreError
 from taskqueue.store.postgres.target import Target
@@ -62,6 +63,8 @@ _DIVISION_BY_ZERO: Final = "22012"
 _UNIQUE_VIOLATION: Final = "23505"
 _NO_RIGHT: Final = "42501"
 _CORRUPTED: Final = ("XX001", "XX002")
+_GONE: Final = ("3F000", "42P01")
+"""A schema or a table that is not there: those of a store are made before anything is asked of them."""
 
 _PASSING: Final = {
     "08": "the connection to the database failed",
@@ -85,6 +88,12 @@ _LASTING: Final = (
 _QUOTED: Final = re.compile(r"""(["']).*?\1""")
 """Names of hosts, roles and databases, which may be such words."""
 
+
+PROBE_SECONDS: Final = 1.0
+"""How long each host may take to accept a connection that is made to see whether it can be used."""
+
+_OF_A_HOST: Final = ("host", "hostaddr", "port")
+"""Parameters that list one value for each host, or one for all."""
 
 _UNKNOWN: Final = ("0A000", "22023", "42601", "42704")
 """What an engine says of what it does not know: no such feature, value, syntax, name."""
@@ -143,7 +152,7 @@ class Session:
             Fenced: a fence refused, by a division by zero.
             NotAllowed: the role may not.
             DatabaseError: the database failed in a way that may pass.
-            Damaged: the database says that its data is damaged.
+            Damaged: the database says that its data is damaged, or tables are gone.
             StoreError: any other failure.
         """
         self.warning = ""
@@ -280,6 +289,8 @@ class Session:
         message = f"{self._where}: could not {verb} the store: {primary} (SQLSTATE {state})"
         if state in _CORRUPTED:
             raise Damaged(f"{message}; restore the database from a backup")
+        if state in _GONE:
+            raise Damaged(f"{message}, so the store is gone; restore the database from a backup")
         if state == _NO_RIGHT:
             raise NotAllowed(message)
         reason = _PASSING.get(state) or _PASSING.get(state[:2])
@@ -303,6 +314,49 @@ def _connect(target: Target) -> psycopg.Connection:
         return psycopg.Connection.connect(target.conninfo, autocommit=True)
     except psycopg.Error as error:
         raise _connect_error(target.where, error) from None
+
+
+def reachable(target: Target) -> Target:
+    """The target with the first of its hosts that takes a connection within PROBE_SECONDS, and no other.
+
+    Raises:
+        DatabaseError: no host can be reached, or none is ready.
+        StoreError: one refuses, for instance a password.
+    """
+    said: list[str] = []
+    for conninfo in _each_host(target.conninfo):
+        refused = _refused_connection(conninfo)
+        if not refused:
+            return target._replace(conninfo=conninfo)
+        said.append(refused)
+    raise _connect_error(target.where, psycopg.OperationalError("\n".join(said)))
+
+
+def _each_host(conninfo: str) -> Iterator[str]:
+    """What to connect to each of the hosts by; a host that hangs would keep the library from the next one."""
+    said = {key: str(value).split(",") for key, value in conninfo_to_dict(conninfo).items() if key in _OF_A_HOST}
+    for n in range(max(map(len, said.values()), default=1)):
+        yield make_conninfo(conninfo, **{key: parts[n if len(parts) > 1 else 0] for key, parts in said.items()})
+
+
+def _refused_connection(conninfo: str) -> str:
+    """Why a connection could not be made within PROBE_SECONDS; empty: it was, and is closed again."""
+    deadline = monotonic() + PROBE_SECONDS
+    pgconn = pq.PGconn.connect_start(conninfo.encode())
+    try:
+        while pgconn.status != pq.ConnStatus.BAD:
+            state = pgconn.connect_poll()
+            if state == pq.PollingStatus.OK:
+                return ""
+            if state == pq.PollingStatus.FAILED:
+                break
+            poll = select.poll()
+            poll.register(pgconn.socket, select.POLLIN if state == pq.PollingStatus.READING else select.POLLOUT)
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                return f"the server did not answer within {PROBE_SECONDS:g} s"
+        return pgconn.error_message.decode(errors="replace").strip() or "no reason given"
+    finally:
+        pgconn.finish()
 
 
 def _limits(timeout: float) -> dict[str, str]:

@@ -12,7 +12,7 @@ import signal
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,6 +24,7 @@ import zmq
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.protocol.fields import Peer
+from taskqueue.server import loop as loop_module
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.engine import Engine
@@ -47,10 +48,12 @@ class Trouble:
     """What goes wrong with a disk: errors to raise, by what is called, each once.
 
     Attributes:
+        opened: how often the store was opened.
         order: the syncs that began, and the types of the messages that were sent, in their order.
     """
 
     def __init__(self) -> None:
+        self.opened = 0
         self.order: list[str] = []
         self.coming: dict[str, list[Exception]] = {}
         self.stop_comes = False
@@ -101,6 +104,7 @@ class FailingStore:
     def __init__(self, path: Path, trouble: Trouble) -> None:
         trouble.may_fail("open")
         self._store = RocksStore(path)
+        trouble.opened += 1
         self._trouble = trouble
         self._begun = False
 
@@ -172,7 +176,7 @@ class Client:
 
     def own_answer(self) -> dict[str, Any]:
         """The next message to the last request; a request that was repeated is answered more than once."""
-        while (answer := self.answer())["n"] != self._n:
+        while (answer := self.answer()).get("n") != self._n:
             continue
         return answer
 
@@ -207,6 +211,11 @@ class Client:
         task = {"taskid": taskid, "url": "http://site/"}
         return list(self.ask("new-task", project="news", tasks=[task])["outcomes"])
 
+    def repeat(self) -> dict[str, Any]:
+        """Send the last request again, once; the next message that comes."""
+        self._socket.send(self._last)
+        return self.unasked()
+
     def send(self, kind: str, **fields: Any) -> None:
         self._n += 1
         self._last = msgpack.packb({"type": kind, "v": 1, "session": self._session, "n": self._n} | fields)
@@ -232,6 +241,9 @@ def serve(
         ledger = Ledger(FailingStore(path, trouble))
         return Engine(ledger, boot_id(), config, clock.now(), "commit", meters)
 
+    def probe() -> None:
+        trouble.may_fail("probe")
+
     def follow(url: str) -> None:
         with closing(Client(url)) as client:
             try:
@@ -249,7 +261,7 @@ def serve(
     ):
         config = CoreConfig(auto_create=True)
         room = disk or DiskSpace(str(path), min_free=0)
-        loop = Loop(router, signals, clock, meters, begin, reload, lambda events: None, room, config)
+        loop = Loop(router, signals, clock, meters, begin, probe, reload, lambda events: None, room, config)
         loop.start()
         script_run = pool.submit(follow, router.endpoint)
         loop.run()
@@ -379,6 +391,63 @@ def test_while_the_store_stays_unwell_requests_are_answered_unavailable(tmp_path
         while (answer := client.own_answer())["type"] == "error":
             assert answer["code"] == "unavailable"
         assert answer["outcomes"] == ["new"]
+
+    serve(tmp_path, trouble, script)
+
+
+def test_a_store_that_a_probe_finds_unusable_is_not_opened_until_another_probe_finds_it_well(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        trouble.let_fail("probe", *[StoreError("no such disk")] * 100)
+        trouble.let_fail("write", StoreError("no such disk"))
+
+        client.send("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/"}])
+        assert client.own_answer()["code"] == "unavailable"
+        assert trouble.opened == 1
+        trouble.let_recover()
+        while client.own_answer()["type"] == "error":
+            continue
+        assert trouble.opened == 2
+
+    serve(tmp_path, trouble, script)
+
+
+def test_each_connection_that_has_said_something_is_told_when_the_store_was_read_again_so_that_it_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "TOLD_AT_ONCE", 2)
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        with ExitStack() as stack:
+            silent, *others = [stack.enter_context(closing(Client(client.url))) for _ in range(6)]
+            for each in others:
+                each.ask("status")
+            before = client.ask("status")["epoch"]
+            trouble.let_fail("write", StoreError("no space left"))
+
+            told = client.say("new-task", project="news", tasks=[{"taskid": "a", "url": "http://site/"}])
+            assert (told["type"], told["epoch"]) == ("hello-wanted", before + 1)
+            assert [each.unasked() for each in others] == [told] * len(others)
+            assert client.repeat()["outcomes"] == ["new"]
+            assert silent.say("status")["type"] == "status-reply"
+
+    serve(tmp_path, trouble, script)
+
+
+def test_a_client_that_was_told_unavailable_is_told_when_the_store_was_read_again(tmp_path: Path) -> None:
+    trouble = Trouble()
+
+    def script(client: Client) -> None:
+        trouble.let_fail("open", *[StoreError("no such disk")] * 100)
+        trouble.let_fail("write", StoreError("no such disk"))
+
+        client.send("project-do", project="news", action="start")
+        assert client.own_answer()["code"] == "unavailable"
+        trouble.let_recover()
+
+        assert client.until("hello-wanted")
 
     serve(tmp_path, trouble, script)
 
