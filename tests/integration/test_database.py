@@ -7,28 +7,42 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+import psycopg
 import pytest
 
 from taskqueue import Client
-from taskqueue.errors import DatabaseError, Fenced
+from taskqueue.errors import Damaged, DatabaseError, Fenced
 from taskqueue.server.config.config_file import Config
 from taskqueue.server.meters import Meters
 from taskqueue.server.store_opener import StoreOpener
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.fence import Progress
 from taskqueue.store.postgres.postgres_store import PostgresStore
-from taskqueue.store.postgres.target import target_of
+from taskqueue.store.postgres.tables import make_tables
+from taskqueue.store.postgres.target import Target, target_of
+from tests.integration.conftest import WAIT_SECONDS
 from tests.integration.pusher import TASKS, Pusher
-from tests.postgres import QUICK, Cluster
+from tests.postgres import QUICK, Cluster, drop_schema, postgres_url
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 ClusterFactory = Callable[..., Cluster]
+
+BREAK_CONNECTIONS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
+
+
+def run_in(target: Target, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Run a statement in the database of a store; returns its rows."""
+    with psycopg.connect(target.conninfo, autocommit=True) as connection:
+        cursor = connection.execute(sql.encode(), values)
+        return cursor.fetchall() if cursor.description else []
 
 
 @pytest.fixture
@@ -91,6 +105,100 @@ def test_what_was_synced_before_the_server_is_killed_is_there_and_of_the_rest_th
     assert [key[0] for key, _ in found.scan("ready", b"", b"\xff", 1000)] == kept
     store.close()
     found.close()
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        lambda store, epoch: store.write(epoch, Batch(puts={"ids": [(b"late", b"")]})),
+        lambda store, epoch: store.sync(),
+        lambda store, epoch: store.inbox_rows([], 1 << 20),
+    ],
+    ids=["write", "sync", "look"],
+)
+def test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_next_write_sync_and_look(
+    target: Target, attempt: Callable[[PostgresStore, int], object]
+) -> None:
+    with closing(PostgresStore(target)) as store:
+        epoch = store.begin()
+        for number in range(5):
+            store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
+        run_in(target, f"update {target.schema}.schedulers set turn = 2")
+
+        with pytest.raises(DatabaseError, match="lost at least 3 turns"):
+            attempt(store, epoch)
+
+    with closing(PostgresStore(target)) as found:
+        assert found.get("ids", [b"late"]) == [None]
+
+
+def test_the_looks_of_an_idle_minute_write_nothing_to_the_log_of_the_server(cluster: ClusterFactory) -> None:
+    # Without what the server itself would write meanwhile.
+    server = cluster("autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")
+    with closing(PostgresStore(target_of(server.url))) as store:
+        epoch = store.begin()
+        for number in range(200):
+            store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
+        store.sync()
+        store.inbox_rows([], 1 << 20)  # which may clear away dead rows of before
+        before = server.run("select pg_current_wal_insert_lsn()")
+
+        for _ in range(60):
+            assert store.inbox_rows([], 1 << 20) == []
+
+        assert server.run("select pg_current_wal_insert_lsn()") == before
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_store_whose_schema_is_gone_is_not_made_anew_by_the_process_that_had_it(target: Target, is_new: bool) -> None:
+    progress = Progress()
+    with closing(PostgresStore(target, progress=progress)) as store:
+        store.begin()
+    drop_schema(target)
+    if is_new:
+        make_tables(target)
+
+    with pytest.raises(Damaged, match="the store is gone: "):
+        PostgresStore(target, progress=progress)
+
+    assert bool(run_in(target, f"select 1 from pg_namespace where nspname = '{target.schema}'")) == is_new
+
+
+@pytest.mark.parametrize("dropped", ["schema {schema} cascade", "table {schema}.inbox", "table {schema}.schedulers"])
+def test_a_schema_that_is_dropped_beneath_an_idle_daemon_ends_it_with_5_and_it_says_that_the_store_is_gone(
+    daemon: DaemonFactory, target: Target, dropped: str
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema)
+
+    run_in(target, f"drop {dropped.format(schema=target.schema)}")
+
+    assert it.ended() == 5
+    assert "the store is gone" in it.log()
+    assert "Traceback" not in it.log()
+    tables = run_in(target, f"select tablename from pg_tables where schemaname = '{target.schema}'")
+    assert (dropped.split(".")[-1],) not in tables
+    assert bool(tables) == dropped.startswith("table")
+
+
+def test_a_client_that_waits_is_answered_though_the_daemon_has_lost_its_connections_meanwhile(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema)
+    operator = peer(it)
+    operator.push("news", "a")
+    with Client(it.url) as client, ThreadPoolExecutor(1) as pool:
+        client.status()
+        waiting = pool.submit(client.projects.wait, "news")
+        for _ in range(2):
+            times = it.log().count("store-read-again")
+            run_in(target, BREAK_CONNECTIONS, f"taskqueue/{target.schema}")
+            while it.log().count("store-read-again") == times:
+                pass
+
+        # Were it not told that its request was dropped, it would wait for the answer for a minute.
+        while operator.ask("task-cancel", project="news", taskids=["a"]).get("code") == "unavailable":
+            pass
+        assert waiting.result(WAIT_SECONDS)
 
 
 def test_nothing_is_synced_on_a_database_that_has_gone_back(cluster: ClusterFactory) -> None:
@@ -266,11 +374,19 @@ def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
     pusher.push_until_answered()
 
     second = daemon(url=server.url, schema="taskqueue")
-    peer(first).send("new-task", project="news", tasks=[{"taskid": "late", "url": "http://site/"}])
 
     assert first.ended() == 3
     assert "another scheduler has taken over the store" in first.log()
     assert {row.taskid for row in Client(second.url).tasks.all("news", "ready")} == pusher.acknowledged
+
+
+def test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it(
+    daemon: DaemonFactory, target: Target
+) -> None:
+    first, _ = [daemon(url=postgres_url(), schema=target.schema) for _ in range(2)]
+
+    assert first.ended() == 3
+    assert "another scheduler has taken over the store" in first.log()
 
 
 def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has_and_not_that_it_is_a_bug(

@@ -6,11 +6,14 @@ import fcntl
 import os
 from typing import Any, Final
 
+from taskqueue.server.store_opener import StoreOpener
 from taskqueue.store.contract import Batch
 from taskqueue.store.files import file_snapshot, folder, log_recovery
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.files.synced_mark import SyncedMarkWriter
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.postgres import postgres_store
+from taskqueue.store.postgres.tables import make_tables
 from taskqueue.store.records import epoch_skip, layout
 from taskqueue.store.records.format import META
 from taskqueue.store.rocksdb import engine, rocks_store
@@ -132,6 +135,28 @@ def _links_followed(replace: Replace) -> None:
     replace(folder, "_KINDS", {})
 
 
+def _fence_compares_the_epoch_only(replace: Replace) -> None:
+    def fence_sql(schema: str) -> str:
+        return str(original(schema)).replace("and turn = $2::int8", "and $2::int8 >= 0")
+
+    original = replace(postgres_store, "fence_sql", fence_sql)
+
+
+def _look_does_not_ask_the_fence(replace: Replace) -> None:
+    def look_sql(schema: str) -> str:
+        return "select 1 where $1::int8 + $2::int8 >= 0 and $3::bytea is not null"
+
+    replace(postgres_store, "look_sql", look_sql)
+
+
+def _dropped_schema_made_anew(replace: Replace) -> None:
+    replace(postgres_store, "find_tables", make_tables)
+
+
+def _emptied_folder_made_anew(replace: Replace) -> None:
+    replace(StoreOpener, "_refuse_gone", lambda self, path: None)
+
+
 class _Without:
     """A module with one function that does nothing."""
 
@@ -143,7 +168,35 @@ class _Without:
         return (lambda *args: None) if name == self._name else getattr(self._module, name)
 
 
+DATABASE: Final = "integration/test_database.py"
+OPENER: Final = "unit/server/test_store_opener.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "the fence of a database compares the epoch only",
+        _fence_compares_the_epoch_only,
+        (
+            f"{DATABASE}::test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_next_write_sync_and_look",
+        ),
+    ),
+    Mutant(
+        "a look into the inbox does not ask the fence",
+        _look_does_not_ask_the_fence,
+        (
+            f"{DATABASE}::test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_next_write_sync_and_look",
+            f"{DATABASE}::test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it",
+        ),
+    ),
+    Mutant(
+        "a schema that was dropped is made anew",
+        _dropped_schema_made_anew,
+        (f"{DATABASE}::test_a_store_whose_schema_is_gone_is_not_made_anew_by_the_process_that_had_it",),
+    ),
+    Mutant(
+        "a folder that was emptied gets a new store",
+        _emptied_folder_made_anew,
+        (f"{OPENER}::test_a_folder_that_is_gone_is_not_made_anew_by_the_process_that_had_its_store",),
+    ),
     Mutant(
         "nothing is ever synced",
         _never_synced,

@@ -8,6 +8,9 @@
 | this epoch or a later one, and another owner | another scheduler has taken over |
 | this epoch and this turn | all is well |
 | an earlier epoch or turn | the database has gone back: a standby took over that had not received everything |
+| no epoch yet, or it is not there | the store is gone, and its tables, if there are any, are new |
+
+Writes, barriers and each look into the inbox ask it, so a scheduler that writes nothing notices its successor, too.
 
 The row is found by all its columns: with turn in the key an old snapshot, such as that of a dump, which keeps the row's
 former versions from being removed, does not make each search pass over all of them. So it is with the row of barriers.
@@ -20,7 +23,7 @@ from contextlib import closing
 from copy import copy
 from typing import NamedTuple
 
-from taskqueue.errors import DatabaseError, Fenced, StoreError
+from taskqueue.errors import Damaged, DatabaseError, Fenced, StoreError
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.schema import SCHEDULER
 from taskqueue.store.postgres.session import READS, Session, Statement
@@ -55,6 +58,14 @@ def barrier_sql(schema: str) -> str:
     )
 
 
+def look_sql(schema: str) -> str:
+    """Gives a row if the row is at turn $2 of epoch $1, which the owner $3 has begun."""
+    return (
+        f"select 1 from {schema}.schedulers where id = {SCHEDULER} "
+        "and epoch = $1::int8 and turn = $2::int8 and coalesce(owner, '') = $3::bytea"
+    )
+
+
 class Progress:
     """How far this process has written to a database, whatever has become of its connections meanwhile.
 
@@ -82,10 +93,13 @@ class Progress:
 
         Raises:
             Fenced: another scheduler has begun an epoch since.
-            StoreError: the row is not there, or can't be read.
+            Damaged: the store is gone.
+            StoreError: the row can't be read.
         """
         found, owner = _read(session, schema)
         former = self.position
+        if former is not None and not found.epoch:
+            raise gone(where, "its tables are new")
         if former is not None and self._is_anothers(former, found, owner):
             raise Fenced(f"{where}: epoch {former.epoch} is over, {found.epoch} has begun; another scheduler uses it")
         self.position, self.begun_by = found, owner
@@ -109,13 +123,18 @@ class Progress:
         self.lost_turns = self.lost_synced_turns = 0
 
 
+def gone(where: str, why: str) -> Damaged:
+    """The error of a store that this process has used, and that is there no more."""
+    return Damaged(f"{where}: the store is gone: {why}; restore the database from a backup")
+
+
 def _lost(had: Position, found: Position) -> int:
     """Turns at least that are missing of what was had."""
     return had.turn + 1 if found.epoch < had.epoch else max(0, had.turn - found.turn) if found.epoch == had.epoch else 0
 
 
 def refusal(target: Target, progress: Progress) -> StoreError:
-    """Why the fence refused a write of this process."""
+    """Why the fence refused this process."""
     looked = copy(progress)
     try:
         with closing(Session(target, READS)) as session:

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from taskqueue.store.contract import Taken
 from taskqueue.store.postgres.packing import TEXT_OID, UUID_OID, packed_array, packed_number, unpacked_number
-from taskqueue.store.postgres.session import Session, Statement
+from taskqueue.store.postgres.session import Row, Session, Statement
 
 ROWS_MOST: Final = 1000
 BYTES_MOST: Final = 4 << 20
@@ -104,10 +104,11 @@ class InboxReader:
         self._from = 0  # what waits at a start is taken up in its order, at the price of one look at everything
         self._swept = 0
 
-    def rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
-        """Some rows, about in the order in which they were inserted.
+    def rows(self, beside: Statement, without: Collection[bytes], largest: int) -> tuple[list[Row], list[InboxRow]]:
+        """The rows of another statement, and some of the inbox, about in the order in which they were inserted.
 
         Args:
+            beside: the other statement, run in the same round trip.
             without: ids of rows that are being taken up already.
             largest: bytes of texts beyond which those of a row are not read.
 
@@ -117,17 +118,17 @@ class InboxReader:
         until = min(self._swept + SWEPT_PAGES, self._from)
         places = (_place(self._swept), _place(until), _place(self._from)) if self._has_pages else ()
         values = packed_array(without, UUID_OID), packed_number(largest), *places
-        sizes, found = self._session.run("read", [self._pages, Statement(self._sql, values)])
+        others, sizes, found = self._session.run("read", [beside, self._pages, Statement(self._sql, values)])
         rows = [InboxRow(id or b"", unpacked_number(size or b""), *texts) for _, id, size, *texts in found]
         expected = next((page for place, *_ in found if (page := _page(place)) >= self._from), None)
         was_cut = len(rows) == ROWS_MOST or sum(row.size for row in rows) >= BYTES_MOST
         if was_cut and expected is None:
             self.has_left_out = True
-            return rows
+            return others, rows
         self.has_left_out = until < self._from
         self._swept = until if self.has_left_out else 0
         self._expect_from(unpacked_number(sizes[0][0] or b"") if expected is None else expected)
-        return rows
+        return others, rows
 
     def _expect_from(self, page: int) -> None:
         """The next rows are expected from this page on."""

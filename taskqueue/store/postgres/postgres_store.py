@@ -5,7 +5,8 @@
 
 The fence is a row with the scheduler's epoch and the number of its last turn. Each write moves it from the turn before
 to its own, or fails: so a scheduler that was replaced writes nothing, and one whose database has lost turns, as may
-happen when an asynchronous standby takes over, notices at its next write. A barrier asks the same before it counts.
+happen when an asynchronous standby takes over, notices at its next write. A barrier asks the same before it counts, and
+each look into the inbox.
 
 After a StoreError close this store and open another: whether its last write happened is unknown, as it is when a
 machine goes down.
@@ -20,14 +21,14 @@ from typing import Final
 from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.postgres.absent_keys import AbsentKeys
-from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, refusal
+from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, look_sql, refusal
 from taskqueue.store.postgres.inbox import CHANNEL, InboxReader, InboxRow, taking
 from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
 from taskqueue.store.postgres.schema import SCHEDULER, table
 from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement
-from taskqueue.store.postgres.tables import load_prefixes, make_tables, make_views
+from taskqueue.store.postgres.tables import find_tables, load_prefixes, make_tables, make_views
 from taskqueue.store.postgres.target import Target
 from taskqueue.store.postgres.writers import writer_name
 from taskqueue.store.records.decoding import stored_number
@@ -77,6 +78,7 @@ class PostgresStore:
         Raises:
             DatabaseError: the database can't be reached, or is not ready.
             Fenced: another scheduler has begun an epoch since.
+            Damaged: this process had a store there, and it is gone.
             FormatError: its format is newer than this version's, or too old to be migrated.
             StoreError: the database refused.
         """
@@ -104,7 +106,11 @@ class PostgresStore:
             for family, name in names.items()
         }
         self._fence, self._barrier = fence_sql(target.schema), barrier_sql(target.schema)
-        make_tables(target)
+        self._look = look_sql(target.schema)
+        if self._progress.position is None:
+            make_tables(target)
+        else:
+            find_tables(target)
         self._turns = Session(target, {**TURNS, "application_name": writer_name(target.schema)})
         try:
             self._barriers = Session(target, BARRIERS)
@@ -188,8 +194,18 @@ class PostgresStore:
         self._progress.synced = position
 
     def inbox_rows(self, without: Collection[bytes], largest: int) -> list[InboxRow]:
-        """See ``InboxReader.rows``."""
-        return self._inbox.rows(without, largest)
+        """Some rows of the inbox; see ``InboxReader.rows``.
+
+        Raises:
+            Fenced: another scheduler has begun an epoch.
+            StoreError: they can't be read, or the database has lost changes.
+        """
+        position = map(packed_number, self._position)
+        look = Statement(self._look, (*position, self._progress.begun_by))
+        seen, rows = self._inbox.rows(look, without, largest)
+        if not seen:
+            raise refusal(self._target, self._progress)
+        return rows
 
     @property
     def inbox_has_more(self) -> bool:

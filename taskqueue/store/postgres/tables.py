@@ -6,6 +6,7 @@ from contextlib import closing
 
 from taskqueue.errors import DatabaseError, FormatError, StoreError
 from taskqueue.store.postgres import views
+from taskqueue.store.postgres.fence import gone
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
 from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, made, making, making_schema, tuning
@@ -20,17 +21,40 @@ def make_tables(target: Target) -> bool:
         FormatError: a newer version has made them.
         StoreError: the role may not, or the database has another encoding than UTF-8.
     """
+    found = _version(target)
+    if found is None:
+        _make(target)
+    return found is None
+
+
+def find_tables(target: Target) -> None:
+    """See that the tables are there which this process has used.
+
+    Raises:
+        FormatError: a newer version has made them.
+        Damaged: there are none.
+        StoreError: they can't be looked for.
+    """
+    if _version(target) is None:
+        raise gone(target.where, f"there are no tables in schema {target.schema} any more")
+
+
+def _version(target: Target) -> int | None:
+    """The version of the tables, which is none that this program can't use; None: there are no tables.
+
+    Raises:
+        FormatError: a newer version has made them.
+        StoreError: the database has another encoding than UTF-8.
+    """
     with closing(Session(target, READS)) as session:
         _refuse_encoding(session, target.where)
         found = tables_version(session, target.schema)
-    if found is None:
-        _make(target)
-    elif found > TABLES_VERSION:
+    if found is not None and found > TABLES_VERSION:
         raise FormatError(
             f"{target.where}: its tables have version {found}, not {TABLES_VERSION}; "
             "start the version of taskqueue that made them, or give this one a schema of its own by store.schema"
         )
-    return found is None
+    return found
 
 
 def _refuse_encoding(session: Session, where: str) -> None:
