@@ -62,7 +62,7 @@ def filled(server: Cluster, run: Run, tmp_path: Path) -> str:
     (tmp_path / "export.jsonl").write_text("\n".join(LINES) + "\n")
     status, shown, said = run("import", tmp_path / "export.jsonl", "--store", server.url)
     assert (status, said) == (0, "")
-    assert shown == f"{where(server)}: brought in 3 tasks, made 2 projects\n"
+    assert shown == f"{where(server)}, a new store: brought in 3 tasks, made 2 projects\n"
     return server.url
 
 

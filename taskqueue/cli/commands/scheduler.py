@@ -23,7 +23,7 @@ WEB = "127.0.0.1:7401"
     "--store",
     metavar="DIR|URL",
     type=click.Path(),
-    help="Keep everything in this folder, or in this postgresql:// database.",
+    help="Keep everything in this folder or database (postgresql://…?schema=NAME).",
 )
 @click.option(
     "--durability",
@@ -75,6 +75,7 @@ def scheduler(
       taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
       taskqueue scheduler --store postgresql://taskqueue@db.example/crawl
+      taskqueue scheduler --store 'postgresql://taskqueue@db.example/crawl?schema=news'
       taskqueue scheduler -c taskqueue.toml --web
       TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """

@@ -53,7 +53,10 @@ def _export_database(target: StoreTarget, file: str) -> None:
         write_export(reader, output, format_of(file))
         figures = read_database_stats(reader)
     size = size_text(os.stat(file).st_size)
-    say(f"{file}: {tasks(figures.tasks)}, {size}, an export, which `taskqueue store import` brings into any store")
+    say(
+        f"{file}: {tasks(figures.tasks)}, {size}, an export of {figures.path}, "
+        "which `taskqueue store import` brings into any store"
+    )
     say("How tasks ran, leases and operations are not in it; a backup of the database, such as by pg_dump, has them.")
 
 

@@ -13,7 +13,7 @@ from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
-from taskqueue.cli.store.opening import open_reader, open_store, where
+from taskqueue.cli.store.opening import make_if_absent, open_reader, open_store, where
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.display.counts import projects, tasks
 from taskqueue.terminal.lines import say
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from taskqueue.core.tasks.records import ProjectRecord
     from taskqueue.store.contract import StoreReader
     from taskqueue.store.tools.export_formats import ExportFormat
+    from taskqueue.store.tools.importer import KnownTasks
 
 STDIN: Final = 0
 """File descriptor."""
@@ -98,14 +99,15 @@ def write_export(
 def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
 
-    A store that is not there is made. Projects that are not there are made, with their settings; those that are there
-    keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An import that was cut off is
-    completed by another one, with --merge.
+    A store that is not there is made, and that is said. Projects that are not there are made, with their settings;
+    those that are there keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An
+    import that was cut off is completed by another one, with --merge.
 
     \b
     Example:
       taskqueue store import crawl.jsonl --store /srv/taskqueue/store
       taskqueue store import crawl.msgpack --store postgresql://db.example/crawl
+      taskqueue store import crawl.msgpack --store 'postgresql://db.example/crawl?schema=news'
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
@@ -113,17 +115,17 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     from taskqueue.store.tools.importer import ImportCounts, import_lines
 
     brought = ImportCounts()
-    with (
-        open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines,
-        closing(open_store(target)) as store,
-        progress_bar("tasks") as progress,
-    ):
-        form = detect_format(lines.peek(1))
-        parts = _parts(lines, form, target.message_bytes)
-        for brought in import_lines(store, parts, "skip" if merge else "refuse", Clock().now().boot, Calendar(), form):
-            progress(brought.new + brought.known)
-    known = f", {tasks(brought.known)} known already" if brought.known else ""
-    say(f"{where(target)}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{known}")
+    with open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines:
+        is_new = make_if_absent(target)
+        with closing(open_store(target)) as store, progress_bar("tasks") as progress:
+            form = detect_format(lines.peek(1))
+            parts = _parts(lines, form, target.message_bytes)
+            if_known: KnownTasks = "skip" if merge else "refuse"
+            for brought in import_lines(store, parts, if_known, Clock().now().boot, Calendar(), form):
+                progress(brought.new + brought.known)
+    rest = f", {tasks(brought.known)} known already" if brought.known else ""
+    place = f"{where(target)}, a new store" if is_new else where(target)
+    say(f"{place}: brought in {tasks(brought.new)}, made {projects(brought.projects)}{rest}")
 
 
 def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:

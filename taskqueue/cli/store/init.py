@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from taskqueue.cli.store.opening import database_of, open_store, where
+from taskqueue.cli.store.opening import database_of, make_if_absent, open_store, where
 from taskqueue.cli.store.target import StoreTarget, store_options
 from taskqueue.terminal.lines import say, say_lines
 
@@ -27,7 +27,9 @@ def init(target: StoreTarget, print_sql: bool) -> None:
     if print_sql:
         _print_sql(target)
     else:
-        is_new = _make(target)
+        is_new = make_if_absent(target)
+        if is_new:
+            open_store(target).close()
         say(f"{where(target)}: {'made an empty store' if is_new else 'there is a store already; nothing was changed'}")
 
 
@@ -36,23 +38,7 @@ def _print_sql(target: StoreTarget) -> None:
         raise click.ClickException(
             f"{target.path}: the store is in a folder, which needs no SQL; name a database by store.url or --store"
         )
-    database_of(target)  # so that it is said what is wrong with the url
+    database = database_of(target)
     from taskqueue.store.postgres.script import script
 
-    say_lines(script(target.schema))
-
-
-def _make(target: StoreTarget) -> bool:
-    """Make a store if there is none; returns whether there was none."""
-    if target.url:
-        database = database_of(target)
-        from taskqueue.store.postgres.tables import make_tables
-
-        is_new = make_tables(database)
-    else:
-        from taskqueue.store.files.folder import is_store
-
-        is_new = not is_store(target.path)
-    if is_new:
-        open_store(target).close()
-    return is_new
+    say_lines(script(database.schema))

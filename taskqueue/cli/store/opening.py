@@ -57,6 +57,23 @@ def open_store(target: StoreTarget) -> RocksStore | PostgresStore:
     return RocksStore(target.path, cache_bytes=target.cache_bytes)
 
 
+def make_if_absent(target: StoreTarget) -> bool:
+    """Make what a store needs before it is opened, if there is none; returns whether there was none.
+
+    Raises:
+        ConfigError: the url is wrong, or what it takes to reach a database is not installed.
+        StoreError: it can't be made.
+    """
+    if target.url:
+        database = database_of(target)
+        from taskqueue.store.postgres.tables import make_tables
+
+        return make_tables(database)
+    from taskqueue.store.files.folder import is_store
+
+    return not is_store(target.path)
+
+
 def database_of(target: StoreTarget) -> Target:
     """The database that the url names.
 

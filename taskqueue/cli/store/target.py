@@ -23,7 +23,7 @@ class StoreTarget(NamedTuple):
     Attributes:
         path: its folder, unless ``url`` says that it lies in a database.
         cache_bytes, message_bytes: the cache, and the longest message, of its daemon.
-        url, schema, timeout: as in the config; the url may contain a password.
+        url, schema, timeout: as in the config; the url may contain a password, and name another schema.
     """
 
     path: str
@@ -44,7 +44,7 @@ def store_options(command: Callable[..., T]) -> Callable[..., T]:
         "--store",
         metavar="DIR|URL",
         type=click.Path(),
-        help="The store's folder, or the postgresql:// url of its database, whatever the config says.",
+        help="The store's folder, or postgresql:// url (?schema=NAME).",
     )
     @wraps(command)
     def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:

@@ -29,7 +29,7 @@ def filled(run: Run) -> str:
     Path("export.jsonl").write_text("\n".join(LINES) + "\n")
     assert run("import", "export.jsonl", "--store", "filled") == (
         0,
-        "filled: brought in 3 tasks, made 2 projects\n",
+        "filled, a new store: brought in 3 tasks, made 2 projects\n",
         "",
     )
     return "filled"
