@@ -148,7 +148,9 @@ class Cluster:
         if number == signal.SIGKILL:
             self._process.wait(WAIT_SECONDS)
             for end in ends:
-                select.select([end], [], [], WAIT_SECONDS)
+                ended = select.poll()  # select.select takes no descriptor above 1,023
+                ended.register(end, select.POLLIN)
+                ended.poll(1000 * WAIT_SECONDS)
                 os.close(end)
         elif number != signal.SIGSTOP:
             self._process.send_signal(signal.SIGCONT)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import closing
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskqueue.errors import DatabaseError, StoreError
-from taskqueue.store.postgres.session import READS, Session, Statement
-from taskqueue.store.postgres.target import target_of
+from taskqueue.store.postgres.session import READS, Session, Statement, reachable
+from taskqueue.store.postgres.target import Target, target_of
 from tests.postgres import new_target
 
 
@@ -40,6 +42,41 @@ def test_an_option_that_has_no_such_value_will_never_have_it() -> None:
         Session(target_of("postgresql://127.0.0.1:1/x?connect_timeout=soon"), {})
 
     assert not isinstance(raised.value, DatabaseError)
+
+
+def beside_a_mute_host(target: Target, mute: int) -> Target:
+    """A target whose first host listens there and says nothing."""
+    said = conninfo_to_dict(target.conninfo)
+    hosts, ports = f"127.0.0.1,{said['host']}", f"{mute},{said.get('port') or 5432}"
+    return target._replace(conninfo=make_conninfo(target.conninfo, host=hosts, port=ports))
+
+
+def test_a_probe_passes_over_a_host_that_hangs_and_what_follows_goes_to_the_host_that_answers() -> None:
+    target = new_target()
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        reached = reachable(beside_a_mute_host(target, mute.getsockname()[1]))
+
+        with closing(Session(reached, READS)) as session:
+            assert session.run("read", [Statement("select 'it answers'::text")]) == [[(b"it answers",)]]
+    assert conninfo_to_dict(reached.conninfo)["host"] == conninfo_to_dict(target.conninfo)["host"]
+
+
+@pytest.mark.parametrize(
+    ("url", "is_passing", "said"),
+    [
+        ("postgresql:///x?host=/nowhere,/elsewhere", True, "/nowhere.*; .*/elsewhere"),
+        ("postgresql://127.0.0.1:{mute}/x", True, "did not answer within 1 s"),
+        ("postgresql:///x?host=/nowhere&connect_timeout=soon&sslmode=no", False, "invalid sslmode"),
+    ],
+)
+def test_a_probe_says_what_each_host_said_and_whether_it_may_pass(url: str, is_passing: bool, said: str) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        pytest.raises(StoreError, match=f"can't connect: .*{said}") as it,
+    ):
+        reachable(target_of(url.format(mute=mute.getsockname()[1])))
+
+    assert isinstance(it.value, DatabaseError) == is_passing
 
 
 @pytest.mark.parametrize(

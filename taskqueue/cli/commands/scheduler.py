@@ -75,7 +75,7 @@ def scheduler(
       taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
       taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
       taskqueue scheduler --store postgresql://taskqueue@db.example/crawl
-      taskqueue scheduler --store 'postgresql://taskqueue@db.example/crawl?schema=news'
+      taskqueue scheduler --store 'postgresql://db.example/crawl?schema=news'
       taskqueue scheduler -c taskqueue.toml --web
       TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
     """

@@ -107,7 +107,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     Example:
       taskqueue store import crawl.jsonl --store /srv/taskqueue/store
       taskqueue store import crawl.msgpack --store postgresql://db.example/crawl
-      taskqueue store import crawl.msgpack --store 'postgresql://db.example/crawl?schema=news'
+      taskqueue store import crawl.jsonl --store 'postgresql:///crawl?schema=news'
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock

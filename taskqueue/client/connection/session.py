@@ -113,8 +113,7 @@ class ClientSession:
         self._hello_at = -inf
         self._hello_tries = 0
         self._gap_after = -1
-        self._sent_to = 0
-        """Epoch of the daemon that has what is unanswered; 0: unknown."""
+        self._sent_to = 0  # epoch of the daemon that has what is unanswered; 0: unknown
 
     # ------------------------------------------------------------------------------------ what is asked
 

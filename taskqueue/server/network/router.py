@@ -225,7 +225,7 @@ class Router:
 
     def peers(self) -> list[Peer]:
         """The peers that are connected and have ever sent something."""
-        return list(map(Peer, self._connections.peers()))
+        return [Peer(peer) for peer in self._connections.peers()]
 
     def reaches(self, peer: Peer) -> bool:
         """Whether the peer is connected and reads."""
