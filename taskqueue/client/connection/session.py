@@ -313,12 +313,21 @@ class ClientSession:
         if isinstance(said, ErrorReply):
             return self._refused(said, now)
         if isinstance(said, HelloWanted):
-            if said.epoch != self._sent_to:
-                self._repeat_dropped(now)
-            self._sent_to = said.epoch
-            self.say_hello()
+            self._heed_wish(said.epoch, now)
             return None
         return self._answered(said, now)
+
+    def _heed_wish(self, epoch: int, now: float) -> None:
+        """Repeat what a daemon of another epoch has dropped, and say hello unless there is nothing to state.
+
+        Thousands of producers that said hello at once would keep the daemon from what they have asked.
+        """
+        is_dropped = epoch != self._sent_to
+        if is_dropped:
+            self._repeat_dropped(now)
+        self._sent_to = epoch
+        if not is_dropped or self._hello_at < inf or self.draining or not self.is_idle:
+            self.say_hello()
 
     def _repeat_dropped(self, now: float) -> None:
         """Have everything that was sent and not answered sent again, because the daemon has dropped it."""

@@ -782,11 +782,23 @@ def test_what_is_not_sent_yet_is_not_taken_for_dropped_and_silence_counts_anew_a
     assert repeated(session, 11.0) == [call]
 
 
+def test_a_producer_has_nothing_to_state_when_the_store_was_read_again_and_a_fetcher_has() -> None:
+    producer, fetcher, refused = greeted(), greeted(capacity=1), greeted()
+    refused.say_hello()
+    heard(refused, 0.0)
+
+    for session in (producer, fetcher, refused):
+        told(session, epoch=2)
+
+    assert [len(hellos(session, 1.0)) for session in (producer, fetcher, refused)] == [0, 1, 1]
+    told(producer, epoch=2)
+    assert len(hellos(producer, 2.0)) == 1
+
+
 def pause_after_a_drop(session: ClientSession, call: int, epoch: int) -> float:
     """Seconds after which a call is sent again that the daemon of this epoch says to have dropped."""
     told(session, epoch, now=100.0 * epoch)
-    hello, *calls = heard(session, 100.0 * epoch)
-    welcome(session, hello.n, 100.0 * epoch, epoch=epoch)
+    calls = heard(session, 100.0 * epoch)
     at = 100.0 * epoch if calls else session.next_at()
     calls = calls or heard(session, at)
     assert [each.n for each in calls] == [call]
