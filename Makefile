@@ -20,7 +20,7 @@ SITE   ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest compiled \
-        test-compiled cover mutants docs hooks attack chaos failovers politeness fuzz bench bench-full screenshots clean
+        test-compiled cover mutants docs hooks attack chaos failovers pauses politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -149,6 +149,9 @@ chaos: $(STAMP) ## kills, power cuts, a failing disk and damage beneath a real d
 
 failovers: $(STAMP) ## a database that fails over under load, forty times, five minutes, and what was acknowledged
 	$(BIN)/python -m tests.chaos.failovers --write
+
+pauses: $(STAMP) ## a store that fails for a moment, and how long 100 and 5,000 clients stand still, five minutes
+	$(BIN)/python -m tests.chaos.pauses --write
 
 politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
 	$(BIN)/python -m tests.politeness --write

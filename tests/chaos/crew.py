@@ -1,7 +1,7 @@
 """Producers and fetchers around a daemon that troubles befall, and what was acknowledged to them.
 
-They are processes of their own that keep to the protocol and write down every answer, so that what was acknowledged
-is known whatever becomes of the daemon.
+They are processes of their own that keep to the protocol, or use the real client, and write down every answer, so that
+what was acknowledged is known whatever becomes of the daemon.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from typing import Final, NamedTuple
 from tests.integration.conftest import ROOT
 
 PROJECT: Final = "news"
+Commands = dict[str, tuple[str, ...]]
+"""Arguments of Python that start a producer and a fetcher."""
+
+BY_THE_PROTOCOL: Final[Commands] = {kind: ("-m", f"tests.integration.{kind}_main") for kind in ("producer", "fetcher")}
+BY_THE_CLIENT: Final[Commands] = {kind: ("-m", "tests.chaos.client_main", kind) for kind in ("producer", "fetcher")}
 FETCHERS: Final = 2
 CAPACITY: Final = 100
 PATIENCE_SECONDS: Final = 30
@@ -54,12 +59,16 @@ class Ledger(NamedTuple):
 class Crew:
     """Of one daemon; a context that ends with all of them killed.
 
+    Args:
+        commands: start them.
+
     Attributes:
         counted: tasks that were answered as done, as the fetchers have told so far.
     """
 
-    def __init__(self, url: str, folder: Path, seed: int) -> None:
+    def __init__(self, url: str, folder: Path, seed: int, commands: Commands = BY_THE_PROTOCOL) -> None:
         self.counted = 0
+        self._commands = commands
         self._url = url
         self._folder = folder
         self._pushes = 0
@@ -118,5 +127,5 @@ class Crew:
         )
 
     def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", f"tests.integration.{what}_main", self._url, PROJECT, *map(str, arguments)]
+        command = [sys.executable, *self._commands[what], self._url, PROJECT, *map(str, arguments)]
         return subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)
