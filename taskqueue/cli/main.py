@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Final, TextIO
@@ -114,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command (None: the process's arguments); returns its exit status."""
     _replace_unencodable(sys.stdout, sys.stderr)
     try:
-        status = _run(sys.argv[1:] if arguments is None else arguments)
+        _check_environment(os.environ)
+        status = _run(_as_text(sys.argv[1:] if arguments is None else arguments))
         if sys.stdout is not None:
             sys.stdout.flush()  # what is wrong with it shows here and not when the interpreter ends
         return status
@@ -140,6 +141,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_problems("taskqueue", str(error).split("\n"), 1)
     except (TaskQueueError, OSError) as error:
         return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
+    except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not
+        problem = f'"{error.object}": the locale of this process knows only {error.encoding}; set LC_ALL=C.UTF-8'
+        return _print_problems("taskqueue", [problem], WRONG_SETTING)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -153,6 +157,34 @@ def _run(arguments: Sequence[str]) -> int:
             return _exit_status(taskqueue.invoke(context))
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
+
+
+def _as_text(arguments: Sequence[str]) -> list[str]:
+    """The arguments as UTF-8, in which every command, url and taskid is written, whatever the locale.
+
+    Raises:
+        click.UsageError: an argument is not UTF-8.
+    """
+    return [_decoded(f"argument {place}", argument) for place, argument in enumerate(arguments, 1)]
+
+
+def _check_environment(environ: Mapping[str, str]) -> None:
+    """Check the variables that commands read.
+
+    Raises:
+        click.UsageError: the value of one is not UTF-8.
+    """
+    for name, value in environ.items():
+        if name.startswith("TASKQUEUE_"):
+            _decoded(name, value)
+
+
+def _decoded(name: str, text: str) -> str:
+    octets = os.fsencode(text) if not text.isascii() else text.encode()
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{name} is not UTF-8: {octets!r}") from None
 
 
 def _replace_unencodable(*streams: TextIO) -> None:

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -16,6 +15,7 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
+from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from taskqueue.cli.input.flow_file import FlowFile
     from taskqueue.protocol.views import FlowView
 
-STDIN: Final = "-"
 
 STATUSES: Final = {"success": 0, "failed": 3, "cancelled": 4}
 """Exit statuses of ``wait`` by how the flow ended."""
@@ -104,7 +103,8 @@ def submit(
 
 def _text(file: str) -> str:
     try:
-        return sys.stdin.buffer.read().decode("utf-8-sig") if file == STDIN else Path(file).read_text("utf-8-sig")
+        with opened(file) as octets:
+            return octets.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{'stdin' if file == STDIN else file}: not utf-8: {error}") from None
 

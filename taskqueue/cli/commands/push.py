@@ -17,6 +17,7 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.packed_tasks import SUFFIX
+from taskqueue.cli.input.stdin import STDIN, stdin_bytes
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.terminal.lines import say
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from taskqueue.client.tasks.push_many import Pushed
 
 FAILURES: Final = get_args(ParentFailure)
-STDIN: Final = "-"
 
 COMPLAINT_CHARS: Final = 1000
 """Of what is said about a line; what it quotes may be as long as the line."""
@@ -201,7 +201,7 @@ def _source(urls: tuple[str, ...], file: str | None) -> Iterator[Source]:
         with open(file, "rb") as lines:
             yield _of_packed(file, lines) if file.endswith(SUFFIX) else _of_file(file, lines)
     elif file or urls == (STDIN,):
-        yield Source("stdin:", _text(sys.stdin.buffer))
+        yield Source("stdin:", _text(stdin_bytes()))
     else:
         yield Source("argument ", urls)
 

@@ -69,6 +69,7 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
     """
     from rich.live import Live
 
+    from taskqueue.cli.input.stdin import stdin_is_terminal
     from taskqueue.cli.top.keys import Keys
     from taskqueue.cli.top.screen import render_screen, rows_that_fit
     from taskqueue.cli.top.speeds import SpeedMeter
@@ -76,7 +77,7 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
     from taskqueue.terminal.screen import Screen
 
     console = Screen()
-    if not (console.is_terminal and sys.stdin.isatty()):
+    if not (console.is_terminal and stdin_is_terminal()):
         raise click.ClickException("top needs a terminal; use `taskqueue status`")
 
     def rows() -> int:

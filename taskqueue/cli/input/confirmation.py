@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
+from taskqueue.cli.input.stdin import stdin_is_terminal
 from taskqueue.visible_text import visible
 
 
@@ -27,5 +26,5 @@ def require_terminal() -> None:
     Raises:
         click.UsageError: nobody is.
     """
-    if not sys.stdin.isatty():
+    if not stdin_is_terminal():
         raise click.UsageError("nobody is here to ask; say --yes to do it")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from io import BufferedReader
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, TYPE_CHECKING
 
 import click
 
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.packed_tasks import SUFFIX
+from taskqueue.cli.input.stdin import opened
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
 from taskqueue.cli.store.opening import make_if_absent, open_reader, open_store, where
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from taskqueue.store.contract import StoreReader
     from taskqueue.store.tools.export_formats import ExportFormat
     from taskqueue.store.tools.importer import KnownTasks
-
-STDIN: Final = 0
-"""File descriptor."""
 
 
 @click.command()
@@ -115,7 +113,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     from taskqueue.store.tools.importer import ImportCounts, import_lines
 
     brought = ImportCounts()
-    with open(STDIN if file == "-" else file, "rb", closefd=file != "-") as lines:
+    with opened(file) as lines:
         is_new = make_if_absent(target)
         with closing(open_store(target)) as store, progress_bar("tasks") as progress:
             form = detect_format(lines.peek(1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from taskqueue.build_kind import build_kind, is_compiled
+from taskqueue.cli.input.confirmation import require_terminal
 from taskqueue.cli.main import main, taskqueue
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
@@ -278,3 +280,66 @@ def test_a_good_config_is_called_good(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["config", "check", str(file)]) == 0
 
     assert capsys.readouterr().out == f"{file}: good, 1 project: news\n"
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_an_argument_that_is_not_utf_8_is_named_by_its_place(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*path, "http://a/\udcfc"]) == 2
+
+    assert f"argument {len(path) + 1} is not UTF-8: b'http://a/\\xfc'" in capsys.readouterr().err
+
+
+def test_a_variable_that_is_not_utf_8_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", "tcp://\udcfc:7400")
+
+    assert main(["status"]) == 2
+
+    assert "TASKQUEUE_URL is not UTF-8: b'tcp://\\xfc:7400'" in capsys.readouterr().err
+
+
+def test_a_locale_without_letters_changes_no_argument_and_names_the_file_that_it_has_no_letters_for() -> None:
+    posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PATH": os.environ["PATH"]}
+    code = "import sys; from taskqueue.cli.main import main; sys.exit(main())"
+
+    ended = subprocess.run(
+        [sys.executable, "-c", code, "push", "p", "--file", "/no/ü"], env=posix, capture_output=True, check=False
+    )
+
+    assert ended.returncode == 2
+    assert b"the locale of this process knows only ascii; set LC_ALL=C.UTF-8" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        (["push", "p", "-"], "stdin is closed"),
+        (["flow", "submit", "-"], "stdin is closed"),
+        (["store", "import", "-", "--store", "none"], "stdin is closed"),
+        (["top", *NOBODY], "top needs a terminal"),
+    ],
+    ids=lambda part: part[0] if isinstance(part, list) else "",
+)
+def test_a_process_without_standard_input_is_told_so(
+    command: list[str],
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", None)
+
+    assert main(command) in (1, 2)
+
+    assert problem in capsys.readouterr().err
+
+
+def test_a_process_without_standard_input_confirms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+
+    with pytest.raises(click.UsageError, match="nobody is here to ask"):
+        require_terminal()
