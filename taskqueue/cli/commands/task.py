@@ -167,7 +167,7 @@ def _draw(found: Iterable[TaskReply]) -> None:
 
     console = Screen()
     for task in found:
-        console.print(tables.of_fields(_fields(task)), "", sep="\n")
+        console.print(tables.of_fields(_fields(task), long="error"), "", sep="\n")
         if task.history:
             console.print(of_attempts(task.history), "", sep="\n")
 

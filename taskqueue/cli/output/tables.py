@@ -139,11 +139,16 @@ def of_settings(view: ProjectView) -> Table:
     return table
 
 
-def of_fields(fields: Mapping[str, str]) -> Table:
-    """A row per field of one object; a value of several lines, such as a traceback, has them."""
+def of_fields(fields: Mapping[str, str], *, long: str = "") -> Table:
+    """A row per field of one object.
+
+    Args:
+        long: the field whose value keeps its line ends, such as a traceback; in any other they are made visible, so
+            that no value looks like further fields.
+    """
     table = named_values()
     for name, value in fields.items():
-        table.add_row(Text(name, style="dim"), Text().append(value))
+        table.add_row(Text(name, style="dim"), Text().append(value) if name == long else Text(value))
     return table
 
 

@@ -122,7 +122,9 @@ def test_where_there_is_no_room_for_a_row_each_value_has_a_line() -> None:
 
 
 def test_of_one_thing_a_long_word_is_broken_and_a_traceback_has_its_lines() -> None:
-    lines = shown(of_fields({"url": URL, "error": "Traceback:\n  File x\nValueError: no\x1b[0m"})).splitlines()
+    fields = {"url": URL, "error": "Traceback:\n  File x\nValueError: no\x1b[0m"}
+
+    lines = shown(of_fields(fields, long="error")).splitlines()
 
     assert "".join(line[7:].strip() for line in lines[:-3]) == URL
     assert [line[7:].rstrip() for line in lines[-3:]] == ["Traceback:", "  File x", "ValueError: no\\u001b[0m"]
@@ -314,3 +316,9 @@ def test_json_names_the_windows_as_messages_do() -> None:
 
     assert list(windows) == ["5m", "1h", "1d"]
     assert windows["5m"]["p95_seconds"] == 1234.5
+
+
+def test_a_value_with_line_ends_does_not_look_like_further_fields() -> None:
+    lines = shown(of_fields({"taskid": "a\nstate    success", "url": "http://a/\r\n\u2028b"})).splitlines()
+
+    assert [line.rstrip() for line in lines] == ["taskid  a\\nstate    success", "url     http://a/\\r\\n\\u2028b"]
