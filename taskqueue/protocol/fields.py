@@ -72,12 +72,14 @@ MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
-ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A[A-Za-z0-9_.\-]+\Z")]
+NAME_WORDS: Final = 'ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
+"""What names of projects, groups and flows are made of. A path of HTTP can't say the two: clients resolve them."""
+ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A(?!\.{1,2}\Z)[A-Za-z0-9_.\-]+\Z")]
 KnownName = Annotated[str, Meta(min_length=1, max_length=64)]
 """Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
 need no check, which takes longer than all else of decoding a report.
 """
-GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A[A-Za-z0-9_.\-]*\Z")]
+GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A(?!\.{1,2}\Z)[A-Za-z0-9_.\-]*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
 Part = Annotated[str, Meta(max_length=64)]
 """Of a name; its case does not matter."""

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
-from taskqueue.cli.input.names import PROJECT_NAME
+from taskqueue.cli.input.names import PROJECT_NAME, RULE
 from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.cli.input.task_order import Cycle, parents_first
 from taskqueue.client.flows.plan import FlowTask, Parent
@@ -180,7 +180,7 @@ def _arguments(name: str, where: str, said: Mapping[str, Any]) -> dict[str, Any]
 
 def _name(name: str, key: str, said: Any) -> str | None:
     if said is not None and not (isinstance(said, str) and PROJECT_NAME.fullmatch(said)):
-        _refuse(name, f'{key}: expected 1 to 64 ASCII letters, digits, "_", "-" and ".", not {said!r}')
+        _refuse(name, f"{key}: expected {RULE}, not {said!r}")
     return said
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-PROJECT_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]{1,64}")
+PROJECT_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.\-]{1,64}")
+"""As in ``protocol.fields``, which takes a third of a command's start to import."""
+RULE: Final = '1 to 64 ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
 
 COMPLETION_SECONDS: Final = 1.0
 """How long a shell waits for names."""
@@ -36,8 +38,7 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since clic
             click.BadParameter: it can't be one.
         """
         if not PROJECT_NAME.fullmatch(value):
-            rule = '1 to 64 ASCII letters, digits, "_", "-" and "."'
-            raise click.BadParameter(f'"{value}" is no {self.name} name, which is {rule}')
+            raise click.BadParameter(f'"{value}" is no {self.name} name, which is {RULE}')
         return value
 
 

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectName
+from taskqueue.protocol.fields import MAX_CAPACITY, NAME_WORDS, Capacity, Priority, ProjectName
 
 
 def checked_priority(priority: int) -> int:
@@ -34,9 +34,7 @@ def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
         try:
             msgspec.convert(name, ProjectName)
         except msgspec.ValidationError:
-            raise ValueError(
-                f"projects: {name!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
-            ) from None
+            raise ValueError(f"projects: {name!r} is no project name: 1 to 64 {NAME_WORDS}") from None
     return frozenset(names)
 
 

@@ -18,7 +18,7 @@ from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.push_many import size_of
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.fields import NewTask, ProjectName
+from taskqueue.protocol.fields import NAME_WORDS, NewTask, ProjectName
 from taskqueue.protocol.replies import NewOutcome, NewTasksReply
 from taskqueue.protocol.requests import NewTasks
 
@@ -84,5 +84,5 @@ def _check_name(project: str) -> None:
     try:
         msgspec.convert(project, ProjectName)
     except msgspec.ValidationError:
-        reason = f"project: {project!r} is no project name: 1 to 64 ASCII letters, digits, _, - and ."
+        reason = f"project: {project!r} is no project name: 1 to 64 {NAME_WORDS}"
         raise RequestRejected("malformed", reason) from None

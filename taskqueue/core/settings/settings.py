@@ -33,7 +33,7 @@ from taskqueue.core.settings.slot_choice import (
     wrong_choice,
     wrong_patterns,
 )
-from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
+from taskqueue.protocol.fields import NAME_WORDS, GroupName, Retries, Setting, TimeoutSeconds
 
 Layer = Mapping[str, Setting]
 """Settings by name; only those that it wants to say."""
@@ -44,10 +44,9 @@ CRASHES_MOST: Final = 15
 WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing", "slot_max_processing")
 """Settings that count tasks."""
 
-NAME_WORDS: Final = 'up to 64 ASCII letters, digits, "_", "-" and "."'
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
 Duration = Annotated[float, Meta(ge=0, extra=DURATION)]
-Name = Annotated[GroupName, Meta(extra={"words": NAME_WORDS})]
+Name = Annotated[GroupName, Meta(extra={"words": f"up to 64 {NAME_WORDS}"})]
 Division = Literal["none", "host", "domain", "named"]
 """What makes a slot of tasks."""
 

@@ -31,7 +31,7 @@ from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, problems
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.fields import ProjectName
+from taskqueue.protocol.fields import NAME_WORDS, ProjectName
 from taskqueue.server.syncer import Durability
 
 Address = Annotated[
@@ -330,7 +330,7 @@ def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note:
     """The layer of one named project, or the pace of one named bucket."""
     where = schema.path(section, name)
     if not _is_name(name):
-        note(f'{where}: a {section[:-1]} name is 1 to 64 ASCII letters, digits, "_", "-" and "."')
+        note(f"{where}: a {section[:-1]} name is 1 to 64 {NAME_WORDS}")
     if not isinstance(table, dict):
         note(f"{where} must be a section, not {schema.shown(table)}")
         return None

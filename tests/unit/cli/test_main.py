@@ -102,6 +102,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["push", "news", "http://a/", ""], "one of the urls is empty"),
         (["push", "bad name", "http://a/"], '"bad name" is no project name, which is 1 to 64 ASCII letters'),
         (["project", "show", ""], '"" is no project name'),
+        (["project", "show", ".."], '".." is no project name'),
         (["work", "json:loads", "-p", "ne/ws"], '"ne/ws" is no project name'),
         (["work", "nonsense", "-p", "news"], '"nonsense" is not of the form module:function'),
         (["work", "no.such.module:crawl", "-p", "news"], "no.such.module"),

@@ -54,6 +54,6 @@ def test_a_taskid_has_1_to_128_bytes() -> None:
 def test_a_project_name_has_1_to_64_ascii_letters_digits_and_three_signs() -> None:
     assert new_task(PAGE, project="A-z_0." + "9" * 58).project
 
-    for name in ("", "9" * 65, "two words", "a/b", "é"):
+    for name in ("", "9" * 65, "two words", "a/b", "é", ".", ".."):
         with pytest.raises(ValueError, match="project"):
             new_task(PAGE, project=name)

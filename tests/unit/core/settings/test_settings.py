@@ -101,7 +101,14 @@ def reason(layer: Layer) -> str:
             'a number of seconds of at least 0, or inf, not "a month"',
         ),
         ({"weight": 0}, "weight must be a number of at least 0.1 and at most 1_000, not 0"),
-        ({"bucket": "a b"}, 'bucket must be up to 64 ASCII letters, digits, "_", "-" and ".", not "a b"'),
+        (
+            {"bucket": "a b"},
+            'bucket must be up to 64 ASCII letters, digits, "_", "-" and ".", but not "." or "..", not "a b"',
+        ),
+        (
+            {"group": ".."},
+            'group must be up to 64 ASCII letters, digits, "_", "-" and ".", but not "." or "..", not ".."',
+        ),
         ({"fetch": 7}, "fetch must be a section, not 7"),
         ({"fetch": {7: 7}}, "fetch must be a section, not {7 = 7}"),
         ({"fetch": {"a": "x" * 65_536}}, "fetch: 65544 bytes, at most 65536 are taken in a setting"),

@@ -14,6 +14,7 @@ import pytest
 from taskqueue.core.settings.jobs import CronJob, Template
 from taskqueue.core.settings.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
+from taskqueue.protocol.fields import NAME_WORDS
 from taskqueue.server.config.config_file import (
     SECTIONS,
     Config,
@@ -252,10 +253,13 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
         ("[projects.a.b]\nrate = 7", 'projects.a.b is not a setting; a name with a dot needs quotes: [projects."a.b"]'),
-        ('[projects."a b"]', 'projects."a b": a project name is 1 to 64 ASCII letters, digits, "_", "-" and "."'),
+        (
+            '[projects."a b"]',
+            f'projects."a b": a project name is 1 to 64 {NAME_WORDS}',
+        ),
         (
             '[buckets."a b"]\nrate = 1',
-            'buckets."a b": a bucket name is 1 to 64 ASCII letters, digits, "_", "-" and "."',
+            f'buckets."a b": a bucket name is 1 to 64 {NAME_WORDS}',
         ),
         ("[buckets.shop]\nrate = -1", "buckets.shop.rate must be a number of at least 0 or inf, not -1"),
         ("[buckets.shop]\nspeed = 1", "buckets.shop.speed is not a setting; there are rate, burst"),
@@ -263,7 +267,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ('[projects.news]\nbucket = "shop"', "projects.news.bucket: there is no section [buckets.shop]"),
         (
             '[defaults]\nbucket = "a b"',
-            'defaults.bucket must be up to 64 ASCII letters, digits, "_", "-" and ".", not "a b"',
+            f'defaults.bucket must be up to 64 {NAME_WORDS}, not "a b"',
         ),
         (
             '[projects.news]\nactive = "at night"',
