@@ -45,7 +45,7 @@ from taskqueue.server.engine import Engine
 from taskqueue.server.limits import memory_budget
 from taskqueue.server.limits.disk_space import DiskSpace
 from taskqueue.server.limits.open_files import max_connections, raise_limit
-from taskqueue.server.limits.process_memory import machine_bytes
+from taskqueue.server.limits.process_memory import group_bytes, machine_bytes
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
@@ -214,6 +214,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, source.core())
         loop.start()
         _print_line(_start_line(config, opening.where, router, loop.engine))
+        _log_memory(config, router.memory_bytes)
         with closing(WebChild(router.endpoint, config.server.web)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
@@ -240,11 +241,16 @@ def _router(config: Config, meters: Meters) -> Router:
 
 
 def memory_limit(config: Config) -> int:
-    """Bytes that the process may use: the setting, or what the machine has if that is less."""
-    there = machine_bytes()
-    if memory_budget.needed_bytes(config) > there:
-        log.warning("memory-small machine_bytes=%d; lower limits.memory_bytes or store.cache", there)
-    return min(config.limits.memory, there)
+    """Bytes that the process may use: the setting, or what the machine and its control groups allow if that is less."""
+    return min(config.limits.memory, machine_bytes(), group_bytes() or config.limits.memory)
+
+
+def _log_memory(config: Config, limit: int) -> None:
+    """Log the bytes that the process may use and what bounds them; warn if the settings may take more."""
+    known = f"limit_bytes={limit} machine_bytes={machine_bytes()} group_bytes={group_bytes() or 'none'}"
+    log.info("memory %s", known)
+    if memory_budget.needed_bytes(config) > limit:
+        log.warning("memory-small %s; lower limits.memory_bytes or store.cache", known)
 
 
 def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:

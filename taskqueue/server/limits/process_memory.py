@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path, PurePath
 from typing import Final
 
 MMAP_THRESHOLD_BYTES: Final = 4 << 20
@@ -20,7 +22,14 @@ M_MMAP_THRESHOLD: Final = -3
 M_TRIM_THRESHOLD: Final = -1
 """Parameters of mallopt(3)."""
 
-CGROUP_FILES: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+GROUP_LIMITS: Final = {
+    "": ("sys/fs/cgroup", "memory.max"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+}
+"""Where the groups of a controller lie, and the file that has a group's limit: of version 2 (no controller is named)
+and of version 1 (cgroups(7), cgroup-v2 and memory in the kernel's documentation)."""
+UNLIMITED_BYTES: Final = 1 << 60
+"""Version 1 says 2^63 less a page of a group without a limit."""
 
 
 class ProcessMemory:
@@ -60,9 +69,41 @@ def resident_bytes() -> int:
 
 
 def machine_bytes() -> int:
-    """Memory of the machine, or of the container if that may use less."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in CGROUP_FILES:
-        with suppress(OSError, ValueError), open(name, encoding="ascii") as file:
-            found.append(int(file.read()))
-    return min(found)
+    """Memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def group_bytes(root: str = "/") -> int | None:
+    """Memory that the control groups of this process may use: the smallest limit on the path from its own group up.
+
+    A service manager sets it (``MemoryMax=``), or a container, for itself or for a group around it.
+
+    Args:
+        root: where ``/proc`` and ``/sys`` lie.
+
+    Returns:
+        Bytes; None if no group has a limit.
+    """
+    limits: list[int] = []
+    for path in _limit_files(root):
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            limits.append(int(file.read()))  # "max" of version 2 is no number
+    return min((limit for limit in limits if limit < UNLIMITED_BYTES), default=None)
+
+
+def _limit_files(root: str) -> Iterator[str]:
+    """Files with the limits of this process's groups and of those around them.
+
+    A container may see its group's path as the machine has it, but mounts only its own groups, at the top.
+    """
+    try:
+        groups = Path(root, "proc/self/cgroup").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in groups:
+        _, controllers, group = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in GROUP_LIMITS:
+                folder, name = GROUP_LIMITS[controller]
+                path = PurePath(group.lstrip("/"))
+                yield from (str(Path(root, folder, part, name)) for part in (path, *path.parents))
