@@ -12,6 +12,7 @@ import re
 from typing import Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
 
+from taskqueue.ascii_hosts import with_ascii_host
 from taskqueue.client.tasks.identity import OWN_PORTS
 from taskqueue.protocol.fields import MAX_URL_CHARS
 from taskqueue.registered_domains import registered_domain
@@ -27,6 +28,12 @@ BEFORE_QUERY: Final = re.compile(r"[^?#]*")
 
 HOST: Final = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 """A name or an address, in lower case. Stricter than RFC 3986, and so are resolvers."""
+
+DOT: Final = re.compile("%2e", re.IGNORECASE)
+DOTTED: Final = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
+"""A dot segment."""
+DOTS: Final = re.compile(r"/(\.|%2e)", re.IGNORECASE)
+"""In a path that may have one."""
 
 
 class WebUrl:
@@ -46,7 +53,7 @@ class WebUrl:
         self.host = _host(split)
         port = f":{split.port}" if split.port is not None else ""
         self.place = self.host + ("" if port == OWN_PORTS[scheme] else port)
-        self.text = SplitResult(scheme, self.place, split.path or "/", split.query, "").geturl()
+        self.text = SplitResult(scheme, self.place, resolved(split.path), split.query, "").geturl()
 
     @property
     def origin(self) -> str:
@@ -65,13 +72,34 @@ def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | N
 
     written = BEFORE_QUERY.sub(lambda head: head[0].replace("\\", "/"), written.strip(AROUND), count=1)
     try:
-        split = urlsplit(safe_url_string(urljoin(base, written), encoding))
+        split = urlsplit(safe_url_string(with_ascii_host(urljoin(base, written)), encoding))
         if split.scheme.lower() not in OWN_PORTS:
             return None
         url = WebUrl(split)
     except ValueError:
         return None
     return url if len(url.text) <= MAX_URL_CHARS else None
+
+
+def resolved(path: str) -> str:
+    """An absolute path without dot segments (RFC 3986, section 5.2.4), "/" at least; ``%2e`` is a dot to browsers, too.
+
+    ``urljoin`` resolves those of relative references only.
+    """
+    if not DOTS.search(path):
+        return path or "/"
+    kept: list[str] = []
+    *segments, last = (
+        DOT.sub(".", segment) if DOTTED.fullmatch(segment) else segment for segment in path[1:].split("/")
+    )
+    for segment in segments:
+        if segment == "..":
+            del kept[-1:]
+        elif segment != ".":
+            kept.append(segment)
+    if last == "..":
+        del kept[-1:]
+    return "/" + "/".join([*kept, "" if last in (".", "..") else last])
 
 
 def belongs(url: WebUrl, to: WebUrl, same: Same) -> bool:

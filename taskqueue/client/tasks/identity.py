@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from taskqueue.ascii_hosts import with_ascii_host
+
 OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 """The port that goes without saying, by scheme."""
 
@@ -37,11 +39,11 @@ def canonical_url(url: str) -> str:
     """One way to write urls that mean the same page, so that they are one task: what ``w3lib.url`` makes of it, and no
     port that goes without saying.
 
-    Scheme and host are in lower case, the host in ASCII (IDNA); dot segments of the path are resolved; query
-    arguments are sorted by name, then by value, empty ones kept; what has to be percent-encoded is, in capitals, and a
-    space in the query is ``+``; the fragment is gone, and so is a port that is empty or the scheme's own. Other ports,
-    a closing slash and the case of the path stay as they are. The first use costs some 50 ms of importing, each one
-    about 40 µs.
+    Scheme and host are in lower case, the host in ASCII as browsers write it (UTS 46); dot segments of the path are
+    resolved; query arguments are sorted by name, then by value, empty ones kept; what has to be percent-encoded is, in
+    capitals, and a space in the query is ``+``; the fragment is gone, and so is a port that is empty or the scheme's
+    own. Other ports, a closing slash and the case of the path stay as they are. The first use costs some 50 ms of
+    importing, each one about 40 µs.
 
     Raises:
         ValueError: it is no url.
@@ -49,7 +51,7 @@ def canonical_url(url: str) -> str:
     from w3lib.url import canonicalize_url  # Not above: 50 ms, which most programs need not spend.
 
     try:
-        return _without_own_port(canonicalize_url(as_text("url", url)))
+        return _without_own_port(canonicalize_url(with_ascii_host(as_text("url", url))))
     except ValueError as error:
         raise ValueError(f"url: {url!r} has no canonical form: {error}") from None
 

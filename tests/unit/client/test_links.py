@@ -87,6 +87,9 @@ def test_comments_scripts_and_texts_hold_no_links() -> None:
         ("é?q=é", "http://site.example/a/%C3%A9?q=%C3%A9"),
         ("/%7Eann?x=%zz", "http://site.example/%7Eann?x=%zz"),
         ("/../../x", "http://site.example/x"),
+        ("http://site.example/b/../x/./y/..", "http://site.example/x/"),
+        ("//site.example/b/%2E%2e/x", "http://site.example/x"),
+        ("http://site.example//x/../y/.hidden/..", "http://site.example//y/"),
     ],
 )
 def test_a_link_is_written_so_that_it_can_be_requested(written: str, meant: str) -> None:
@@ -209,6 +212,13 @@ def test_an_encoding_that_is_none_is_utf_8(charset: str) -> None:
     page = b'<a href="/x">' + b"a-" * 200_000
 
     assert links(page, HERE, headers={"Content-Type": f"text/html; charset={charset}"}) == ["http://site.example/x"]
+
+
+def test_a_link_to_a_host_in_other_letters_leads_to_that_host_and_no_other() -> None:
+    html = '<a href="http://faß.de/"><a href="http://b%C3%BCcher.example/"><a href="http://i❤.ws/">'
+
+    found = ["http://xn--fa-hia.de/", "http://xn--bcher-kva.example/", "http://xn--i-7iq.ws/"]
+    assert links(html, HERE, same="any") == found
 
 
 # -------------------------------------------------------------------------------------------- strangers

@@ -38,7 +38,19 @@ def tree(root: Path, groups: str, limits: dict[str, object]) -> str:
         ("0::/a\n", {"a/memory.max": "max"}, None),
         ("0::/gone\n", {}, None),
     ],
-    ids="own around smallest top version1 container together colon unlimited1 unlimited2 nothing".split(),
+    ids=[
+        "own",
+        "around",
+        "smallest",
+        "top",
+        "version 1",
+        "container",
+        "together",
+        "colon",
+        "unlimited, version 1",
+        "unlimited",
+        "nothing",
+    ],
 )
 def test_the_smallest_limit_on_the_path_of_a_group_counts(
     tmp_path: Path, groups: str, limits: dict[str, object], expected: int | None
