@@ -14,11 +14,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, version
+from shlex import quote
 from types import MappingProxyType
 from typing import Final
 
@@ -186,6 +188,8 @@ def software_version() -> str:
 def _serve(source: ConfigSource, accept_damage: bool) -> None:
     config = source.read()
     set_up(config.server.log_level)
+    # For good: RocksDB makes files from threads of its own, with bodies, proxy passwords and session ids in them.
+    umask = os.umask(0o077)
     sys.setswitchinterval(SWITCH_SECONDS)
     meters, clock = Meters(), Clock()
     disk = DiskSpace("" if config.store.url else config.store.path, config.store.min_free)
@@ -212,9 +216,11 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         closing(_router(config, meters)) as router,
     ):
         loop = Loop(router, signals, clock, meters, begin, probe, reload, webhook.tell, disk, source.core())
+        _let_connect(router.endpoint, umask)
         loop.start()
         _print_line(_start_line(config, opening.where, router, loop.engine))
         _log_memory(config, router.memory_bytes)
+        _warn_of_readers(config)
         with closing(WebChild(router.endpoint, config.server.web)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
@@ -238,6 +244,20 @@ def _router(config: Config, meters: Meters) -> Router:
     except zmq.ZMQError as error:
         hint = "; is another daemon running?" if error.errno == zmq.EADDRINUSE else ""
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
+
+
+def _let_connect(endpoint: str, umask: int) -> None:
+    """Let those connect to an ``ipc://`` socket whom the umask of the daemon's parent allows."""
+    path = endpoint.removeprefix("ipc://")
+    if path != endpoint and not path.startswith("@"):  # of those in the abstract namespace there is no file
+        os.chmod(path, 0o777 & ~umask)
+
+
+def _warn_of_readers(config: Config) -> None:
+    """Warn if other users may read the store, as they may of one that was made before folders were private."""
+    path = config.store.path
+    if not config.store.url and (mode := stat.S_IMODE(os.stat(path).st_mode)) & 0o077:
+        log.warning("store-readable mode=%04o; other users may read it; run: chmod -R go= %s", mode, quote(path))
 
 
 def memory_limit(config: Config) -> int:

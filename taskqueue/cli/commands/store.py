@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
+
 import click
 
 from taskqueue.cli.store.backup_restore import backup, compact, restore
@@ -26,6 +29,8 @@ def store() -> None:
       taskqueue store backup /backups/monday
       taskqueue store init --store postgresql://db.example/crawl
     """
+    # Stores, backups and exports have bodies, proxy passwords and session ids in them.
+    click.get_current_context().call_on_close(partial(os.umask, os.umask(0o077)))
 
 
 for command in (init, stats, check, compact, backup, restore, export, import_store, repair):

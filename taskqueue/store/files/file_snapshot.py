@@ -110,7 +110,7 @@ class FileSnapshot:
         self._put_manifest(folder)
 
     def copy_to(self, folder: str, *, trusted: bool = True) -> None:
-        """Fill a folder with the files, synced.
+        """Fill a folder with the files, synced; only its owner may read it.
 
         Tables become hard links, which cost neither time nor space, where the file system allows that.
 
@@ -126,7 +126,7 @@ class FileSnapshot:
         for name, file in self.logs.items():
             copy_file(file, join(folder, name))
         self._put_manifest(folder)
-        os.chmod(folder, self._folder.mode())
+        os.chmod(folder, 0o700)
         sync_folder(folder)
 
     def close(self) -> None:

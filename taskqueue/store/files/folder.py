@@ -80,10 +80,6 @@ class Folder:
         """Names of everything in it."""
         return os.listdir(self._descriptor)
 
-    def mode(self) -> int:
-        """Its permission bits, without write permission for everybody."""
-        return stat.S_IMODE(os.fstat(self._descriptor).st_mode) & 0o775 | stat.S_IRWXU
-
     def open(self, name: str, flags: int = os.O_RDONLY) -> BinaryIO:
         """Open a file for reading, or with O_RDWR for locking.
 

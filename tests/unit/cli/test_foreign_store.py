@@ -230,12 +230,12 @@ def test_tables_are_linked_by_a_backup_and_a_restored_store_shares_none_that_oth
     assert all((Path("mine") / name).stat().st_nlink == 1 for name in linked if (Path("mine") / name).exists())
 
 
-def test_not_everybody_may_write_to_a_copy_though_they_could_to_the_store(run: Run, foreign: Path) -> None:
+def test_only_its_owner_may_read_a_copy_though_others_could_read_the_store(run: Run, foreign: Path) -> None:
     foreign.chmod(0o7777)
 
     assert run("backup", "copy", "--store", "foreign")[0] == 0
 
-    assert stat.S_IMODE(Path("copy").stat().st_mode) == 0o775
+    assert stat.S_IMODE(Path("copy").stat().st_mode) == 0o700
 
 
 def test_a_copy_of_a_file_with_holes_has_holes(run: Run, foreign: Path) -> None:
