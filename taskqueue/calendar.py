@@ -6,8 +6,8 @@ kept: each cache below is one of a pure function, and bounded. What must never c
 
 Cron is that of Debian, as ``cronsim`` implements it:
 
-1. Five fields, or six with seconds first. If the day of the month or that of the week begins with a star, both must
-   match, else either.
+1. Five fields, or six with seconds first, or a word such as @daily. If the day of the month or that of the week begins
+   with a star, both must match, else either.
 2. Where neither the minute nor the hour begins with a star, the expression means times of day: one that clocks skip in
    spring is made up for in the first minute that there is, one that they show twice in autumn counts the first time.
 3. Any other means real time, and so does one with seconds: what is skipped is skipped, what comes twice fires twice.
@@ -47,6 +47,20 @@ MAX_SETTING_CHARS: Final = 400
 SEARCHED_YEARS: Final = 8
 """Years in which a next run is looked for: any day of the year comes within eight."""
 
+SHORTHANDS: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""What crontab(5) has for the commonest expressions."""
+
+STEPS_MOST: Final = (59, 23, 31, 12, 7)
+"""The largest step of each field; one that is larger matches once, as no field means it: */90 is not 90 minutes."""
+
 KEPT_ANSWERS: Final = 4096
 """Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""
 
@@ -64,6 +78,8 @@ _WINDOW = rf"{_TIME}-(?:{_TIME}|24:00)"
 _ACTIVE: Final = re.compile(
     rf"(?:(?P<days>(?i:{_DAY_RANGE}(?:,{_DAY_RANGE})*)) )?(?P<windows>{_WINDOW}(?:,{_WINDOW})*)(?: (?P<zone>\S+))?"
 )
+
+_STEP: Final = re.compile(r"/(\d+)", re.ASCII)
 
 
 class Calendar:
@@ -124,11 +140,21 @@ def _next_run(expression: str, zone: str, after: int) -> float:
 def _runs(expression: str, after: datetime) -> Iterator[float]:
     """Unix seconds of the runs from about ``after`` on."""
     _check_length("cron", expression)
+    _check_steps(expression)
     try:
-        found = _Near(expression, after)
+        found = _Near(SHORTHANDS.get(expression.strip(), expression), after)
     except CronSimError as error:
         raise Rejected("setting", f"cron: {_quoted(expression)} can't be read: {error}") from None
     return (run.timestamp() for run in found)
+
+
+def _check_steps(expression: str) -> None:
+    fields = expression.split()[-len(STEPS_MOST) :]
+    for field, most in zip(fields, STEPS_MOST, strict=False):
+        for step in _STEP.findall(field):
+            if int(step) > most:
+                reason = f'a step of {step} in "{field}" is above {most}; `every` takes any duration, such as "90m"'
+                raise Rejected("setting", f"cron: {_quoted(expression)} can't be read: {reason}")
 
 
 class _Near(CronSim):

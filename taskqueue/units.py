@@ -18,6 +18,8 @@ _UNIT_SECONDS: Final = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION_PARTS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 """Rows of (unit, its seconds, the next smaller unit, its seconds)."""
 
+CENTURY_SECONDS: Final = 100 * 365.25 * 86_400
+
 _UNIT_BYTES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE: Final = re.compile(rf"(\d{{1,15}}) ?({'|'.join(_UNIT_BYTES)})", re.ASCII)
 
@@ -29,9 +31,11 @@ def parse_duration(written: str) -> float | None:
 
 
 def duration_text(seconds: float) -> str:
-    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``; never less than 0 s; must be finite."""
+    """``0.4 s``, ``34 s``, ``4 min 10 s``, ``3 h 20 min``, ``2 d 4 h``, ``over 100 years``; never less than 0 s."""
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
+    if seconds > CENTURY_SECONDS:  # A rate may be 1e-300, so that a token comes in as many digits.
+        return "over 100 years"
     whole = round(seconds)
     for unit, size, lesser, part in _DURATION_PARTS:
         if whole >= size:

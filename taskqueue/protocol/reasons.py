@@ -22,6 +22,7 @@ _WORDS: Final = (
     ("got None", "got nil"),
     ("got object", "got map"),
     ("MessagePack data is ", ""),
+    ("float <= 100000000000.0", "unix seconds of at most 1e11, not milliseconds"),
 )
 """MessagePack's words for Python's, and no ornaments."""
 
@@ -36,7 +37,7 @@ def reason_of(error: Exception, name: str = "") -> str:
         name: path of the decoded value in its message, such as ``tasks[3]``; empty if it is the message.
     """
     said = _message(error)
-    where = _WHERE.search(said)
+    where = _WHERE.search(said.replace("$[...]", "$"))
     what = _in_plain_words(said[: where.start()] if where else said)
     field = _join(name, where[2] if where else "") or "message"
     kind = "key: " if where and where[1] else ""

@@ -23,6 +23,7 @@ from taskqueue.errors import Rejected
 CALENDAR: Environment = Calendar()
 
 BERLIN = "Europe/Berlin"
+EVERY = '`every` takes any duration, such as "90m"'
 NEW_YORK = "America/New_York"
 
 CHANGES = [
@@ -85,6 +86,8 @@ class TestNextRun:
             pytest.param("0 0 L * *", "2026-06-30T00:00+02:00", id="on the last day of the month"),
             pytest.param("0 0 * * 1#1", "2026-07-06T00:00+02:00", id="on the first monday of the month"),
             pytest.param("0 0 13 * 5", "2026-06-12T00:00+02:00", id="on a 13th or a friday"),
+            pytest.param("@hourly", "2026-06-10T13:00+02:00", id="every hour, by a word"),
+            pytest.param("@weekly", "2026-06-14T00:00+02:00", id="every sunday, by a word"),
             pytest.param("0 0 29 2 *", "2028-02-29T00:00+01:00", id="in leap years"),
         ],
     )
@@ -200,7 +203,9 @@ class TestNextRun:
             ("0 0 -1 * *", 'cron: "0 0 -1 * *" can\'t be read: Bad day-of-month'),
             ("*/0 * * * *", 'cron: "*/0 * * * *" can\'t be read: Bad minute'),
             ("* * * *", 'cron: "* * * *" can\'t be read: Wrong number of fields'),
-            ("@daily", 'cron: "@daily" can\'t be read: Wrong number of fields'),
+            ("@reboot", 'cron: "@reboot" can\'t be read: Wrong number of fields'),
+            ("*/90 * * * *", f'cron: "*/90 * * * *" can\'t be read: a step of 90 in "*/90" is above 59; {EVERY}'),
+            ("0 0 0 1/40 * *", f'cron: "0 0 0 1/40 * *" can\'t be read: a step of 40 in "1/40" is above 31; {EVERY}'),
             ("", 'cron: "" can\'t be read: Wrong number of fields'),
             ("a\nb", 'cron: "a\\nb" can\'t be read: Wrong number of fields'),
             ("1" * 5000 + " * * * *", "cron: longer than 400 characters"),

@@ -25,6 +25,7 @@ def test_what_is_no_duration_has_no_seconds(written: str) -> None:
     [
         (-1, "0 s"), (0, "0 s"), (0.04, "0 s"), (0.4, "0.4 s"), (9.94, "9.9 s"), (9.97, "10 s"), (34.2, "34 s"),
         (59.6, "1 min"), (250, "4 min 10 s"), (3599.7, "1 h"), (12_000, "3 h 20 min"), (187_200, "2 d 4 h"),
+        (3_155_760_000, "36525 d"), (1e300, "over 100 years"), (float("inf"), "over 100 years"),
     ],
 )  # fmt: skip
 def test_a_duration_is_told_in_two_units_at_most(seconds: float, text: str) -> None:

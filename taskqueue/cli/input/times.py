@@ -48,7 +48,8 @@ def moment(written: str) -> float:
     except (ValueError, OverflowError):
         raise click.BadParameter(f'"{written}" is no time, such as "2027-01-31 18:00" or unix seconds') from None
     if at > LATEST:
-        raise click.BadParameter(f'"{written}" lies too far in the future')
+        hint = "; are these milliseconds?" if at < 1000 * LATEST else ""
+        raise click.BadParameter(f'"{written}" lies too far in the future{hint}')
     return at
 
 

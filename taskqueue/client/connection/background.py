@@ -6,8 +6,8 @@
 Waking the loop and waking a caller are what a blocking call costs. So the loop is woken only if it is not going to look
 into the inbox anyway, and a caller waits for a plain lock: a ``concurrent.futures.Future`` costs twice as much.
 
-A forked process has the inbox and the pipe that wakes the loop, but no loop: what it asked would never be answered. So
-whoever asks is looked at first, by the id of its process.
+A forked process has the inbox and the pipe that wakes the loop, but no loop, and an interpreter that is ending has
+stopped the loop's thread: what they asked would never be answered. So that is looked at first.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from math import inf
+from sys import is_finalizing
 from typing import Any, Generic, TypeVar, cast
 
 from taskqueue.client.connection.batching import Batching, Single
@@ -137,9 +138,9 @@ class Background:
         Raises:
             Closed: nothing is run any more, or not in this process.
         """
-        if not self._is_ours():
+        if not self._is_alive():
             coroutine.close()
-            raise self._forked()
+            raise self._dead()
         running = BackgroundCall(coroutine, self._post)
         # What is posted is begun, and ended: the loop looks once more after the last coroutine.
         with self._closing:
@@ -155,8 +156,8 @@ class Background:
 
     def ask(self, singles: Batching[I, T], item: I) -> T:
         """What ``singles.ask`` does, for a thread, and without a coroutine."""
-        if not self._is_ours():
-            raise self._forked()
+        if not self._is_alive():
+            raise self._dead()
         outcome: Outcome[T] = Outcome()
         must_gather = singles.add(Single(item, outcome, singles.size_of(item)))
         # What the loop has been told of is given up whenever a Ctrl-C comes, also before anybody waits.
@@ -194,7 +195,7 @@ class Background:
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
         """Run the last coroutine, then nothing any more. A forked process has nothing to close."""
-        if not self._is_ours():
+        if not self._is_alive():
             last.close()
             return
         closing = BackgroundCall(last, self._post)
@@ -208,11 +209,15 @@ class Background:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def _is_ours(self) -> bool:
+    def _is_alive(self) -> bool:
         """Asked before any lock is taken: another thread may have held it when the process was forked."""
-        return self._process == os.getpid()
+        return self._process == os.getpid() and not is_finalizing()
 
-    def _forked(self) -> Closed:
+    def _dead(self) -> Closed:
+        if is_finalizing():
+            return Closed(
+                "the program is ending, so the client is closed; use it before that, not in __del__"
+            )
         return Closed(
             f"the client belongs to process {self._process}, which forked this one; make a Client in each process"
         )

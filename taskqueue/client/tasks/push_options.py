@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, TypeVar
 
 from taskqueue.protocol.choices import ParentFailure
@@ -18,8 +18,8 @@ from taskqueue.units import EXAMPLES, parse_duration
 Moment = float | datetime
 """Unix seconds, or a date and time that knows its zone."""
 
-Duration = float | str
-"""Seconds, or a text such as "90s", "5m" or "30d"."""
+Duration = float | str | timedelta
+"""Seconds, or a text such as "90s", "5m" or "30d", or a timedelta."""
 
 Taking = TypeVar("Taking", bound=Callable[..., object])
 
@@ -40,15 +40,15 @@ class PushOptions(TypedDict, total=False):
         body: sent along instead of that map.
         priority: larger first, 32 bits; 0 if nothing is said.
         exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
-        delay: seconds, or a text such as "5m", from its arrival at the daemon before which it must not run; wins over
-            exetime.
+        delay: seconds, a text such as "5m", or a timedelta, from its arrival at the daemon before which it must not
+            run; wins over exetime.
         retries: further attempts after a failure; None: the project's setting.
-        age: seconds, or such a text, for which a success stays good; None is for ever.
+        age: seconds, or such a text or timedelta, for which a success stays good; None is for ever.
         itag: a value that differs from the stored one restarts a task that is over.
         auto_recrawl: with age: run it again each age.
         force_update: this schedule and body win over the stored ones.
         cancel: with force_update: end the task.
-        timeout: seconds, or such a text, that processing may take; None: the project's processing_timeout.
+        timeout: seconds, or such a text or timedelta, that processing may take; None: the project's processing_timeout.
         expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
             handed out it then ends as cancelled.
         slot: whose pace it keeps to in a project with slots, 1 to 253 characters; None: that of its host or domain.
@@ -170,6 +170,8 @@ def seconds(field: str, duration: Duration) -> float:
     Raises:
         ValueError: it is a text that is none.
     """
+    if isinstance(duration, timedelta):
+        return duration.total_seconds()
     if not isinstance(duration, str):
         return duration
     if (found := parse_duration(duration)) is None:

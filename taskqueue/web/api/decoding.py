@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -165,7 +166,18 @@ def decoded(body: bytes | str) -> Any:
     try:
         return msgspec.json.decode(body)
     except MALFORMED as error:
+        if _has_half_pair(body):
+            error = ValueError("a text has half of a surrogate pair, such as \\ud800")
         raise _problem(error) from None
+
+
+def _has_half_pair(body: bytes | str) -> bool:
+    """Whether it is JSON, and a text in it has half of a surrogate pair; msgspec calls that truncated."""
+    try:
+        json.dumps(json.loads(body), ensure_ascii=False).encode()
+    except MALFORMED as error:
+        return isinstance(error, UnicodeEncodeError)
+    return False
 
 
 def _problem(error: Exception, whole: str = "body") -> Problem:

@@ -339,7 +339,7 @@ def test_a_refusal_names_the_field(raw: bytes, reason: str) -> None:
 def test_a_time_that_is_no_number_or_no_end_is_refused(key: str, value: float) -> None:
     _, flaws = decode_request(frame("new-task", project="p", tasks=[{**TASK, "schedule": {key: value}}]))
 
-    assert flaws[0,].startswith(f"tasks[0].schedule.{key}: expected float")
+    assert flaws[0,].startswith(f"tasks[0].schedule.{key}: expected ")
 
 
 def test_another_version_is_refused_as_such_whatever_else_it_says() -> None:

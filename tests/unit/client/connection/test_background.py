@@ -45,6 +45,36 @@ with Client(sys.argv[1], timeout=inf) as client:
 """A process with a client forks another one, which uses it and then one of its own."""
 
 
+ENDING = """
+import sys
+from taskqueue import Client, Closed
+
+class Spider:
+    def __init__(self):
+        self.client = Client(sys.argv[1], timeout=1000)
+        self.client.push("p", "http://a/")
+
+    def __del__(self):
+        try:
+            self.client.push("p", "http://last/")
+        except Closed as error:
+            print(error, flush=True)
+        self.client.close()
+
+spider = Spider()
+"""
+"""A program whose last push comes when its interpreter ends."""
+
+
+def test_a_push_while_the_program_ends_is_refused_and_waits_for_nothing(daemon: Daemon) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, daemon.url], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False
+    )
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.startswith("the program is ending, so the client is closed")
+
+
 def test_a_client_of_the_process_that_forked_says_so_at_once_and_stays_with_its_own(daemon: Daemon) -> None:
     # Newer Pythons warn of every fork beside threads.
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED, daemon.url]

@@ -99,6 +99,7 @@ def nested(depth: int) -> list[Any]:
         ({"priority": "high"}, "schedule.priority: expected int, got str"),
         ({"priority": 2**70}, "schedule.priority: expected an integer of at most 64 bits"),
         ({"exetime": 10**400}, "schedule.exetime: expected an integer of at most 64 bits"),
+        ({"exetime": 1.8e12}, "schedule.exetime: expected unix seconds of at most 1e11, not milliseconds"),
         ({"body": 2**64}, "body: expected an integer of at most 64 bits"),
         ({"save": {"a": [0, -(2**64)]}}, "save.a[1]: expected an integer of at most 64 bits"),
         ({"process": {"a": "\ud800"}}, "process.a: '\\ud800' can't be written as utf-8"),
@@ -293,6 +294,15 @@ def test_a_time_may_be_a_date_that_knows_its_zone() -> None:
     task = new_task("http://a/", exetime=AT, expires_at=AT + timedelta(hours=1))
 
     assert (task.schedule.exetime, task.schedule.expires_at) == (1796108400.0, 1796112000.0)
+
+
+def test_a_duration_may_be_a_text_or_a_timedelta() -> None:
+    hour = timedelta(hours=1)
+
+    said = new_task("http://a/", delay=hour, age=hour, timeout="1h", recrawl={"min": hour, "max": "2h"}).schedule
+
+    assert (said.delay, said.age, said.timeout) == (3600.0, 3600.0, 3600.0)
+    assert said.recrawl == Recrawl(3600.0, 7200.0)
 
 
 @pytest.mark.parametrize("field", ["exetime", "expires_at"])
