@@ -22,7 +22,7 @@ from taskqueue.core.parts.events import Event
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.requests import Incoming, Request
-from taskqueue.terminal.log_lines import LogLines
+from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue")
@@ -52,9 +52,7 @@ class SparseLog:
 
 def set_up(level: str) -> None:
     """Log to stderr, from this level up."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(LogLines())
-    log.handlers[:] = [handler]
+    log.handlers[:] = [LogHandler()]
     log.propagate = False
     set_level(level)
 

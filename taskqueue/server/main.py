@@ -58,7 +58,7 @@ from taskqueue.server.web_child import WebChild
 from taskqueue.server.webhook.webhook import Webhook
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
-from taskqueue.visible_text import visible
+from taskqueue.terminal.log_lines import write_line
 
 log = logging.getLogger("taskqueue")
 
@@ -229,11 +229,9 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
 def _print_line(line: str) -> None:
     """Print a line on stdout. If that is a file on a full disk the line is lost, but that must not end the daemon."""
     try:
-        print(visible(line), flush=True)
+        write_line(sys.stdout, line)
     except OSError as error:
         log.error("stdout-lost error=%s line=%r", error.strerror, line)
-        # What is still in its buffer would be tried again, and fail again, when the process ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _router(config: Config, meters: Meters) -> Router:
@@ -310,6 +308,9 @@ def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
 
 
 def _failed(code: int, why: str) -> int:
+    for handler in log.handlers:
+        handler.flush()
     for line in why.split("\n"):
-        print(visible(f"taskqueue: {line}"), file=sys.stderr)
+        with suppress(OSError):  # There is nothing else to say it on.
+            write_line(sys.stderr, f"taskqueue: {line}")
     return code

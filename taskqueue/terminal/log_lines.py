@@ -1,11 +1,37 @@
-"""Formats log lines on stderr: the daemon's, and a worker's."""
+"""Log lines on stderr, of the daemon, a worker and the page: one line per event, written by a thread of its own.
+
+    any thread ──line──► queue, MOST_BYTES ──► thread ──► stderr
+                             └── full: dropped and counted; "log-lost lines=…" follows when there is room again
+
+Whoever reads stderr may stand still: a paused log driver, ``| less``. A program that waited for it would stop with it,
+so none ever does, at its end neither: what is not written within STUCK_SECONDS of the last progress is lost then.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import select
+import sys
+import threading
+from collections import deque
+from contextlib import suppress
 from types import TracebackType
+from typing import Final, TextIO
 
 from taskqueue.visible_text import visible, visible_lines
+
+MOST_BYTES: Final = 1 << 20
+"""Lines that wait for their reader: some ten thousand."""
+
+LINE_BYTES: Final = 16 << 10
+"""Longest line, or lines of one event with its traceback; more is cut in its middle."""
+
+CHUNK_BYTES: Final = 64 << 10
+"""Written at once."""
+
+STUCK_SECONDS: Final = 2.0
+"""Without progress for this long at the end of a program, its reader stands still."""
 
 
 class LogLines(logging.Formatter):
@@ -22,3 +48,122 @@ class LogLines(logging.Formatter):
         ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None],
     ) -> str:
         return visible_lines(super().formatException(ei))
+
+
+class LogHandler(logging.Handler):
+    """Writes log lines to stderr without ever waiting for its reader.
+
+    Args:
+        descriptor: where to write; None: stderr as it is now.
+        most_bytes: bound of the lines that wait.
+        stuck_seconds: see STUCK_SECONDS.
+    """
+
+    def __init__(
+        self, descriptor: int | None = None, *, most_bytes: int = MOST_BYTES, stuck_seconds: float = STUCK_SECONDS
+    ) -> None:
+        super().__init__()
+        self.setFormatter(LogLines())
+        self._descriptor = sys.__stderr__.fileno() if descriptor is None and sys.__stderr__ else descriptor
+        self._most_bytes = most_bytes
+        self._stuck_seconds = stuck_seconds
+        self._begin()
+        # A child has the queue, but not the thread, and a lock that another thread may have held.
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self._bytes = 0
+        self._lost = 0
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue the line of an event, or count it as lost."""
+        try:
+            line = self._line(record)
+        except Exception:
+            self.handleError(record)
+            return
+        with self._changed:
+            if self._descriptor is None or self._bytes + len(line) > self._most_bytes:
+                self._lost += 1
+                return
+            self._put(line)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._write_all, name="taskqueue-log", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all is written, or the reader stands still."""
+        with self._changed:
+            while self._bytes and self._changed.wait(self._stuck_seconds):
+                pass
+
+    def close(self) -> None:
+        """Write what is left, unless the reader stands still."""
+        self.flush()
+        super().close()
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        return _cut(self.format(record)).encode(errors="backslashreplace") + b"\n"
+
+    def _put(self, line: bytes) -> None:
+        self._lines.append(line)
+        self._bytes += len(line)
+
+    def _write_all(self) -> None:
+        """Run in the thread: write what is queued."""
+        while True:
+            with self._changed:
+                while not self._lines:
+                    self._changed.wait()
+                lines = b"".join(self._lines)
+                self._lines.clear()
+            # A pipe that is closed, a disk that is full: there is nobody to tell.
+            with suppress(OSError):
+                self._write(lines)
+            with self._changed:
+                self._bytes -= len(lines)
+                if self._lost and not self._lines:
+                    self._put(self._loss())
+                self._changed.notify_all()
+
+    def _write(self, lines: bytes) -> None:
+        """Write all of it, however long that takes."""
+        assert self._descriptor is not None
+        while lines:
+            try:
+                lines = lines[os.write(self._descriptor, lines[:CHUNK_BYTES]) :]
+            except BlockingIOError:  # Another program that shares the terminal may have set it so.
+                waiting = select.poll()
+                waiting.register(self._descriptor, select.POLLOUT)
+                waiting.poll()
+
+    def _loss(self) -> bytes:
+        message = f"log-lost lines={self._lost}; the reader of stderr stood still"
+        self._lost = 0
+        return self._line(logging.LogRecord("taskqueue", logging.WARNING, "", 0, message, None, None))
+
+
+def write_line(stream: TextIO, line: str, seconds: float = STUCK_SECONDS) -> None:
+    """Write a line that a program says beside its log, unless the stream's reader stands still for ``seconds``.
+
+    Raises:
+        OSError: it can't be written, as on a full disk.
+    """
+    left = f"{visible(line)}\n".encode(errors="backslashreplace")
+    waiting = select.poll()
+    waiting.register(stream.fileno(), select.POLLOUT)
+    while left and waiting.poll(1000 * seconds):
+        # So much never waits in a pipe that has room at all (POSIX, write).
+        left = left[os.write(stream.fileno(), left[: select.PIPE_BUF]) :]
+
+
+def _cut(line: str) -> str:
+    """The line, or its beginning and end."""
+    if len(line) <= LINE_BYTES:
+        return line
+    half = LINE_BYTES // 2
+    return f"{line[:half]} … {len(line) - 2 * half} characters … {line[-half:]}"

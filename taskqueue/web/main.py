@@ -16,7 +16,7 @@ import uvicorn
 
 from taskqueue.errors import ConfigError
 from taskqueue.terminal.lines import say
-from taskqueue.terminal.log_lines import LogLines
+from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.web.access.access import check_start
 from taskqueue.web.app import make_app
 from taskqueue.web.options import WebOptions
@@ -92,9 +92,7 @@ def _shares(files: int) -> tuple[int, int]:
 
 
 def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(LogLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[LogHandler()])
     # Of each request that is none it says so in a line: anybody could fill the disk.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 

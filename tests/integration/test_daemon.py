@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import socket
@@ -62,6 +63,24 @@ def test_its_store_is_readable_by_its_owner_alone_and_its_local_socket_by_whom_t
     assert {stat.S_IMODE(file.stat().st_mode) for file in it.store_path.iterdir()} == {0o600}
     assert stat.S_IMODE((tmp_path / "socket").stat().st_mode) == 0o777 & ~before
     assert f"chmod -R go= {it.store_path}" in it.wait_for_log("store-readable")
+
+
+def test_a_reader_of_its_log_that_stands_still_holds_up_neither_its_answers_nor_its_stop(
+    daemon: DaemonFactory, peer: PeerFactory
+) -> None:
+    it = daemon(start=False)
+    os.mkfifo(it.log_file)
+    reader = os.open(it.log_file, os.O_RDWR)
+    full = fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+    it.start()
+    client = peer(it)
+
+    for rate in range(1, 60):
+        client.ask("project-set", project="news", settings={"rate": rate}, actor="x" * 100)
+
+    assert it.stop() == 0
+    assert os.read(reader, full).count(b"change what=") > 10
+    os.close(reader)
 
 
 def test_a_task_goes_the_whole_way(daemon: DaemonFactory, peer: PeerFactory) -> None:

@@ -17,7 +17,7 @@ import click
 from taskqueue.cli.input.daemon import url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import seconds
-from taskqueue.terminal.log_lines import LogLines
+from taskqueue.terminal.log_lines import LogHandler
 
 CONCURRENCY = 10
 
@@ -166,9 +166,7 @@ def _log_to_stderr(level: str) -> None:
     log = logging.getLogger("taskqueue")
     log.setLevel(level.upper())
     if not logging.getLogger().handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(LogLines())
-        log.handlers[:] = [handler]
+        log.handlers[:] = [LogHandler()]
 
 
 def load(name: str) -> Callable[..., Any]:

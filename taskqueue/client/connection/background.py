@@ -215,9 +215,7 @@ class Background:
 
     def _dead(self) -> Closed:
         if is_finalizing():
-            return Closed(
-                "the program is ending, so the client is closed; use it before that, not in __del__"
-            )
+            return Closed("the program is ending, so the client is closed; use it before that, not in __del__")
         return Closed(
             f"the client belongs to process {self._process}, which forked this one; make a Client in each process"
         )

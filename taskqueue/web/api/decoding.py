@@ -166,9 +166,8 @@ def decoded(body: bytes | str) -> Any:
     try:
         return msgspec.json.decode(body)
     except MALFORMED as error:
-        if _has_half_pair(body):
-            error = ValueError("a text has half of a surrogate pair, such as \\ud800")
-        raise _problem(error) from None
+        half = ValueError("a text has half of a surrogate pair, such as \\ud800") if _has_half_pair(body) else None
+        raise _problem(half or error) from None
 
 
 def _has_half_pair(body: bytes | str) -> bool:
