@@ -31,9 +31,10 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, KnownAs, R
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.patience import limit
+from taskqueue.client.connection.patience import checked_count, checked_seconds, limit
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import HandedOut
+from taskqueue.client.fetcher.checked_wishes import checked_capacity
 from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import Leases
@@ -48,7 +49,7 @@ from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, e
 from taskqueue.client.tasks.push_window import BatchSender
 from taskqueue.client.tasks.reports import Reported, failure_of, single_reports, success_of
 from taskqueue.client.tasks.result import packed_result
-from taskqueue.client.tasks.task import Task
+from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply, WhyReply
 from taskqueue.protocol.requests import AnyRequest, DaemonShow, Status, Verify, Why
@@ -85,7 +86,8 @@ class AsyncClient:
         self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None, connect_timeout: float = inf
     ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
-        self.timeout = timeout
+        self.timeout = checked_seconds("timeout", timeout)
+        checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, self._look, connect_timeout)
         self.reachability = exchange.reachability
@@ -178,6 +180,7 @@ class AsyncClient:
             TypeError: one task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
+        checked_count("window", window)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
         async with self.batch_sender.window(project, window, pushed, progress) as sending:
             async for full in packer.pack_async(tasks):
@@ -214,11 +217,11 @@ class AsyncClient:
         when it is closed goes back. An empty list: there was none in time.
         """
         await self._exchange.ready()
-        patience = self.timeout if timeout is None else timeout
-        if patience <= 0:
+        patience = self.timeout if timeout is None else checked_seconds("timeout", timeout)
+        if patience == 0:
             return await self._fetching.select(n, projects, priority, self._leases.handed_out)
         with suppress(TimeoutError):
-            async with asyncio.timeout(limit(patience)):
+            async with asyncio.timeout(limit("timeout", patience)):
                 return await self._fetching.select(n, projects, priority)
         return []
 
@@ -238,6 +241,7 @@ class AsyncClient:
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
         """
+        checked_capacity("capacity", capacity, least=1)
         await self._exchange.ready()
         consumer = self._fetching.join(projects, capacity, priority=priority)
         try:
@@ -271,8 +275,8 @@ class AsyncClient:
                 was sent.
         """
         if facts:
-            task.fetched(**facts)
-        return await self.single_reports.ask(success_of(task, new, packed_result(result)))
+            checked_task(task).fetched(**facts)
+        return await self.single_reports.ask(success_of(checked_task(task), new, packed_result(result)))
 
     async def failed(
         self,
@@ -296,12 +300,12 @@ class AsyncClient:
             ValueError, TypeError: a fact can't be; nothing was sent.
         """
         if facts:
-            task.fetched(**facts)
-        return await self.single_reports.ask(failure_of(task, error, retry_after, retry))
+            checked_task(task).fetched(**facts)
+        return await self.single_reports.ask(failure_of(checked_task(task), error, retry_after, retry))
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
-        self._fetching.finished(task.token for task in tasks)
+        self._fetching.finished([checked_task(task).token for task in tasks])
         return await self._leases.release(tasks)
 
     async def pass_on(self, *tasks: Task) -> None:
@@ -310,13 +314,13 @@ class AsyncClient:
         They take no capacity of this client any more; it goes on holding their leases, so it has to live until they are
         reported. Call this when they are out of your hands; it waits for nothing.
         """
-        tokens = [task.token for task in tasks]
+        tokens = [checked_task(task).token for task in tasks]
         self._fetching.finished(tokens)
         self._relay.pass_on(tokens)
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
-        return await self._leases.extend(task, seconds)
+        return await self._leases.extend(checked_task(task), seconds)
 
     async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
@@ -329,7 +333,7 @@ class AsyncClient:
         """
         self._exchange.open()
         with suppress(TimeoutError):
-            async with asyncio.timeout(limit(timeout)):
+            async with asyncio.timeout(limit("timeout", timeout)):
                 await self.draining.finished.wait()
         return self.draining.finished.is_set()
 

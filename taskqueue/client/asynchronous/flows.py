@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowTasksReply
 from taskqueue.protocol.requests import FlowCancel, FlowList, FlowTasks
 from taskqueue.protocol.views import FlowTaskView, FlowView
@@ -42,7 +43,8 @@ class AsyncFlows:
 
     async def show(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
-        return await self._long_poll.flow(project, name, seconds, self._exchange.patience + seconds)
+        patience = self._exchange.patience + checked_seconds("seconds", seconds)
+        return await self._long_poll.flow(project, name, seconds, patience)
 
     async def tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskView, None]:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""

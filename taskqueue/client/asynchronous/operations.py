@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import RerunScope, StateName
 from taskqueue.protocol.replies import OperationReply, OperationsReply
@@ -103,7 +104,8 @@ class AsyncOperations:
 
     async def show(self, id: int, seconds: float = 0.0) -> OperationView:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
-        return await self._long_poll.operation(id, seconds, self._exchange.patience + seconds)
+        patience = self._exchange.patience + checked_seconds("seconds", seconds)
+        return await self._long_poll.operation(id, seconds, patience)
 
     async def wait(
         self,

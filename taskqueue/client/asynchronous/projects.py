@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
+from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import (
     ProjectReply,
@@ -66,7 +67,7 @@ class AsyncProjects:
             since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
             seconds: to 60; 0: answer at once.
         """
-        patience = self._exchange.patience + seconds
+        patience = self._exchange.patience + checked_seconds("seconds", seconds)
         return await self._exchange.ask(Watch(session="", n=0, since=since, seconds=seconds), WatchReply, patience)
 
     async def changes(self) -> AsyncGenerator[WatchReply, None]:

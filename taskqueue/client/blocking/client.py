@@ -25,6 +25,7 @@ from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
 from taskqueue.client.connection.exchange import KnownAs, R
+from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
@@ -33,7 +34,7 @@ from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, e
 from taskqueue.client.tasks.push_window import BlockingBatchSender
 from taskqueue.client.tasks.reports import Reported, failure_of, success_of
 from taskqueue.client.tasks.result import packed_result
-from taskqueue.client.tasks.task import Task
+from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply
 from taskqueue.protocol.requests import AnyRequest, Verify
@@ -145,6 +146,7 @@ class Client:
             TypeError: one task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
+        checked_count("window", window)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
         with self.batch_sender.window(project, window, pushed, progress) as sending:
             for full in packer.pack(tasks):
@@ -211,8 +213,8 @@ class Client:
                 was sent.
         """
         if facts:
-            task.fetched(**facts)
-        return self.single_reports.ask(success_of(task, new, packed_result(result)))
+            checked_task(task).fetched(**facts)
+        return self.single_reports.ask(success_of(checked_task(task), new, packed_result(result)))
 
     def failed(
         self,
@@ -236,8 +238,8 @@ class Client:
             ValueError, TypeError: a fact can't be; nothing was sent.
         """
         if facts:
-            task.fetched(**facts)
-        return self.single_reports.ask(failure_of(task, error, retry_after, retry))
+            checked_task(task).fetched(**facts)
+        return self.single_reports.ask(failure_of(checked_task(task), error, retry_after, retry))
 
     def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""

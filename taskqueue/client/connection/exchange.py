@@ -199,7 +199,7 @@ class Exchange:
 
     async def _in_time(self, waiting: Coroutine[Any, Any, None], patience: float) -> None:
         try:
-            async with asyncio.timeout(limit(patience)):
+            async with asyncio.timeout(limit("patience", patience)):
                 await waiting
         except TimeoutError:
             raise self.late(patience) from None

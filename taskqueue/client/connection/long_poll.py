@@ -52,9 +52,10 @@ class LongPoll:
 
         That it finished between two questions, and has new tasks already, is seen by how often it has.
         """
+        within = limit("timeout", timeout)
         first = reply = await self._wait(project, 0.0)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_limit(timeout)), self._turn(project):
+            async with asyncio.timeout(within), self._turn(project):
                 while not reply.finished and reply.times == first.times:
                     _tell(progress, reply.unfinished)
                     reply = await self._wait(project, PROGRESS_SECONDS if progress else WAIT_SECONDS)
@@ -67,10 +68,11 @@ class LongPoll:
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> OperationView:
         """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
+        within = limit("timeout", timeout)
         view = await self.operation(operation, 0.0)
         _tell(progress, view)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_limit(timeout)), self._turn(operation):
+            async with asyncio.timeout(within), self._turn(operation):
                 while not view.ended_at:
                     view = await self.operation(operation, PROGRESS_SECONDS if progress else WAIT_SECONDS, inf)
                     _tell(progress, view)
@@ -89,10 +91,11 @@ class LongPoll:
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> FlowView:
         """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
+        within = limit("timeout", timeout)
         view = await self.flow(project, name, 0.0)
         _tell(progress, view)
         with suppress(TimeoutError):
-            async with asyncio.timeout(_limit(timeout)), self._turn((project, name)):
+            async with asyncio.timeout(within), self._turn((project, name)):
                 while not view.ended_at:
                     view = await self.flow(project, name, PROGRESS_SECONDS if progress else WAIT_SECONDS, inf)
                     _tell(progress, view)
@@ -113,10 +116,6 @@ class LongPoll:
         if turn is None:
             turn = self._turns[thing] = asyncio.Lock()
         return turn
-
-
-def _limit(timeout: float | None) -> float | None:
-    return None if timeout is None else limit(timeout)
 
 
 def _tell(progress: Callable[[T], object] | None, how_far: T) -> None:

@@ -1,10 +1,42 @@
-"""How long a caller waits for its answer: seconds, and ``inf`` for ever."""
+"""Numbers that a caller gives: how long to wait, and how many of something; what can't be is told with its name."""
 
 from __future__ import annotations
 
-from math import isinf
+from math import isinf, isnan
 
 
-def limit(patience: float) -> float | None:
-    """What asyncio wants to hear: None, not inf, for no limit."""
-    return None if isinf(patience) else patience
+def checked_seconds(name: str, seconds: float) -> float:
+    """The argument of that name, if a caller can wait so long: from 0 on, ``inf`` for ever.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is negative or not a number.
+    """
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise TypeError(f"{name}: expected a number of seconds, got {type(seconds).__name__}")
+    if isnan(seconds) or seconds < 0:
+        raise ValueError(f"{name}: expected at least 0 seconds, got {seconds}")
+    return seconds
+
+
+def checked_count(name: str, count: int) -> int:
+    """The argument of that name, if it counts at least one thing.
+
+    Raises:
+        TypeError: it is no integer.
+        ValueError: it is less than 1.
+    """
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise TypeError(f"{name}: expected an integer, got {type(count).__name__}")
+    if count < 1:
+        raise ValueError(f"{name}: expected at least 1, got {count}")
+    return count
+
+
+def limit(name: str, seconds: float | None) -> float | None:
+    """Seconds as ``asyncio.timeout`` takes them: None for no limit.
+
+    Raises:
+        TypeError, ValueError: the argument of that name can't be; see ``checked_seconds``.
+    """
+    return None if seconds is None or isinf(checked_seconds(name, seconds)) else seconds

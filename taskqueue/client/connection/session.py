@@ -152,7 +152,10 @@ class ClientSession:
         request.session, request.n = session, n
         if isinstance(request, Change) and not request.actor:
             request.actor = self.name
-        frame = encode(request)
+        try:
+            frame = encode(request)
+        except OverflowError:
+            raise ValueError(f"{request.__struct_config__.tag}: a number has more than 64 bits") from None
         if len(frame) > self.max_message:
             raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
         return call_of(request, frame)

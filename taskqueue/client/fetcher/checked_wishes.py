@@ -18,9 +18,16 @@ def checked_priority(priority: int) -> int:
     return _checked("priority", priority, Priority, "from -2^31 to 2^31 - 1")
 
 
-def checked_capacity(name: str, tasks: int) -> int:
-    """So many tasks, if a fetcher may want them; ``name``: of the caller's argument."""
-    return _checked(name, tasks, Capacity, f"from 0 to {MAX_CAPACITY}")
+def checked_capacity(name: str, tasks: int, least: int = 0) -> int:
+    """The argument of that name, if a fetcher may want so many tasks.
+
+    Raises:
+        ValueError: it may not.
+    """
+    bounds = f"from {least} to {MAX_CAPACITY}"
+    if _checked(name, tasks, Capacity, bounds) < least:
+        raise ValueError(f"{name}: expected an integer {bounds}, got {tasks!r}")
+    return tasks
 
 
 def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:

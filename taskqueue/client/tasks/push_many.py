@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.client.tasks.url_rules import check_meant
@@ -156,9 +157,7 @@ class Packer:
     """
 
     def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN) -> None:
-        if most < 1:
-            raise ValueError(f"batch: expected at least 1, got {most}")
-        self._most = most
+        self._most = checked_count("batch", most)
         self._pushed = pushed
         self._defaults = defaults
         self._batch = PushBatch()

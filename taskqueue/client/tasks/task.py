@@ -220,3 +220,14 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<Task {self.project}/{self.taskid} {self.url}>"
+
+
+def checked_task(task: Task) -> Task:
+    """The task that a caller reports, extends or releases.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(task, Task):
+        raise TypeError(f"task: expected a Task, as select gives it, got {type(task).__name__}")
+    return task

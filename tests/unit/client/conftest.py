@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import pytest
 import zmq
 
-from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.errors import Rejected
+from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fields import Assignment, Token
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
@@ -125,7 +126,12 @@ class Daemon:
                     self._router.send_multipart([self._peer, command])
 
     def _answer(self, peer: bytes, frame: bytes) -> None:
-        request, _ = decode_request(frame)
+        try:
+            request, _ = decode_request(frame)
+        except Rejected as rejected:
+            refusal = ErrorReply(n=request_number(frame), code=rejected.code, reason=rejected.reason)
+            self._router.send_multipart([peer, encode(refusal)])
+            return
         if request.session != self._session:
             self._session, self._number = request.session, 0
         self._peer = peer

@@ -338,7 +338,7 @@ def test_a_number_of_tasks_that_can_not_be_is_told_and_the_client_goes_on(daemon
         async with AsyncClient(daemon.url) as client:
             with pytest.raises(ValueError, match="n: expected an integer from 0 to 100000, got "):
                 await client.select(n)
-            with pytest.raises(ValueError, match="capacity: expected an integer from 0 to 100000, got "):
+            with pytest.raises(ValueError, match="capacity: expected an integer from 1 to 100000, got "):
                 await anext(client.stream(capacity=n))
             return await client.push("p", "http://a/")
 

@@ -1,0 +1,110 @@
+"""Numbers and tasks that a caller gives: what can't be is told at once, by the name of the argument."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from math import inf, nan
+from typing import Any, Final
+
+import pytest
+
+from taskqueue import Client, RequestRejected
+from tests.unit.client.conftest import WAIT_SECONDS, Daemon
+
+NAMESPACES: Final = (
+    "projects", "groups", "tasks", "slots", "cron", "operations", "flows", "fetchers", "stats", "history", "log",
+)  # fmt: skip
+
+ODD: Final[tuple[Any, ...]] = (nan, inf, -inf, -1, 0, 2**70, "5", True, None)
+
+PLAIN: Final[dict[str, Any]] = {"str": "x", "Iterable[str]": ["x"], "Mapping[str, Setting]": {}, "Iterable[Item]": []}
+"""A value for each kind of argument that has no default."""
+
+LEFT_OUT: Final = {"supply", "stream", "ask"}
+"""Methods that wait for tasks whatever they are given, or take requests that are made already."""
+
+
+def numbers(call: Callable[..., Any]) -> Iterator[str]:
+    """Names of the arguments that are numbers."""
+    for name, argument in inspect.signature(call).parameters.items():
+        if {"int", "float"} & set(str(argument.annotation).replace("|", " ").split()):
+            yield name
+
+
+def needed(call: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments without which it can't be called, and none of which makes it wait."""
+    patience = {"timeout": 0} if "timeout" in inspect.signature(call).parameters else {}
+    return patience | {
+        name: PLAIN.get(str(argument.annotation), 1)
+        for name, argument in inspect.signature(call).parameters.items()
+        if argument.default is argument.empty and argument.kind not in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL)
+    }
+
+
+def calls(client: Client) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The public methods of a client and of its namespaces that take numbers."""
+    for owner in (client, *(getattr(client, name) for name in NAMESPACES)):
+        for name, call in inspect.getmembers(owner, inspect.ismethod):
+            if not name.startswith("_") and name not in LEFT_OUT and any(numbers(call)):
+                yield f"{type(owner).__name__}.{name}", call
+
+
+def outcome(call: Callable[..., Any], arguments: dict[str, Any]) -> BaseException | None:
+    """What the call raises, if it does; of a generator the first item is asked for."""
+    try:
+        made = call(**arguments)
+        if inspect.isgenerator(made):
+            next(made, None)
+    except Exception as error:
+        return error
+    return None
+
+
+def test_every_odd_number_is_refused_or_heeded_at_once(daemon: Daemon) -> None:
+    tried, wrong = 0, []
+    with Client(daemon.url, timeout=WAIT_SECONDS) as client:
+        for name, call in calls(client):
+            for argument in numbers(call):
+                for odd in ODD:
+                    if argument == "timeout" and odd in (inf, 2**70, None):
+                        continue  # It waits for so long.
+                    raised = outcome(call, needed(call) | {argument: odd})
+                    tried += 1
+                    if raised is not None and not isinstance(raised, ValueError | TypeError | RequestRejected):
+                        wrong.append(f"{name}({argument}={odd!r}): {raised!r}")
+
+    assert wrong == []
+    assert tried > 200
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda client: client.push_many("p", ["http://a/"], window=0), "window: expected at least 1, got 0"),
+        (lambda client: client.push_many("p", ["http://a/"], batch=True), "batch: expected an integer, got bool"),
+        (lambda client: client.select(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
+        (lambda client: client.select(timeout=-1), "timeout: expected at least 0 seconds, got -1"),
+        (lambda client: client.projects.wait("p", timeout="5"), "timeout: expected a number of seconds, got str"),
+        (lambda client: client.drained(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
+        (lambda client: next(client.stream(capacity=0)), "capacity: expected an integer from 1 to 100000, got 0"),
+        (lambda client: next(client.stream(capacity=2.5)), "capacity: expected an integer from 1 to 100000, got 2.5"),
+        (lambda client: client.select(priority=0.5), "priority: expected an integer from -2^31 to 2^31 - 1, got 0.5"),
+        (lambda client: client.done("a"), "task: expected a Task, as select gives it, got str"),
+        (lambda client: client.failed({}, status_code=404), "task: expected a Task, as select gives it, got dict"),
+        (lambda client: client.release("a"), "task: expected a Task, as select gives it, got str"),
+        (lambda client: client.extend(None), "task: expected a Task, as select gives it, got NoneType"),
+    ],
+)
+def test_what_can_not_be_is_told_by_its_name(daemon: Daemon, call: Callable[[Client], object], reason: str) -> None:
+    with Client(daemon.url, timeout=WAIT_SECONDS) as client, pytest.raises((ValueError, TypeError)) as refused:
+        call(client)
+
+    assert str(refused.value) == reason
+
+
+@pytest.mark.parametrize("argument", ["timeout", "connect_timeout"])
+@pytest.mark.parametrize("odd", [nan, -1, "5", True])
+def test_a_client_is_not_made_with_a_patience_that_can_not_be(argument: str, odd: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"{argument}: expected "):
+        Client("tcp://127.0.0.1:9", **{argument: odd})
