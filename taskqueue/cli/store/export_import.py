@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from taskqueue.store.tools.export_formats import ExportFormat
     from taskqueue.store.tools.importer import KnownTasks
 
+
 @click.command()
 @click.option("--project", "names", metavar="PROJECT", type=project_name, multiple=True, help="Only this one; several.")
 @click.option(
