@@ -16,6 +16,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from io import UnsupportedOperation
 from types import TracebackType
 from typing import Final, TextIO
 
@@ -153,12 +154,18 @@ def write_line(stream: TextIO, line: str, seconds: float = STUCK_SECONDS) -> Non
     Raises:
         OSError: it can't be written, as on a full disk.
     """
-    left = f"{visible(line)}\n".encode(errors="backslashreplace")
+    shown = f"{visible(line)}\n"
+    try:
+        descriptor = stream.fileno()
+    except UnsupportedOperation:  # of a program that has put something else in the stream's place
+        stream.write(shown)
+        return
+    left = shown.encode(errors="backslashreplace")
     waiting = select.poll()
-    waiting.register(stream.fileno(), select.POLLOUT)
+    waiting.register(descriptor, select.POLLOUT)
     while left and waiting.poll(1000 * seconds):
         # So much never waits in a pipe that has room at all (POSIX, write).
-        left = left[os.write(stream.fileno(), left[: select.PIPE_BUF]) :]
+        left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
 
 
 def _cut(line: str) -> str:
