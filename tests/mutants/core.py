@@ -14,16 +14,18 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.projects.wishes import Wishes
-from taskqueue.core.rules import disk_full, fetchers, lease_end, push
+from taskqueue.core.rules import dependencies, disk_full, fetchers, lease_end, push
 from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.lease import Lease
+from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
-from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.fields import NewTask, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
 
+EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
 WATCH: Final = "unit/core/rules/test_watch.py"
 
 
@@ -132,6 +134,23 @@ def _watchers_hear_of_the_first_page(replace: Replace) -> None:
     original = replace(WatchLog, "after", after)
 
 
+def _replaced_edges_not_walked(replace: Replace) -> None:
+    def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+        lease.defer_edges(None)
+        original(turn, project, task, lease, item)
+
+    original = replace(dependencies, "defer", defer)
+
+
+def _dropped_edges_not_walked(replace: Replace) -> None:
+    def unlease(self: TurnState, task: Task) -> Session:
+        if task.lease is not None:
+            task.lease.defer_edges(None)
+        return original(self, task)  # type: ignore[no-any-return]
+
+    original = replace(TurnState, "unlease", unlease)
+
+
 MUTANTS: Final = (
     Mutant(
         "a hand-out ignores the leases in force",
@@ -139,6 +158,16 @@ MUTANTS: Final = (
         (
             "unit/core/tasks/test_memory_usage.py::test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases",
         ),
+    ),
+    Mutant(
+        "the edges of a deferred update that is replaced are not walked",
+        _replaced_edges_not_walked,
+        (f"{EDGES}_of_a_deferred_update_that_a_later_one_has_replaced",),
+    ),
+    Mutant(
+        "the edges of a deferred update that is dropped are not walked",
+        _dropped_edges_not_walked,
+        (f"{EDGES}_of_a_deferred_update_that_is_dropped_with_its_task",),
     ),
     Mutant(
         "a late success does not use up its token",

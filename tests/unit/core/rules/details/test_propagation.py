@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.protocol.fields import NewTask, Schedule, TaskOf
 from taskqueue.protocol.replies import TasksReply
 from taskqueue.protocol.requests import ProjectDo, TaskCancel
 from taskqueue.store.records import layout
+from taskqueue.store.records.edges import tasks_of
 from taskqueue.store.records.link_bytes import AWAITED
 from tests.unit.core.conftest import MakeWorld, World, task
 
@@ -157,3 +158,30 @@ def test_an_old_task_that_is_given_a_child_as_it_is_to_go_goes_a_turn_later(make
 
     (parent,) = [each for each in world.known() if each.taskid == "a"]
     assert parent.bare
+
+
+def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_a_later_one_has_replaced(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.push("news", task("a"))
+    world.fetcher(1)
+    updates = [
+        replace(each, schedule=Schedule(force_update=True))
+        for each in (waiting("a", "x", "y"), waiting("a", "z"), task("a"))
+    ]
+
+    assert world.push("news", *updates[:2]) == ["deferred"] * 2
+    assert {tasks_of(key)[1].taskid for key in world.disk.families[layout.PARENTS].keys} == {"z"}
+    assert world.push("news", updates[2]) == ["deferred"]
+    assert left_of_edges(world) == []
+
+
+def test_nothing_is_left_of_the_edges_of_a_deferred_update_that_is_dropped_with_its_task(make_world: MakeWorld) -> None:
+    world = make_world()
+    world.push("news", task("a"))
+    world.fetcher(1)
+    world.push("news", replace(waiting("a", "x"), schedule=Schedule(force_update=True)))
+    assert left_of_edges(world)
+
+    world.push("news", task("a", force_update=True, cancel=True))
+
+    assert left_of_edges(world) == []
