@@ -110,7 +110,8 @@ def absorb(turn: TurnState) -> None:
         if project is None:
             raise Corrupt(f"an order of project number {order.ref.project} was read, which is not known")
         state.pending.was_read(project.number)
-        project.queue.refill(order.ref.state, order.tasks, end=order.end)
+        project.queue.refill(order.ref.state, order.tasks, order.following)
+        note_due(state, project)
         turn.touch(project)
     if found.slots or found.slot_pages:
         slots.absorb(turn)
@@ -131,6 +132,12 @@ def _wanted(turn: TurnState) -> list[SpecRef]:
         if ref in turn.asked or not state.is_hollow(ref, wanted[ref]):
             state.hollow.forget(ref)
     return [ref for ref in coming if ref in wanted]
+
+
+def note_due(state: State, project: Project) -> None:
+    """Set the timer of the project's delayed tasks in memory, unless some are known to be due."""
+    if project.number not in state.pending.overdue:
+        state.wall_timers.note(("due", project.number), project.queue.due_at())
 
 
 def note_low(state: State, project: Project) -> None:

@@ -175,7 +175,7 @@ def _settle_project(turn: TurnState, project: Project) -> None:
     if queue.processing.leased:
         state.boot_timers.note(("lease", number), queue.processing.next_at())
     if len(queue.delayed):
-        state.wall_timers.note(("due", number), queue.due_at())
+        lookups.note_due(state, project)
     if project.keeps:
         state.wall_timers.note(("retention", number), project.old_at())
     lookups.note_low(state, project)

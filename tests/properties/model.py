@@ -756,7 +756,7 @@ class Model:
     def _pass_wall_time(self, project: Project) -> None:
         for task in project.in_state("delayed"):
             if task.at <= self.wall:
-                task.state, task.fresh = "ready", True
+                task.state = "ready"
         if project.state == "paused" and project.check_at is not None and project.check_at <= self.wall:
             project.state, project.check_at = "checking", None
             project.failed_checks = project.neutral_checks = 0

@@ -25,6 +25,7 @@ G1 to G6   who waits for others runs after them, once                         (e
 W1 to W3   each task of a flow that is accepted is made once                  (streams)
 N1   who drains gets no new task, and is told so                                       (drains)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
+P2   at no hand-out has the store a due task of the project that has to go before      (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
 
 Within a turn a task may go through several states. What it may be is a set, which every event narrows:
@@ -49,7 +50,7 @@ from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OperationRecord, WriteSet
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, key_time
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, key_time, ready_key
 from taskqueue.core.tasks.task import OVER as ENDED
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
@@ -553,7 +554,7 @@ class Judge:
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
         self.crowds.written(turn, handed)
-        self.ranks.turned()
+        self.ranks.turned(turn.now.wall)
         self.hosts.turned(handed)
 
     def _flow_on(self, turn: Round, numbers: Mapping[int, str]) -> None:
@@ -670,7 +671,8 @@ class Judge:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
         if task.state != PROCESSING:
             self._apply_deferred(name)
-        held = Held(task.project, task.state, task.token, task.key, crashes=task.crashes)
+        place = ready_key(task.priority, task.seq)
+        held = Held(task.project, task.state, task.token, task.key, crashes=task.crashes, ready_place=place)
         self._put(self.truth.tasks, name, held)
 
     def _apply_deferred(self, name: Name) -> None:

@@ -318,6 +318,14 @@ def _delayed_tasks_run_early(replace_: Replace) -> None:
     original = replace_(TaskQueue, "first_due", first_due)
 
 
+def _handed_out_while_others_are_due(replace_: Replace) -> None:
+    replace_(TaskQueue, "is_behind", lambda self, now: False)
+
+
+def _due_in_the_store_only_overlooked(replace_: Replace) -> None:
+    replace_(TaskQueue, "is_behind", lambda self, now: self.first_due(now) is not None)
+
+
 def _never_asleep(replace_: Replace) -> None:
     replace_(Scheduler, "next_event_at", lambda self, now: now.boot)
 
@@ -633,6 +641,8 @@ MUTANTS: Final = (
     Mutant("a head is filled a turn late", "S8 S9", _head_filled_a_turn_late),
     Mutant("a head that runs dry is not filled", "L2", _dry_head_not_filled),
     Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
+    Mutant("handed out while others are due", "P2", _handed_out_while_others_are_due),
+    Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
     Mutant("never asleep", "L3", _never_asleep),
     Mutant("finished while somebody holds it open", "F1", _finished_while_held),
     Mutant("the end is not told", "F2", _end_not_told),

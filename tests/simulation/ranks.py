@@ -1,8 +1,11 @@
-"""Law P1: each task goes to the best waiting fetcher that could take it.
+"""Laws P1 and P2: each task goes to the best waiting fetcher that could take it, and no better one is due meanwhile.
 
 Hand-outs of a turn have numbers that grow. A fetcher *surely waited* for one of them if by its own words, and counting
 what it had been given before that, it had a free slot and wanted the project. Who may rest, or drains, need not have
 waited; a suspect need not be for everybody.
+
+A task that is due is ready in the turn in which one of its project is handed out that it has to go before: of a higher
+priority, or of the same one and older. A project whose due tasks are too many for a turn hands out nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from taskqueue.core.projects.session import REST_MOST_SECONDS
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, key_time
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Name, Truth
 from tests.simulation.world import Violation, World
@@ -48,9 +51,11 @@ class Ranks:
         """A task was given to a session, in this turn."""
         self._handed.append(hand_out)
 
-    def turned(self) -> None:
-        """A turn is over."""
+    def turned(self, wall: float) -> None:
+        """A turn is over, in which the wall clock showed ``wall``."""
         handed, self._handed = sorted(self._handed), []
+        if handed:
+            self._check_order(handed, wall)
         if not any(self._priorities.values()):
             return
         rooms = {session: self._room(session) for session in self._truth.takers if self._surely_waits(session)}
@@ -63,6 +68,18 @@ class Ranks:
                         "P1", each.name.taskid, f"{each.session} got it, and {session}, a better one, waited"
                     )
             later[each.session] -= 1
+
+    def _check_order(self, handed: list[HandOut], wall: float) -> None:
+        tasks = self._truth.tasks
+        due: dict[str, tuple[int, str]] = {}
+        for name, held in tasks.items():
+            if held.state == DELAYED and key_time(held.key) <= wall:
+                place = held.ready_place, name.taskid
+                due[name.project] = min(due.get(name.project, place), place)
+        for each in handed:
+            first = due.get(each.name.project)
+            if first is not None and first[0] < tasks[each.name].ready_place:
+                raise Violation("P2", each.name.taskid, f"it was handed out, and {first[1]}, which goes before, is due")
 
     def _waiting(self, hand_out: HandOut, rooms: dict[str, int], later: Counter[str]) -> list[str]:
         """Who could have had it when it was given away."""

@@ -72,7 +72,7 @@ class Name(NamedTuple):
 
 class Held(NamedTuple):
     """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
-    bare; how often its fetchers have fallen silent."""
+    bare; how often its fetchers have fallen silent; its place among ready tasks, if it were in no slot."""
 
     number: int
     state: int
@@ -80,6 +80,7 @@ class Held(NamedTuple):
     key: int
     bare: bool = False
     crashes: int = 0
+    ready_place: int = 0
 
 
 class Lease(NamedTuple):

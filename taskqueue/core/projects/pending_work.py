@@ -1,6 +1,7 @@
 """What is left to do for projects in the turns to come, by their numbers.
 
 low        an order of theirs is to be read further              until it has been read, or has been filled
+overdue    delayed tasks in memory are due                       share by share, in turns, until none is
 swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
 old        something is too old                                  step by step, in turns, until nothing is
 barred     nobody who waits may take their first tasks           until somebody has got a free slot
@@ -10,6 +11,8 @@ finishing  nothing was left to do at the end of a turn           until the next 
 
 from __future__ import annotations
 
+from itertools import islice
+
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.slots.slot_records import SlotName
 
@@ -17,10 +20,11 @@ from taskqueue.core.tasks.slots.slot_records import SlotName
 class PendingWork:
     """Work left for later turns, by project number. The attributes are read-only for others; the module lists them."""
 
-    __slots__ = ("barred", "finishing", "low", "moving", "old", "swept")
+    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "swept")
 
     def __init__(self) -> None:
         self.low: dict[int, None] = {}
+        self.overdue: dict[int, Project] = {}
         self.swept: dict[int, int] = {}
         self.old: dict[int, None] = {}
         self.barred: dict[int, Project] = {}
@@ -34,6 +38,17 @@ class PendingWork:
     def was_read(self, number: int) -> None:
         """The project's orders have been read, or need not be."""
         self.low.pop(number, None)
+
+    def promote(self, project: Project) -> None:
+        """Delayed tasks of the project are due; other projects that have some have their turns first."""
+        self.overdue[project.number] = project
+
+    def take_overdue(self, most: int) -> list[Project]:
+        """The next projects whose due tasks become ready, at most so many; who has more of them comes again."""
+        taken = list(islice(self.overdue.values(), most))
+        for project in taken:
+            del self.overdue[project.number]
+        return taken
 
     def sweep(self, number: int, bound: int) -> None:
         """Forget what the store has of the project's live tasks with seqs up to ``bound``."""
@@ -93,6 +108,7 @@ class PendingWork:
     def forget(self, number: int) -> None:
         """Drop the work of a deleted project; ``finishing`` is checked when it is taken."""
         self.low.pop(number, None)
+        self.overdue.pop(number, None)
         self.moving.pop(number, None)
         self.swept.pop(number, None)
         self.old.pop(number, None)

@@ -34,9 +34,18 @@ def follow(turn: TurnState) -> None:
     """Adapt to a wall clock that has been put back; only then it costs a look at every project and job."""
     state, now = turn.state, turn.now
     before, state.last_now = state.last_now, now
+    if now.wall < before.wall:
+        _go_on_with_what_was_due(turn, before)
     if put_back(before, now):
         for project in state.projects.by_name.values():
             _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
+
+
+def _go_on_with_what_was_due(turn: TurnState, before: Now) -> None:
+    """Look again at projects that handed out nothing because of due tasks, which are not due any more."""
+    for project in turn.state.projects.by_name.values():
+        if project.queue.is_behind(before.wall) and not project.queue.is_behind(turn.now.wall):
+            turn.touch(project)
 
 
 def _step(before: Now, now: Now) -> float:

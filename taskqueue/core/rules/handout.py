@@ -3,6 +3,7 @@
 ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
                   │ no token: comes back when there will be one
                   │ dry with a floor, or hollow: comes back with the next look-up
+                  │ tasks are due and not ready, one of which may be the next: comes back when all of them are
                   │ expired: ends as cancelled instead, and costs no token
 """
 
@@ -130,6 +131,9 @@ class HandOut:
 
     def _visit(self, ring: Ring) -> int:
         project, session, count = ring.visit()
+        if project.queue.is_behind(self._now.wall):
+            self._leave(ring, project, session)
+            return 0
         if self._state.fair_queue.has_parted(project) and may_give(self._turn, project):
             self._state.fair_queue.offer(project)
             return 0
@@ -155,6 +159,12 @@ class HandOut:
         ring.settle(session, taken, more=more)
         self._state.fair_queue.look(ring)
         return taken
+
+    def _leave(self, ring: Ring, project: Project, session: Session) -> None:
+        """Have the project leave the ring; it is offered anew when all of its due tasks are ready."""
+        self._state.fair_queue.part(project)
+        ring.settle(session, 0, more=False)
+        self._state.fair_queue.look(ring)
 
     def _most_for(self, session: Session, count: int) -> int:
         """How many of ``count`` tasks the session may have, given the leases of its connection."""

@@ -35,7 +35,7 @@ from taskqueue.core.tasks.slots.slot_looks import NO_ANSWERS, SlotAnswers, SlotQ
 from taskqueue.core.tasks.slots.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
-from taskqueue.core.tasks.task import Task
+from taskqueue.core.tasks.task import NO_FLOOR, Task
 
 LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 3 kB at most."""
@@ -225,12 +225,17 @@ class FoundOrder(Struct):
 
     Attributes:
         tasks: with specs, in the order of their keys; their kept_state and kept_key say where they are.
-        end: there are no further entries in the order.
+        following: key of the first entry after them; NO_FLOOR: there is none.
     """
 
     ref: OrderRef
     tasks: list[Task]
-    end: bool
+    following: int
+
+    @property
+    def end(self) -> bool:
+        """Whether there are no further entries in the order."""
+        return self.following == NO_FLOOR
 
 
 class FoundPage(Struct):

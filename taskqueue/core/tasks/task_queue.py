@@ -97,6 +97,10 @@ class TaskQueue:
         first = self.delayed.first()
         return first if first is not None and key_time(first.key) <= now else None
 
+    def is_behind(self, now: Wall) -> bool:
+        """Whether a task may be due at ``now`` (unix seconds) and still delayed, in memory or in the store only."""
+        return self.counts[DELAYED] > 0 and key_time(self.delayed.low_key()) <= now
+
     def put_ready(self, changes: Changes, task: Task) -> None:
         """Make the task ready."""
         if task.state:
@@ -269,14 +273,16 @@ class TaskQueue:
             for task in dropped:
                 del self.tasks[task.taskid]
 
-    def refill(self, state: int, tasks: list[Task], *, end: bool) -> None:
-        """Add the next stored entries to a head."""
+    def refill(self, state: int, tasks: list[Task], following: int) -> None:
+        """Add the next stored entries to a head; ``following`` is the key of the one after them, or NO_FLOOR."""
         head = self.head(state)
         if isinstance(head, SlotQueue):
             raise Corrupt("ready tasks of a divided project are read slot by slot")
         for task in tasks:
             self.tasks[task.taskid] = task
-        head.refill(tasks, end=end)
+        head.refill(tasks, end=following == NO_FLOOR)
+        if state == DELAYED:
+            head.floor = following  # not lower: what is in the store only would be taken for due too early
 
     def _leave(self, changes: Changes, task: Task) -> None:
         """Remove the task from its order, in memory or not."""

@@ -178,6 +178,11 @@ def seq_of(key: bytes) -> int:
     return int.from_bytes(key[-SEQ_BYTES:], "big")
 
 
+def place_of(key: bytes) -> int:
+    """The place in a key of an order."""
+    return int.from_bytes(key[-KEY_BYTES:], "big")
+
+
 def history_key(project: int, taskid: str) -> bytes:
     """The prefix of a task's keys in HISTORY; its length comes first, so that no task's prefix begins another's."""
     text = taskid.encode()

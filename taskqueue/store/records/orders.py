@@ -28,11 +28,12 @@ NEAR_SEQS: Final = 16
 
 
 def find_order(store: Store, ref: OrderRef) -> FoundOrder:
-    """Answer an OrderRef; one entry more than asked for is read, to know whether the order ends here."""
+    """Answer an OrderRef; one entry more than asked for is read, to know what follows."""
     start, end = _bounds(ref)
     entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
     tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, ref.state, entries[: ref.limit]))
-    return FoundOrder(ref, tasks, end=len(tasks) == len(entries))
+    following = entries[len(tasks) : len(tasks) + 1]
+    return FoundOrder(ref, tasks, layout.place_of(following[0][0]) if following else NO_FLOOR)
 
 
 def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:

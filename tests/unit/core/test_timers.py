@@ -6,6 +6,7 @@ virtual, and the world wakes the scheduler when it asked to be woken, so latenes
 
 from __future__ import annotations
 
+from heapq import heapify, heappush
 from math import inf, nextafter
 from random import Random
 from typing import Any
@@ -133,6 +134,60 @@ def test_a_turn_promotes_no_more_than_turn_tasks(make_world: MakeWorld) -> None:
         ready.append(world.scheduler._state.projects.by_name["news"].queue.counts[1])
 
     assert ready == [10, 20, 25]
+
+
+class InOrder(Watch):
+    """A fetcher that notes which tasks it was sent before others that were due, and had to go first.
+
+    Attributes:
+        passed_over: pairs of a task that it was sent, and one that ought to have come instead.
+    """
+
+    def __init__(self, world: World, capacity: int, tasks: list[NewTask]) -> None:
+        super().__init__(world)
+        self.capacity = capacity
+        self.passed_over: list[tuple[str, str]] = []
+        self._waiting = sorted((each.schedule.exetime, n, each) for n, each in enumerate(tasks))[::-1]
+        self._ready: list[tuple[int, int, str]] = []
+
+    def hear(self, message: Select) -> None:
+        super().hear(message)
+        while self._waiting and self._waiting[-1][0] <= self.world.now.wall:
+            _, n, each = self._waiting.pop()
+            heappush(self._ready, (-each.schedule.priority, n, each.taskid))
+        for sent in message.tasks:
+            first = self._ready[0]
+            if first[2] != sent.taskid:
+                self.passed_over.append((sent.taskid, first[2]))
+            self._ready.remove(next(row for row in self._ready if row[2] == sent.taskid))
+            heapify(self._ready)
+
+    def report_all(self) -> None:
+        self.world.answer(self.answers(*[self.finished(taskid) for taskid in list(self.held)]))
+
+
+def test_no_task_is_handed_out_before_a_better_one_that_is_due_however_often_the_daemon_starts() -> None:
+    world = LargeWorld(CoreConfig(projects={"news": {}}, head_tasks=16, turn_tasks=64, **CALM))
+    rng = Random(0)
+    times = [WALL, *(WALL + second for second in range(1, 60))]
+    tasks = [task(f"t{n}", priority=rng.randrange(10), exetime=rng.choice(times)) for n in range(4_650)]
+    in_batches(world, tasks)
+    fetcher = InOrder(world, 20, tasks)
+    world.know(fetcher)
+
+    for starts_at in (0, 20, 40):
+        world.elapsed = starts_at
+        world.crash()
+        fetcher.hello()  # in its first turn
+        while world.elapsed < starts_at + 10:
+            fetcher.report_all()
+            world.advance(0.25)
+    world.advance(60)
+    while fetcher.held:
+        fetcher.report_all()
+
+    assert fetcher.passed_over == []
+    assert len(fetcher.sent_at) == len(tasks)
 
 
 def test_rescheduled_timers_come_at_their_new_times_and_cancelled_ones_never(world: World) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
-from tests.unit.core.conftest import World, task
+from taskqueue.core.settings.settings import CoreConfig, Layer
+from taskqueue.core.tasks.task import READY
+from taskqueue.protocol.requests import Hello
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, comes_after
 
 
@@ -36,6 +41,109 @@ def test_a_delayed_task_is_never_early_and_then_its_priority_counts(world: World
     fetcher.hello()
     fetcher.done("c")
     assert fetcher.taken == ["b", "c", "a"]
+
+
+def test_what_came_due_while_the_daemon_was_away_goes_before_tasks_of_lower_priority(world: World) -> None:
+    world.push("news", *[task(f"low{n}") for n in range(40)])
+    world.push("news", *[task(f"high{n:02}", delay=3, priority=9) for n in range(40)])
+    world.elapsed += 4
+    world.crash()
+
+    fetcher = world.fetcher(capacity=20)  # whose hello comes in the first turn
+
+    assert fetcher.taken == [f"high{n:02}" for n in range(20)]
+
+
+@pytest.mark.parametrize("turn_tasks", [1, 4, 4096])
+def test_a_project_hands_out_nothing_before_all_of_its_due_tasks_are_ready(
+    make_world: MakeWorld, turn_tasks: int
+) -> None:
+    world = make_world(turn_tasks=turn_tasks)
+    world.push("news", *[task(f"low{n}") for n in range(20)])
+    world.push("news", *[task(f"due{n:02}", delay=5, priority=n) for n in range(30)])
+    fetcher = world.fetcher(capacity=1)
+    assert fetcher.taken == ["low0"]
+
+    world.elapsed += 5
+    fetcher.done("low0")
+
+    assert fetcher.taken == ["low0", "due29"]
+
+
+@pytest.mark.parametrize("shop", [{}, {"slot": "host"}, {"rate": 0.0}])
+@pytest.mark.parametrize("action", ["start", "stop", "pause"])
+def test_many_due_tasks_of_one_project_do_not_hold_up_another(shop: Layer, action: str) -> None:
+    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}, "shop": shop}, turn_tasks=10))
+    world.push("shop", *[task(f"s{n:03}", delay=4) for n in range(200)])
+    world.push("news", *[task(f"n{n}", delay=5) for n in range(5)])
+    world.do(action, "shop")
+    fetcher = world.fetcher(projects=["news"])
+
+    world.elapsed += 5
+    world.turn()
+
+    assert fetcher.taken == ["n0", "n1", "n2", "n3", "n4"]
+
+
+def test_projects_with_more_due_tasks_than_a_turn_promotes_take_turns() -> None:
+    names = [f"p{n}" for n in range(6)]
+    world = World(CoreConfig(projects={name: {} for name in names}, turn_tasks=2))
+    for name in names:
+        world.push(name, *[task(f"{name}.{n}", delay=5) for n in range(4)])
+
+    world.elapsed += 5
+    for _ in range(3):
+        world.turn()
+
+    projects = world.scheduler._state.projects.by_name
+    assert [projects[name].queue.counts[READY] for name in names] == [1] * 6
+
+
+def test_leases_that_run_out_do_not_keep_due_tasks_from_becoming_ready(make_world: MakeWorld) -> None:
+    world = make_world({"processing_timeout": 5}, turn_tasks=4)
+    world.push("shop", *[task(f"s{n:02}") for n in range(20)])
+    world.fetcher(projects=["shop"], capacity=20)
+    world.push("news", task("a", delay=5))
+    fetcher = world.fetcher(projects=["news"], name="other")
+
+    world.elapsed += 5
+    world.turn()
+
+    assert fetcher.taken == ["a"]
+
+
+def test_a_clock_that_is_put_back_lets_a_project_go_on_whose_tasks_are_not_due_any_more(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=4)
+    world.push("news", *[task(f"low{n}") for n in range(4)])
+    world.push("news", *[task(f"due{n:02}", delay=5, priority=9) for n in range(30)])
+    world.elapsed += 5
+    fetcher = world.know(Fetcher(world, "fetcher", 2, None))
+    world.turn(Hello(session="fetcher", n=world.n(), capacity=2))
+    assert fetcher.taken == []
+
+    world.wall_step = -3600
+    world.settle()
+    fetcher.finish_all()
+
+    assert sorted(fetcher.taken)[-4:] == ["low0", "low1", "low2", "low3"]
+
+
+def test_it_goes_on_also_if_the_turn_before_the_clock_was_put_back_had_not_come_to_its_due_tasks(
+    make_world: MakeWorld,
+) -> None:
+    world = make_world({"fail_pause_num": 1, "pause_time": 4}, turn_tasks=1)
+    world.push("shop", task("s"))
+    world.fetcher(projects=["shop"]).fail("s")  # the end of the pause is all that the turn in four seconds does
+    world.push("news", task("low"), task("due", delay=5, priority=9))
+    fetcher = world.know(Fetcher(world, "other", 1, ["news"]))
+    world.elapsed += 5
+    world.turn(Hello(session="other", n=world.n(), capacity=1, projects=["news"]))
+    assert fetcher.taken == []
+
+    world.wall_step = -3600
+    world.settle()
+
+    assert fetcher.taken == ["low"]
 
 
 def test_three_tasks_due_in_an_hour_do_not_delay_one_that_is_due_in_a_minute(world: World) -> None:
