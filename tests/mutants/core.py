@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
+from taskqueue.core import lookups
 from taskqueue.core.admin import invariants
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import Derived, derive
 from taskqueue.core.projects import session, wishes
+from taskqueue.core.projects.pending_work import PendingWork
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.watch_log import WatchLog
@@ -151,6 +153,23 @@ def _dropped_edges_not_walked(replace: Replace) -> None:
     original = replace(TurnState, "unlease", unlease)
 
 
+def _due_tasks_of_one_project_take_the_turn(replace: Replace) -> None:
+    def promote(self: PendingWork, project: Project) -> None:
+        self.overdue = {project.number: project, **self.overdue}
+
+    replace(PendingWork, "promote", promote)
+    original = replace(PendingWork, "take_overdue", lambda self, most: original(self, 1))
+
+
+def _what_is_read_is_due_a_turn_late(replace: Replace) -> None:
+    def absorb(turn: TurnState) -> None:
+        note, lookups.note_due = lookups.note_due, lambda state, project: None
+        original(turn)
+        lookups.note_due = note
+
+    original = replace(lookups, "absorb", absorb)
+
+
 MUTANTS: Final = (
     Mutant(
         "a hand-out ignores the leases in force",
@@ -168,6 +187,16 @@ MUTANTS: Final = (
         "the edges of a deferred update that is dropped are not walked",
         _dropped_edges_not_walked,
         (f"{EDGES}_of_a_deferred_update_that_is_dropped_with_its_task",),
+    ),
+    Mutant(
+        "one project's due tasks take the whole of a turn",
+        _due_tasks_of_one_project_take_the_turn,
+        ("unit/core/rules/test_order.py::test_projects_with_more_due_tasks_than_a_turn_promotes_take_turns",),
+    ),
+    Mutant(
+        "what a turn reads is due in the next one only",
+        _what_is_read_is_due_a_turn_late,
+        ("unit/core/rules/test_order.py::test_what_a_turn_reads_becomes_ready_in_it_if_it_is_due",),
     ),
     Mutant(
         "a late success does not use up its token",

@@ -1,8 +1,8 @@
 """Why nothing is handed out, in one sentence: the first reason that applies.
 
     a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
-    a project    its state, its hours, its rate ──► its tasks ──► its limits ──► the daemon's disk and leases
-                 ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
+    a project    its state, its hours, its rate ──► what is overdue ──► its tasks ──► its limits
+                 ──► the daemon's disk and leases ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
 
 A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and has no order read.
 Times are told as durations from now.
@@ -83,8 +83,10 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
         return _of_ready(turn, project, task)
     if is_held(task):
         return "is held until a rerun has reset all of its tasks; it runs again then"
+    if task.state == DELAYED and (wait := key_time(task.key) - turn.now.wall) > 0:
+        return f"is due {_in(wait)}, {_delay_of(turn, project, task)}"
     if task.state == DELAYED:
-        return f"is due {_in(task.exetime - turn.now.wall)}, {_delay_of(turn, project, task)}"
+        return f'has been due for {duration_text(-wait)}; project "{project.name}" {_of_project(turn, project)}'
     if task.state == BLOCKED and task.links is not None:
         return _of_blocked(turn, project, task, task.links)
     if task.state == PROCESSING:
@@ -207,6 +209,18 @@ def _look_at_settings(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
 
 
+def _look_at_overdue(turn: TurnState, project: Project) -> Iterator[str]:
+    queue, now = project.queue, turn.now.wall
+    if not queue.is_behind(now):
+        return
+    due = sum(key_time(key) <= now for key in queue.delayed.entries)
+    overdue = f"{due:,} overdue"
+    if key_time(queue.delayed.floor) <= now:  # how many more are due in the store, only a scan would tell
+        overdue = f"at least {overdue}" if due else "what is overdue is being read"
+        overdue += f", {queue.counts[DELAYED]:,} delayed in all"
+    yield f"is catching up: {overdue}; it hands out nothing before all that is due is ready"
+
+
 def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
     queue = project.queue
     over = queue.known - queue.live
@@ -295,7 +309,7 @@ def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
 
 
 _FIRST_LOOKS: Final[tuple[Look, ...]] = (
-    _look_at_state, _look_at_settings, _look_at_tasks, _look_at_limits, _look_at_daemon,
+    _look_at_state, _look_at_settings, _look_at_overdue, _look_at_tasks, _look_at_limits, _look_at_daemon,
 )  # fmt: skip
 """Before those at slots, of which a task is in one only."""
 _LOOKS: Final[tuple[Look, ...]] = (

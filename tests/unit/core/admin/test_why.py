@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from taskqueue.core.lookups import REFILLS_A_TURN
-from taskqueue.core.settings.settings import Pace
+from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.protocol.replies import ErrorReply, WhyReply
 from taskqueue.protocol.requests import Hello, Why
@@ -85,6 +85,38 @@ def test_no_task_is_due(world: World) -> None:
     world.push("news", task("c"))
     world.fetcher()
     assert why(world) == "has no task that is due; the next one is due in 3 min 20 s (1 task processing)"
+
+
+@pytest.mark.parametrize(
+    ("head_tasks", "overdue"),
+    [
+        (4096, "30 overdue"),
+        (40, "at least 20 overdue, 30 delayed in all"),
+        (2, "at least 1 overdue, 30 delayed in all"),
+    ],
+)
+def test_it_catches_up_with_what_is_overdue(head_tasks: int, overdue: str) -> None:
+    world = World(CoreConfig(projects={"news": {}}, head_tasks=head_tasks, turn_tasks=4))
+    world.push("news", task("ready"), *[task(f"t{n:02}", delay=5) for n in range(30)])
+    world.elapsed += 8
+    world.crash()
+
+    assert why(world) == f"is catching up: {overdue}; it hands out nothing before all that is due is ready"
+    assert why(world, "t29").startswith('has been due for 3 s; project "news" is catching up: ')
+    assert '; project "news" is catching up: ' in why(world, "ready")
+    world.settle()
+    assert why(world) == "has tasks to hand out, but no fetcher is connected"
+
+
+def test_what_may_be_overdue_is_read_from_the_store_first() -> None:
+    names = [f"p{number:02}" for number in range(REFILLS_A_TURN + 1)]
+    world = World(CoreConfig(projects={name: {} for name in names}))
+    for name in names:
+        world.push(name, task("a", delay=5))
+    world.elapsed += 8
+    world.crash()
+
+    assert why(world, project=names[-1]).startswith("is catching up: what is overdue is being read, 1 delayed in all;")
 
 
 def test_everything_is_processing(world: World) -> None:

@@ -54,6 +54,18 @@ def test_what_came_due_while_the_daemon_was_away_goes_before_tasks_of_lower_prio
     assert fetcher.taken == [f"high{n:02}" for n in range(20)]
 
 
+def test_what_a_turn_reads_becomes_ready_in_it_if_it_is_due() -> None:
+    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}}))
+    world.push("news", task("low"), task("high", delay=3, priority=9))
+    world.elapsed += 4
+    world.crash()
+    fetcher = world.know(Fetcher(world, "fetcher", 2, None))
+
+    world.turn(Hello(session="fetcher", n=world.n(), capacity=2))
+
+    assert fetcher.taken == ["high", "low"]
+
+
 @pytest.mark.parametrize("turn_tasks", [1, 4, 4096])
 def test_a_project_hands_out_nothing_before_all_of_its_due_tasks_are_ready(
     make_world: MakeWorld, turn_tasks: int
