@@ -37,9 +37,9 @@ FORGET_LATER_SECONDS: Final = 1.0
 WALL_TIMERS_A_TURN: Final = 2048
 """Timers of the wall clock that run in one turn, at most: that a project has due tasks costs none of its budget."""
 
-PROMOTED_A_TURN: Final = 256
-"""Tasks promoted in one turn, at most: 2.6 ms, for which the tasks of other projects wait; with 2,048 these were 25 ms,
-and a million became ready no sooner."""
+PROMOTED_A_TURN: Final = 64
+"""Tasks promoted in one turn, at most: tasks of other projects wait as long as that takes. With 2,048 these waited for
+up to 25 ms, and what was overdue became ready hardly sooner (``benchmarks.overdue``)."""
 
 SAVE_COST: Final = 16
 """Cost of saving the windows of a project: 0.14 ms, as much as promoting 16 tasks."""
