@@ -610,6 +610,11 @@ class Quiet:
             self._peers[self._connect(host)] = host
         return len(ended)
 
+    def hear(self) -> None:
+        """Wait until each has been answered."""
+        for peer in self._peers:
+            assert status_of(peer.recv(4096)) == 200
+
     def close(self) -> None:
         """Let go of all."""
         for peer in self._peers:
@@ -640,6 +645,8 @@ def test_quiet_connections_keep_nobody_out_while_they_are_renewed(
 ) -> None:
     secret = add_token(full.tokens, "eve", "viewer", None)
     they = Quiet(full, begun.replace(b"TOKEN", secret.encode()), *quiet)
+    if begun == ANSWERED:
+        they.hear()
     for path in ("/healthz", "/metrics"):
         for other in others:
             with full.connected(other) as peer:

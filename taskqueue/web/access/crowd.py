@@ -91,7 +91,7 @@ class Crowd:
         old = now - self._patience.fresh_seconds
         found = [
             (weight, -since, connection)
-            for weight, since, connection in map(self._oldest, self._idle.keys() & set(addresses))
+            for weight, since, connection in map(self._oldest, filter(self._idle.__contains__, addresses))
             if since <= old or weight > self._patience.idle_of_one_address
         ]
         if not found:
