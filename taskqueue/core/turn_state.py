@@ -34,7 +34,7 @@ from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, kept_error, size_of
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.replies import AnyOutgoing, Outgoing
+from taskqueue.protocol.replies import AnyOutgoing, HelloWanted, Outgoing
 
 NOT_LOOKED_UP: Final = Found()
 """What has been looked up while a turn begins."""
@@ -229,11 +229,15 @@ class TurnState:
             state.projects.by_number[task.project].pause.leave(lease.check)
         return session
 
-    def revoke(self, task: Task) -> Session:
+    def revoke(self, task: Task, *, timed_out: bool = False) -> Session:
         """End the task's lease without its fetcher's word: the task keeps its room there, as it may still be run.
 
         Not if the fetcher has passed it on, nor beyond ``max_leases`` of these. The caller gives the task its next
         state.
+
+        Args:
+            timed_out: the lease ends by its time, which its fetcher knows, so it is not asked for a hello. It may run
+                the task a little longer, as a late success counts; a welcome that named the lease would stop it.
         """
         state = self.state
         passed_on = task.lease is not None and task.token in state.sessions[task.lease.session].passed
@@ -242,7 +246,17 @@ class TurnState:
         if not passed_on and state.memory.ended < state.config.max_leases:
             session.ended[task.token] = number
             state.memory.ended_changed(+1)
+        if not passed_on and not timed_out:
+            self._recall(session)
         return session
+
+    def _recall(self, session: Session) -> None:
+        """Ask a fetcher for a hello, whose welcome names the leases that have ended; once until it comes.
+
+        Its next heartbeat may be 20 s away, and all that time it would work for nothing.
+        """
+        if session.recall():
+            self.send(session, HelloWanted(epoch=self.state.epoch), after_sync=True)
 
     def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
         """Store how an attempt ended, in place of the oldest one in the task's history."""

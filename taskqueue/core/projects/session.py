@@ -63,6 +63,7 @@ class Session:
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
         ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
+        recalled: it was asked for a hello because a lease of it was revoked, and none has come since.
         passed: tokens among ``leases`` that it has passed on to another process.
         suspects: crashes of the tasks among ``leases`` that have some, by token.
         slots: how many tasks it runs at once.
@@ -101,6 +102,7 @@ class Session:
         "peer",
         "priority",
         "pseudonym",
+        "recalled",
         "rest_seconds",
         "rest_until",
         "saved_at",
@@ -130,6 +132,7 @@ class Session:
         self.done = 0
         self.failed = 0
         self.ended: dict[int, int] = {}
+        self.recalled = False
         self.passed: dict[int, None] = {}
         self.suspects: dict[int, int] = {}
         self.slots = 1
@@ -189,8 +192,14 @@ class Session:
         self.capacity = hello.capacity
         self.slots = hello.slots or max(1, hello.capacity)
         self.crashed = None
+        self.recalled = False
         self._state_ended(hello)
         self.select_number = max(self.select_number, hello.seen)
+
+    def recall(self) -> bool:
+        """Note that it is to be asked for a hello; False: it has been, or it has not said one yet."""
+        is_asked, self.recalled = self.recalled, True
+        return not is_asked and bool(self.last_hello)
 
     def hand_back(self, count: int, now: Boot) -> float:
         """It has handed back tasks unstarted; returns when it may have tasks again (boot-clock seconds; 0: at once).

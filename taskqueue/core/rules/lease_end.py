@@ -100,7 +100,7 @@ def expire(turn: TurnState, project: Project, task: Task) -> None:
     """The task's lease has run out: a failure with the reason ``timeout``."""
     retry = after_timeout(turn.spec_of(task), project.settings, task.retried, timed_out=task.timed_out)
     lease = _lease_of(turn, project, task)
-    session = turn.revoke(task)
+    session = turn.revoke(task, timed_out=True)
     task.timed_out = True
     task.note_throttled(0)
     project.totals.timeout += 1

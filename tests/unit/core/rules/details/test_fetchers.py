@@ -500,7 +500,7 @@ def test_who_speaks_of_tasks_that_another_session_holds_is_asked_for_a_hello(
     held = world.fetcher().messages[-1].tasks[0]
     lease = LeaseRef("news", held.taskid, held.token)
 
-    assert wants_hello(world, kind(session="processor", n=1, leases=[lease])) == ["processor"]
+    assert "processor" in wants_hello(world, kind(session="processor", n=1, leases=[lease]))
 
 
 def test_nobody_else_is_asked_for_a_hello(world: World) -> None:
