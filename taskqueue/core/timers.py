@@ -237,7 +237,7 @@ def _watch_at(state: State, name: int | str) -> float:
 
 
 def _silent_at(state: State, session: Session) -> float:
-    return session.heard_at + state.config.fetcher_timeout if session.capacity or session.leases else inf
+    return session.heard_at + state.config.fetcher_timeout if session.fetches else inf
 
 
 def _forgotten_at(state: State, session: Session) -> float:

@@ -21,7 +21,7 @@ from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.flow import Flow, FlowStep
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import Session
+from taskqueue.core.projects.session import EndedLease, Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.slot_scan import SlotScan
 from taskqueue.core.state import State
@@ -244,7 +244,8 @@ class TurnState:
         number = task.lease.number if task.lease is not None else 0
         session = self.unlease(task)
         if not passed_on and state.memory.ended < state.config.max_leases:
-            session.ended[task.token] = number
+            name = state.projects.by_number[task.project].name
+            session.ended[task.token] = EndedLease(number, self.now.boot, name, task.taskid)
             state.memory.ended_changed(+1)
         if not passed_on and not timed_out:
             self._recall(session)

@@ -37,7 +37,7 @@ def facts(reply: DaemonReply) -> list[Fact]:
         Fact("attempts", _spread(histograms.get("attempt_seconds"))),
         Fact("lateness", _spread(histograms.get("lateness_seconds"))),
         Fact("messages", _messages(shell)),
-        Fact("fetchers", f"{reply.fetchers:,}, which hold {reply.holds:,} of {reply.capacity:,}"),
+        Fact("fetchers", _fetchers(reply)),
         Fact("knows", f"{projects(reply.projects)}, {sessions}"),
         Fact("memory", _of(reply.resident_bytes, reply.resident_bytes_most)),
         Fact("tasks in memory", _of(reply.task_bytes, reply.task_bytes_most)),
@@ -47,6 +47,11 @@ def facts(reply: DaemonReply) -> list[Fact]:
 
 def _version(reply: DaemonReply) -> str:
     return f"taskqueue {reply.version}, {build_kind(reply.compiled)}, Python {reply.python}"
+
+
+def _fetchers(reply: DaemonReply) -> str:
+    hung = f"; handlers whose lease is over hold {reply.hung:,} more" if reply.hung else ""
+    return f"{reply.fetchers:,}, which hold {reply.holds:,} of {reply.capacity:,}{hung}"
 
 
 def _each_second(count: int, seconds: float) -> str:

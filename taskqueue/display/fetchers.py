@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from taskqueue.display.counts import brief
+from taskqueue.hung_places import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.replies import FetchersReply
 from taskqueue.protocol.views import FetcherView
@@ -37,6 +38,9 @@ COLUMNS: Final = (
     FetcherColumn("fetcher", name_of, "name", words=True),
     FetcherColumn("state", lambda view: "draining" if view.draining else "", words=True),
     FetcherColumn("holds", lambda view: f"{view.holds:,}/{view.capacity:,}", "holds"),
+    FetcherColumn(
+        "hung", lambda view: brief_hung(view.hung.places, view.hung.seconds) if view.hung is not None else "", "hung"
+    ),
     FetcherColumn("oldest", lambda view: duration_text(view.oldest_seconds) if view.holds else "", "oldest"),
     FetcherColumn("done", lambda view: f"{view.done:,}", "done"),
     FetcherColumn("failed", lambda view: f"{view.failed:,}", "failed"),
@@ -53,6 +57,21 @@ def wishes(projects: Iterable[str] | None) -> str:
 
 
 def held(reply: FetchersReply) -> str:
-    """``12 fetchers hold 50 of 120``."""
+    """``12 fetchers hold 50 of 120``, or ``12 fetchers hold 50 of 120, 16 hung``."""
     who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
-    return f"{who} {brief(reply.holds)} of {brief(reply.capacity)}"
+    hung = f", {brief(reply.hung)} hung" if reply.hung else ""
+    return f"{who} {brief(reply.holds)} of {brief(reply.capacity)}{hung}"
+
+
+def hanging(views: Iterable[FetcherView]) -> list[FetcherView]:
+    """Those that have hung places, the one that has had one for longest first."""
+    return sorted((view for view in views if view.hung), key=lambda view: -view.hung.seconds if view.hung else 0.0)
+
+
+def hung_words(view: FetcherView) -> str:
+    """What hangs at a fetcher, in a sentence without a full stop; empty if nothing does."""
+    hung = view.hung
+    if hung is None:
+        return ""
+    task = task_of(hung.project, hung.taskid, hung.url)
+    return hung_sentence(hung.places, view.slots, [name_of(view)], hung.seconds, task)

@@ -21,7 +21,7 @@ ProjectSort = Literal[
     "name", StateName, "new_5m", "selected_5m", "success_5m",
     "failed_5m", "retried_5m", "timeout_5m",
 ]  # fmt: skip
-FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent"]
+FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent", "hung"]
 Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
 FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]

@@ -120,8 +120,9 @@ class FetchersReply(Reply, tag="fetchers-reply"):
 
     Attributes:
         more: there are fetchers after the last one of this page.
-        found: fetchers that all pages together have; ``capacity`` and ``holds`` are theirs in all.
+        found: fetchers that all pages together have; ``capacity``, ``holds`` and ``hung`` are theirs in all.
         away: names that are drained and that nobody has now, the first AWAY_SHOWN of them.
+        hung: places held by handlers whose leases are over.
     """
 
     fetchers: list[FetcherView]
@@ -130,6 +131,7 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     capacity: int
     holds: int
     away: list[str] = []
+    hung: int = 0
 
 
 class FetcherReply(Reply, tag="fetcher-reply"):
@@ -138,8 +140,9 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     Attributes:
         fetcher: the name that was asked for.
         draining: it is drained.
-        found: fetchers that have it now; ``capacity`` and ``holds`` are theirs in all.
+        found: fetchers that have it now; ``capacity``, ``holds`` and ``hung`` are theirs in all.
         fetchers: the first of them, by pseudonym; of ``fetcher-do`` none.
+        hung: places held by handlers whose leases are over.
     """
 
     fetcher: str
@@ -148,6 +151,7 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     capacity: int
     holds: int
     fetchers: list[FetcherView] = []
+    hung: int = 0
 
 
 class StatsReply(Reply, tag="stats-reply"):

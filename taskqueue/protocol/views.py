@@ -167,6 +167,22 @@ class ProjectView(Struct, omit_defaults=True):
 SHOWN_WISHES: Final = 20
 
 
+class HungView(Struct, omit_defaults=True, frozen=True, gc=False):
+    """Places of a fetcher that are held by handlers whose leases are over.
+
+    Attributes:
+        places: number of these places.
+        seconds: time since the first of these leases ended.
+        project, taskid, url: task of that lease; each is empty if it is not known, a long url is cut.
+    """
+
+    places: int
+    seconds: float = 0.0
+    project: str = ""
+    taskid: str = ""
+    url: str = ""
+
+
 class FetcherView(Struct, omit_defaults=True):
     """A fetcher as people see it.
 
@@ -179,6 +195,9 @@ class FetcherView(Struct, omit_defaults=True):
         done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
         draining: it gets no new tasks, and finishes those that it holds.
         priority: fetchers with a higher one are served first.
+        slots: tasks that it runs at once; 0: it takes none.
+        free: places of its capacity that nothing holds. It is handed nothing for them while it drains, or rests.
+        hung: places held by handlers whose leases are over; None: there are none.
     """
 
     session: str
@@ -193,6 +212,9 @@ class FetcherView(Struct, omit_defaults=True):
     failed: int = 0
     draining: bool = False
     priority: int = 0
+    slots: int = 0
+    free: int = 0
+    hung: HungView | None = None
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

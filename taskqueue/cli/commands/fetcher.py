@@ -49,7 +49,7 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     if reply.draining or not reply.found:
         say(_sentence(reply))
     if reply.found:
-        tables.show(tables.of_fetchers(reply.fetchers))
+        tables.show_fetchers(reply.fetchers)
 
 
 @fetcher.command()
@@ -91,7 +91,12 @@ def _sentence(reply: FetcherReply) -> str:
     if not reply.found:
         then = f"gets no tasks until: taskqueue fetcher resume {reply.fetcher}" if reply.draining else "gets tasks"
         return f"nobody of the name {reply.fetcher} is connected; who comes under it {then}"
+    hung = f"; handlers whose lease is over hold {_places(reply.hung)}" if reply.hung else ""
     if reply.draining:
         held = f"still {'holds' if reply.found == 1 else 'hold'} {what}" if reply.holds else "nothing is held any more"
-        return f"{reply.fetcher} is draining: {who}, {held}"
-    return f"{reply.fetcher} gets tasks: {who}, {what} held"
+        return f"{reply.fetcher} is draining: {who}, {held}{hung}"
+    return f"{reply.fetcher} gets tasks: {who}, {what} held{hung}"
+
+
+def _places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count:,} places"

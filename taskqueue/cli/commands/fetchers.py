@@ -14,7 +14,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort
 
-SORTS: Final = ("name", "holds", "capacity", "oldest", "done", "failed", "silent")
+SORTS: Final = ("name", "holds", "capacity", "hung", "oldest", "done", "failed", "silent")
 
 
 @click.command()
@@ -35,13 +35,14 @@ def fetchers(
     url: str,
     timeout: float,
 ) -> None:
-    """List fetchers: whether each is draining, what it holds of how much it takes, since when the oldest of it, what
-    came of its attempts since the daemon's start, since when it is silent, its priority, where it is, and whose tasks
-    it wants.
+    """List fetchers: whether each is draining, what it holds of how much it takes, how many of its places hang, since
+    when the oldest of what it holds, what came of its attempts since the daemon's start, since when it is silent, its
+    priority, where it is, and whose tasks it wants.
 
     One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
-    `--sort oldest` has those first that have held a task for longest, `silent` those that have not been heard for
-    longest; other numbers come largest first.
+    A place hangs while a handler runs whose lease is over; below the table it says which task it is.
+    `--sort oldest` has those first that have held a task for longest, `hung` those with the place that has hung for
+    longest, `silent` those that have not been heard for longest; other numbers come largest first.
 
     \b
     Example:
@@ -57,7 +58,7 @@ def fetchers(
             return
         from taskqueue.cli.output import tables
 
-        tables.show(tables.of_fetchers(found))
+        tables.show_fetchers(list(found))
         away = [] if project or group or part else client.fetchers.list(limit=1).away
         if away:
             say(f"drained, and not connected: {', '.join(away)}")

@@ -150,6 +150,7 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     parts += ["", tables.of_pauses(reply.projects), ""] if paused else [""]
     nobody = NO_FETCHERS_OF_GROUP if choice.group else NO_FETCHERS
     parts.append(tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)
+    parts += tables.of_hung(fetchers.fetchers)
     if (left := fetchers.found - len(fetchers.fetchers)) > 0:
         parts.append(f"and {left:,} more: taskqueue fetchers")
     return Group(*parts)

@@ -35,6 +35,9 @@ NAME_CHARS = 8
 
 PAUSES_SHOWN = 5
 
+HUNG_SHOWN: Final = 5
+"""Fetchers with hung places of which a sentence follows their table."""
+
 
 def show(table: Table) -> None:
     """Print a table; ``none`` if it has no rows."""
@@ -89,7 +92,7 @@ def _brief(name: str) -> str:
 
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row per fetcher: whether it drains, tasks held and capacity, age of the oldest, outcomes, its priority."""
+    """A row per fetcher: whether it drains, tasks held and capacity, hung places, outcomes, its priority."""
     table = bare_table([], [])
     for column in fetchers.COLUMNS:
         folds = column.head in FETCHER_FOLDED
@@ -98,6 +101,22 @@ def of_fetchers(views: Iterable[FetcherView]) -> Table:
     for view in views:
         table.add_row(*(Text(column.told(view)) for column in fetchers.COLUMNS))
     return table
+
+
+def show_fetchers(views: Sequence[FetcherView]) -> None:
+    """Print a table of fetchers, and what hangs at them."""
+    show(of_fetchers(views))
+    for line in of_hung(views):
+        Screen().print(line)
+
+
+def of_hung(views: Iterable[FetcherView]) -> Iterator[Text]:
+    """A sentence for each of the first HUNG_SHOWN fetchers that have hung places, the longest first."""
+    hanging = fetchers.hanging(views)
+    for view in hanging[:HUNG_SHOWN]:
+        yield Text(fetchers.hung_words(view), "red")
+    if len(hanging) > HUNG_SHOWN:
+        yield Text(f"and {len(hanging) - HUNG_SHOWN:,} more fetchers have hung places")
 
 
 def of_pauses(views: Iterable[ProjectView]) -> Table:

@@ -101,7 +101,7 @@ PROJECT_FIRST: Final = (
 """Columns by importance: the last ones are dropped first."""
 
 
-FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "priority": 8, "address": 15, "projects": 30}
+FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "hung": 15, "priority": 8, "address": 15, "projects": 30}
 FETCHER_WIDTH: Final = 9
 """Of all other columns."""
 
@@ -113,7 +113,9 @@ def _fetcher(column: FetcherColumn) -> Column[FetcherView]:
 
 FETCHER_NAME: Final = COLUMNS[0]
 FETCHER_CELLS: Final = tuple(map(_fetcher, COLUMNS[1:]))
-FETCHER_FIRST: Final = ("holds", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects")
+FETCHER_FIRST: Final = (
+    "holds", "hung", "state", "oldest", "failed", "silent", "done", "priority", "address", "projects",
+)  # fmt: skip
 
 
 def rows_that_fit(height: int) -> int:

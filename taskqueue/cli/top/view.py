@@ -10,7 +10,7 @@ PROJECT_SORTS: Final[tuple[ProjectSort, ...]] = (
     "selected_5m", "retried_5m", "failed_5m", "new_5m", "success_5m", "ready", "delayed", "processing", "name",
 )  # fmt: skip
 FETCHER_SORTS: Final[tuple[FetcherSort, ...]] = (
-    "oldest", "silent", "holds", "capacity", "failed", "done", "name",
+    "oldest", "silent", "hung", "holds", "capacity", "failed", "done", "name",
 )  # fmt: skip
 
 PART_CHARS: Final = 64

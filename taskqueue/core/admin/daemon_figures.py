@@ -13,7 +13,7 @@ from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, Histogra
 def show(turn: TurnState, request: DaemonShow) -> DaemonReply:
     """What is connected, what memory the tasks take, how long attempts took, and how late tasks became ready."""
     state = turn.state
-    fetching = [session for session in state.sessions.values() if session.capacity or session.leases]
+    fetching = [session for session in state.sessions.values() if session.fetches]
     memory = state.memory
     return DaemonReply(
         n=request.n,
@@ -24,6 +24,7 @@ def show(turn: TurnState, request: DaemonShow) -> DaemonReply:
         fetchers=len(fetching),
         capacity=sum(session.capacity for session in fetching),
         holds=memory.leases,
+        hung=memory.ended,
         task_bytes=memory.heads + memory.leased + memory.deferred,
         task_bytes_most=state.config.memory_bytes,
         has_room=state.config.has_room,

@@ -76,7 +76,8 @@ def show(turn: TurnState, message: FetcherShow) -> FetcherReply:
     sessions = _sessions(state, name)
     _check_known(state, name, sessions)
     reply = _reply(state, message.n, name, sessions)
-    first = islice(sorted(filter(_fetches, sessions), key=lambda session: session.pseudonym), SHOWN_MOST)
+    fetching = [session for session in sessions if session.fetches]
+    first = islice(sorted(fetching, key=lambda session: session.pseudonym), SHOWN_MOST)
     views = (session.view(turn.now.boot) for session in first)
     reply.fetchers = that_fit(state, views, room_in(state.config.max_message))
     return reply
@@ -86,7 +87,7 @@ def away(state: State) -> list[str]:
     """The first drained names that no fetcher has now."""
     if not state.drained:
         return []
-    present = {session.label for session in state.sessions.values() if _fetches(session)}
+    present = {session.label for session in state.sessions.values() if session.fetches}
     return list(islice((name for name in state.drained if name not in present), AWAY_SHOWN))
 
 
@@ -102,10 +103,6 @@ def _sessions(state: State, name: str) -> list[Session]:
     return [each for each in state.sessions.values() if each.last_hello and each.label == name]
 
 
-def _fetches(session: Session) -> bool:
-    return bool(session.capacity or session.leases)
-
-
 def _check_room(state: State, name: str) -> None:
     if name not in state.drained and len(state.drained) >= DRAINED_MOST:
         hint = "resume some; taskqueue fetchers names those that nobody has"
@@ -113,13 +110,13 @@ def _check_room(state: State, name: str) -> None:
 
 
 def _check_known(state: State, name: str, sessions: list[Session]) -> None:
-    if name not in state.drained and not any(map(_fetches, sessions)):
+    if name not in state.drained and not any(session.fetches for session in sessions):
         reason = f'fetcher: nobody of the name "{name}" is connected, and it is not drained; see: taskqueue fetchers'
         raise Rejected("unknown-fetcher", reason)
 
 
 def _reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherReply:
-    fetching = [session for session in sessions if _fetches(session)]
+    fetching = [session for session in sessions if session.fetches]
     return FetcherReply(
         n=n,
         fetcher=name,
@@ -127,6 +124,7 @@ def _reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherR
         found=len(fetching),
         capacity=sum(session.capacity for session in fetching),
         holds=sum(len(session.leases) for session in fetching),
+        hung=sum(len(session.ended) for session in fetching),
     )
 
 

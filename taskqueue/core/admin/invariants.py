@@ -5,6 +5,7 @@ Each function looks at one thing and says, in words, what is wrong with it; noth
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -43,6 +44,7 @@ def check(turn: TurnState) -> list[str]:
         problems += [f"project {project.name}: {problem}" for problem in _check_project(turn, project)]
     for session in state.sessions.values():
         problems += [f"session {session.label}: {problem}" for problem in _check_session(state, session)]
+    problems += _check_places(state)
     return [*problems, *_check_memory(state), *_check_wishes(state), *_check_said(state), *_check_connections(state)]
 
 
@@ -58,6 +60,21 @@ def _check_memory(state: State) -> Iterator[str]:
         yield f"updates that wait for leases take {deferred} bytes, {state.memory.deferred} are counted"
     if state.memory.ended != (ended := sum(len(session.ended) for session in state.sessions.values())):
         yield f"{ended} leases have ended that still take room, {state.memory.ended} are counted"
+
+
+def _check_places(state: State) -> Iterator[str]:
+    """Of each fetcher: free, running and hung places are those that its hello states, each counted by itself."""
+    leased = [task for project in state.projects.by_name.values() for task in project.queue.processing.leased.values()]
+    running = Counter(
+        task.lease.session
+        for task in leased
+        if task.lease and (of := state.sessions.get(task.lease.session)) and task.token not in of.passed
+    )
+    for session in state.sessions.values():
+        hung = len(session.ended.keys() - session.leases.keys())
+        if session.room + running[session.id] + hung != session.capacity:
+            counted = f"{session.room} free, {running[session.id]} running and {hung} hung places"
+            yield f"session {session.label}: {counted} are not the {session.capacity} that it has"
 
 
 def _check_said(state: State) -> Iterator[str]:

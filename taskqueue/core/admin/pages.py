@@ -82,9 +82,9 @@ def of_stats(state: State, message: Stats) -> ProjectPage:
 
 
 def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
-    """The fetchers that have a capacity or hold tasks, want tasks of the project or group, and match the filter."""
+    """The fetchers that match the filter, and want tasks of the project or group if one is named."""
     state = turn.state
-    found = [session for session in state.sessions.values() if session.capacity or session.leases]
+    found = [session for session in state.sessions.values() if session.fetches]
     if message.project or message.group:
         wanted = frozenset([message.project] if message.project else _names(state, message.group))
         found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
@@ -141,5 +141,7 @@ def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple
             return lambda session: (-session.done, session.pseudonym)
         case "failed":
             return lambda session: (-session.failed, session.pseudonym)
+        case "hung":
+            return lambda session: (-session.hung_seconds(now.boot), session.pseudonym)
         case "silent":
             return lambda session: (session.heard_at, session.pseudonym)

@@ -40,7 +40,7 @@ def status(turn: TurnState, message: Status) -> StatusReply:
     """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
-    sessions = (session for session in state.sessions.values() if session.capacity or session.leases)
+    sessions = (session for session in state.sessions.values() if session.fetches)
     room = state.config.max_message // 2
     fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
     projects = that_fit(state, (project.view(now) for project in page.projects), room_in(room))
@@ -101,6 +101,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         found=len(page.found),
         capacity=sum(session.capacity for session in page.found),
         holds=sum(len(session.leases) for session in page.found),
+        hung=sum(len(session.ended) for session in page.found),
         away=away,
     )
 

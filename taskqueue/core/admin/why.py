@@ -39,9 +39,11 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
+from taskqueue.hung_places import hung_sentence, task_of
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
+from taskqueue.protocol.views import HungView
 from taskqueue.units import duration_text
 
 Look = Callable[[TurnState, Project], Iterator[str]]
@@ -178,7 +180,12 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def _of_project(turn: TurnState, project: Project) -> str:
-    return _first_of(_LOOKS, turn, project) or f"hands tasks out{why_slots.summary(turn, project)}"
+    return _first_of(_LOOKS, turn, project) or _of_handing(turn, project)
+
+
+def _of_handing(turn: TurnState, project: Project) -> str:
+    hung = _hung(turn.now, [session for session in turn.state.sessions.values() if _asks(session, project)])
+    return f"hands tasks out{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
 
 
 def _first_of(looks: Sequence[Look], turn: TurnState, project: Project) -> str:
@@ -283,7 +290,25 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
         held = sum(len(session.leases) for session in taking)
         slots = sum(session.capacity for session in taking)
         rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
-        yield f"has tasks to hand out, but all fetchers that ask for them are full ({held} of {slots} slots){rest}"
+        full = "has tasks to hand out, but all fetchers that ask for them are full"
+        hung = _hung(turn.now, taking)
+        yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {slots} slots){rest}"
+
+
+def _hung(now: Now, fetchers: Sequence[Session]) -> str:
+    """Which of their places hang, in a sentence; empty: none."""
+    hanging = [session for session in fetchers if session.ended]
+    if not hanging:
+        return ""
+    longest = max(hanging, key=lambda session: session.hung_seconds(now.boot))
+    view = longest.hung_view(now.boot) or HungView(0)
+    return hung_sentence(
+        sum(len(session.ended) for session in hanging),
+        sum(session.slots for session in hanging),
+        list(dict.fromkeys(session.label for session in hanging)),
+        view.seconds,
+        task_of(view.project, view.taskid, view.url),
+    )
 
 
 def _resumable(draining: Sequence[Session]) -> str:

@@ -12,21 +12,28 @@ A fetcher has room for
 2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
    task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
 3. In all sessions together no more leases that have ended take room than ``max_leases``; beyond that they take none.
-4. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
+4. A place that is held so *hangs*. Each is counted by its token, also if the fetcher's hellos tell nothing of it; for
+   those that they tell of without a token there are tokens below 0. So, unless it is over its capacity,
+
+       free + running + hung = capacity
+
+5. A fetcher that hands back what it had stated room for gets nothing for a while, longer each time: ``hand_back``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.task import Task
 from taskqueue.protocol.fields import Boot, Peer
-from taskqueue.protocol.requests import Hello
-from taskqueue.protocol.views import SHOWN_WISHES, FetcherView
+from taskqueue.protocol.requests import Hello, Hung
+from taskqueue.protocol.views import SHOWN_WISHES, FetcherView, HungView
 
 Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""
@@ -35,11 +42,28 @@ REST_SECONDS: Final = 0.125
 """Seconds for which a fetcher that has handed back tasks gets nothing; doubled each time."""
 REST_MOST_SECONDS: Final = 10.0
 
+HUNG_URL_CHARS: Final = 200
+"""Characters kept of the url that a hello states of a task that hangs: 2 MB for 10,000 fetchers, with 8,192 80 MB."""
 
 JUMP_MOST: Final = 2**20
 """By how much a number may exceed all known ones of its session. A client that counts never comes near; one that sends
 2^63 in somebody else's session must not make all of that one's later numbers too old.
 """
+
+
+class EndedLease(NamedTuple):
+    """A lease that has ended although its fetcher has not said so, and that still holds a place of it.
+
+    Attributes:
+        number: of the ``select`` message that told of it; 0: its fetcher has seen it.
+        at: boot-clock seconds of its end, or at which its fetcher was first heard to run the task without a lease.
+        project, taskid: of its task; empty if only the fetcher knows them.
+    """
+
+    number: int
+    at: Boot
+    project: str = ""
+    taskid: str = ""
 
 
 class Session:
@@ -62,7 +86,9 @@ class Session:
         select_number: of the last ``select`` sent.
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
-        ended: numbers of the ``select`` messages, by token, of leases that have ended but still take room.
+        ended: by token, leases that have ended but still take room, the first one first.
+        hung: what its last hello said of places that hang; None: nothing.
+        hung_since: boot-clock seconds since when the first of these hangs.
         recalled: it was asked for a hello because a lease of it was revoked, and none has come since.
         passed: tokens among ``leases`` that it has passed on to another process.
         suspects: crashes of the tasks among ``leases`` that have some, by token.
@@ -90,6 +116,8 @@ class Session:
         "given_up",
         "heard_at",
         "highest",
+        "hung",
+        "hung_since",
         "id",
         "interest",
         "kept_requests",
@@ -131,7 +159,9 @@ class Session:
         self.leases: dict[int, Task] = {}
         self.done = 0
         self.failed = 0
-        self.ended: dict[int, int] = {}
+        self.ended: dict[int, EndedLease] = {}
+        self.hung: Hung | None = None
+        self.hung_since = 0.0
         self.recalled = False
         self.passed: dict[int, None] = {}
         self.suspects: dict[int, int] = {}
@@ -152,9 +182,17 @@ class Session:
     @property
     def free(self) -> int:
         """How many more tasks it will take; none if negative. 0 while it rests, or drains."""
-        if self.rest_until or self.draining:
-            return 0
+        return 0 if self.rest_until or self.draining else self.room
+
+    @property
+    def room(self) -> int:
+        """Places that nothing holds; negative if it is over its capacity."""
         return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
+
+    @property
+    def fetches(self) -> bool:
+        """It wants tasks, or something holds a place of it."""
+        return bool(self.capacity or self.leases or self.ended)
 
     def learn(self, outcomes: Iterable[int]) -> None:
         """Set which requests have a stored outcome."""
@@ -184,7 +222,7 @@ class Session:
         self.kept_requests[n % OUTCOME_WINDOW] = n
         self.highest = max(self.highest, n)
 
-    def take_hello(self, hello: Hello) -> None:
+    def take_hello(self, hello: Hello, now: Boot) -> None:
         """Apply a hello that is not older than the last one."""
         self.last_hello = hello.n
         self.name = hello.name
@@ -193,7 +231,10 @@ class Session:
         self.slots = hello.slots or max(1, hello.capacity)
         self.crashed = None
         self.recalled = False
-        self._state_ended(hello)
+        self._state_ended(hello, now)
+        self.hung = None
+        if hello.hung is not None:
+            self._state_hung(hello.hung, len(hello.running), now)
         self.select_number = max(self.select_number, hello.seen)
 
     def recall(self) -> bool:
@@ -222,17 +263,26 @@ class Session:
         """A report of it has counted: it may have tasks at once, and its next rest will be short."""
         self.rest_until = self.rest_seconds = 0.0
 
-    def _state_ended(self, hello: Hello) -> None:
+    def _state_ended(self, hello: Hello, now: Boot) -> None:
         """Update which ended leases still occupy room: those that it may not have seen yet, has, or runs."""
         if self.ended:
             mentioned = {*hello.holds, *hello.running}.difference(hello.passed)
             self.ended = {
-                token: number for token, number in self.ended.items() if number > hello.seen or token in mentioned
+                token: lease for token, lease in self.ended.items() if lease.number > hello.seen or token in mentioned
             }
-        self.ended.update((token, 0) for token in hello.running if token not in self.leases)
+        for token in hello.running:
+            if token not in self.leases:
+                known = self.ended.get(token)
+                self.ended[token] = EndedLease(0, now) if known is None else known._replace(number=0)
         self.passed = {token: None for token in hello.passed if token in self.leases}
         for token in self.passed:
             self.suspects.pop(token, None)
+
+    def _state_hung(self, hung: Hung, running: int, now: Boot) -> None:
+        """Keep what it says of places that hang; those beyond what it names as running are held by tokens below 0."""
+        self.hung = replace(hung, url=hung.url[:HUNG_URL_CHARS])
+        self.hung_since = now - hung.seconds
+        self.ended.update((-place, EndedLease(0, now)) for place in range(1, 1 + hung.places - running))
 
     def keep_ended(self, most: int) -> None:
         """Let at most ``most`` ended leases occupy room: those known longest, then those that its hello names first.
@@ -257,7 +307,28 @@ class Session:
             failed=self.failed,
             draining=self.draining,
             priority=self.priority,
+            slots=self.slots if self.capacity else 0,
+            free=max(0, self.room),
+            hung=self.hung_view(now),
         )
+
+    def hung_view(self, now: Boot) -> HungView | None:
+        """Its hung places as people see them; None if there is none.
+
+        How many there are its tokens say, also between two hellos; which one hangs for longest, and since when, its
+        last hello if that tells, as the daemon may have been restarted since that lease ended.
+        """
+        first, hung = next(iter(self.ended.values()), None), self.hung
+        if first is None:
+            return None
+        if hung is None:
+            return HungView(len(self.ended), max(0.0, now - first.at), first.project, first.taskid)
+        return HungView(len(self.ended), max(0.0, now - self.hung_since), hung.project, hung.taskid, hung.url)
+
+    def hung_seconds(self, now: Boot) -> float:
+        """How long the first of its hung places has hung; 0 if there is none."""
+        view = self.hung_view(now)
+        return view.seconds if view is not None else 0.0
 
     def oldest_seconds(self, now: Boot) -> float:
         """How long it has held the oldest of its leases; 0 if it holds none."""

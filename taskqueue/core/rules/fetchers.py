@@ -59,7 +59,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
         _give_back_lost(turn, session, message)
         state.memory.ended_changed(-len(session.ended))
-        session.take_hello(message)
+        session.take_hello(message, turn.now.boot)
         session.draining = session.label in state.drained
         state.fair_queue.prioritise(session, message.priority)
         session.keep_ended(state.config.max_leases - state.memory.ended)

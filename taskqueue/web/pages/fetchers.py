@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
-from taskqueue.display.fetchers import COLUMNS, held, name_of
+from taskqueue.display.fetchers import COLUMNS, hanging, held, hung_words, name_of
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.views import FetcherView, TaskRow
 from taskqueue.web.live.channels import Picture
@@ -25,7 +25,7 @@ ROWS: Final = 100
 SPEED: Final = "done/s"
 """What this page tells of a fetcher besides what ``taskqueue top`` does."""
 
-HEADS: Final = (*(column.head for column in COLUMNS[:5]), SPEED, *(column.head for column in COLUMNS[5:]))
+HEADS: Final = (*(column.head for column in COLUMNS[:6]), SPEED, *(column.head for column in COLUMNS[6:]))
 
 FIRST: Final[FetcherSort] = "oldest"
 """What fetchers are sorted by unless something else was said: who is stuck comes first."""
@@ -88,6 +88,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     return {
         "reply": reply, "rows": _rows(services, reply.fetchers), "columns": _columns(),
         "held": await _held(services, name, reply.fetchers) if reply.holds else [], "task_page": task_page,
+        "hung": [(view.hung, hung_words(view)) for view in hanging(reply.fetchers)],
     }  # fmt: skip
 
 

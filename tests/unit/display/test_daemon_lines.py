@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.display.daemon import facts
 from taskqueue.display.histograms import mean, quantile
@@ -56,6 +57,7 @@ def test_each_thing_is_told_in_a_line() -> None:
     assert told["commit"] == "none yet; answers leave by durability commit"
     assert told["messages"] == "10 in, 12 out; 1 refused"
     assert told["fetchers"] == "2, which hold 12 of 50"
+    assert dict(facts(replace(reply, hung=3)))["fetchers"].endswith("; handlers whose lease is over hold 3 more")
     assert told["knows"] == "3 projects, 4 sessions"
     assert told["memory"] == "90 MiB of 1 GiB"
     assert told["store"] == "4 MiB in 3 tables; level 0: 1 MiB in 2, level 6: 3 MiB in 1"

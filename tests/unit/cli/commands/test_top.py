@@ -15,7 +15,7 @@ from taskqueue.cli.top.speeds import SpeedMeter, Speeds
 from taskqueue.cli.top.view import PROJECT_SORTS, View
 from taskqueue.display.counts import brief
 from taskqueue.protocol.replies import FetchersReply, StatusReply
-from taskqueue.protocol.views import Counts, FetcherView, ProjectView, Totals
+from taskqueue.protocol.views import Counts, FetcherView, HungView, ProjectView, Totals
 
 # ------------------------------------------------------------------------------------------------ keys
 
@@ -161,6 +161,18 @@ def test_a_fetcher_that_drains_is_seen_to_with_what_it_holds() -> None:
         ["fetcher", "state", "holds"],
         ["web1", "draining", "3/20"],
         ["web2", "3/20", "0"],
+    ]
+
+
+def test_places_that_hang_are_seen_beside_what_is_held() -> None:
+    view = View("name", "")
+    view.fetchers_seen = True
+    hung = FetcherView("5f0c", "web1", 16, 0, 1.0, slots=16, hung=HungView(16, 540.0, "news", "a", "http://a/"))
+
+    lines = screen([], [hung], view, 80, 24)
+    assert [line.split()[:6] for line in lines[4:6]] == [
+        ["fetcher", "state", "holds", "hung", "oldest", "failed"],
+        ["web1", "0/16", "16", "for", "9", "min"],
     ]
 
 

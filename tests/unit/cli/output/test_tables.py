@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.table import Table
 
 from taskqueue.cli.commands.stats import of_stats
-from taskqueue.cli.output.tables import of_cron, of_fetchers, of_fields, of_pauses, of_projects, of_settings
+from taskqueue.cli.output.tables import (
+    HUNG_SHOWN,
+    of_cron,
+    of_fetchers,
+    of_fields,
+    of_pauses,
+    of_projects,
+    of_settings,
+    show_fetchers,
+)
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.display.json_values import as_plain
@@ -24,6 +33,7 @@ from taskqueue.protocol.views import (
     Counts,
     CronView,
     FetcherView,
+    HungView,
     OperationView,
     ProjectStats,
     ProjectView,
@@ -154,6 +164,26 @@ def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
         ["web1", "draining", "3/20"],
         ["web2", "3/20", "0"],
     ]
+
+
+def test_places_that_hang_are_shown_beside_what_is_held(capsys: pytest.CaptureFixture[str]) -> None:
+    fresh = FetcherView("5f0c", "web1", 20, 3, 1.0, slots=16, free=17)
+    hung = replace(fresh, name="web2", holds=0, hung=HungView(16, 540.0, "news", "a", "http://a/"))
+    late = replace(fresh, name="web3", holds=0, hung=HungView(1, 60.0, "news", "b"))
+
+    show_fetchers([fresh, late, hung, *(replace(late, name=f"w{n}") for n in range(HUNG_SHOWN))])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split()[:6] for line in lines[:4]] == [
+        ["fetcher", "state", "holds", "hung", "oldest", "done"],
+        ["web1", "3/20", "0", "s", "0", "0"],
+        ["web3", "0/20", "1", "for", "1", "min"],
+        ["web2", "0/20", "16", "for", "9", "min"],
+    ]
+    words = " ".join(lines)
+    longest = "16 of the 16 places of web2 are held by handlers whose lease is over, the longest for 9 min: http://a/"
+    assert words.index(longest) < words.index('for 1 min: task "b" of project "news"')
+    assert lines[-1] == "and 2 more fetchers have hung places"
 
 
 def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:

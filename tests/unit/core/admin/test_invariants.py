@@ -9,6 +9,7 @@ import pytest
 
 from taskqueue.core.admin.invariants import check
 from taskqueue.core.projects.project import Project
+from taskqueue.core.projects.session import EndedLease, Session
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
@@ -59,6 +60,15 @@ def disconnect(state: State) -> None:
         state.connections.forget(session)
 
 
+def fetcher(state: State) -> Session:
+    return state.sessions["fetcher"]
+
+
+def both(state: State) -> dict[int, EndedLease]:
+    """The lease that is in force, as one that has ended."""
+    return {token: EndedLease(0, state.last_now.boot) for token in fetcher(state).leases}
+
+
 def pretend(thing: object, **attributes: object) -> None:
     for name, value in attributes.items():
         assert hasattr(thing, name)
@@ -96,6 +106,9 @@ DAMAGES: list[tuple[str, Callable[[State], object]]] = [
     ("task 'a' (ready) has a lease", lambda state: pretend(one(state, "a"), lease=one(state, "run").lease)),
     ("task 'run' (processing) is held by no session", lambda state: pretend(one(state, "run").lease, session="x")),
     ("task 'run' (processing) is not in its place", lambda state: news(state).queue.processing.leased.clear()),
+    ("2 free, 1 running and 0 hung places are not", lambda state: pretend(fetcher(state), passed={1: None, 2: None})),
+    ("1 free, 1 running and 0 hung places are not", lambda state: pretend(fetcher(state), leases={})),
+    ("-1 free, 1 running and 0 hung places are not", lambda state: fetcher(state).ended.update(both(state))),
     ("holds task 'run' by a token that is no lease", lambda state: pretend(one(state, "run"), token=Token(1))),
     ("holds task 'run' by the lease of another session", lambda state: pretend(one(state, "run").lease, session="x")),
     ("holds task 'run' of a project that is not known", lambda state: state.projects.by_number.clear()),

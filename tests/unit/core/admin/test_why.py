@@ -11,7 +11,7 @@ from taskqueue.core.lookups import REFILLS_A_TURN
 from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.protocol.replies import ErrorReply, WhyReply
-from taskqueue.protocol.requests import Hello, Why
+from taskqueue.protocol.requests import Hello, Hung, Why
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 
@@ -177,6 +177,40 @@ def test_no_fetcher_is_connected_or_asks_or_has_room(world: World) -> None:
 
     world.fetcher(capacity=1)
     assert why(world) == "has tasks to hand out, but all fetchers that ask for them are full (1 of 1 slots)"
+
+
+def test_it_is_told_that_places_of_its_fetchers_hang_which_one_and_for_how_long(world: World) -> None:
+    url = "https://a.example/1"
+    world.fetcher(capacity=16, name="web1").hello(running=range(1, 17))
+    world.advance(9)
+    hung = Hung(places=16, seconds=540.0, project="news", taskid="h", url=url)
+    world.fetcher(capacity=16, name="web2").hello(running=range(101, 117), hung=hung)
+    world.push("news", task("a"), task("b"))
+    full = "has tasks to hand out, but all fetchers that ask for them are full"
+
+    places = f"32 of the 32 places of web1, web2 are held by handlers whose lease is over, the longest for 9 min: {url}"
+    assert why(world) == f"{full}: {places}"
+    world.fetcher(capacity=1, name="web3")
+    assert why(world) == f"{full}: {places}"
+
+
+def test_a_place_that_hangs_is_told_with_its_task_as_the_daemon_knows_it(world: World) -> None:
+    world.fetcher(capacity=1, name="web1")
+    world.push("news", task("a", timeout=5), task("b"))
+    world.advance(25)
+
+    assert why(world).removeprefix("has tasks to hand out, but all fetchers that ask for them are full: ") == (
+        'the only place of web1 is held by a handler whose lease is over, for 20 s: task "a" of project "news"'
+    )
+
+
+def test_a_place_that_hangs_beside_others_that_do_not_is_told(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=1)
+    world.fetcher(capacity=9).hello(running=[1])
+    world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
+
+    hung = "1 of the 9 places of fetcher is held by a handler whose lease is over, for 0 s"
+    assert why(world) == f"hands tasks out; {hung}"
 
 
 def test_a_fetcher_that_has_fallen_silent_asks_for_nothing(world: World) -> None:
