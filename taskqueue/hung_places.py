@@ -38,7 +38,7 @@ def hung_sentence(places: int, slots: int, fetchers: Sequence[str], seconds: flo
 
 
 def task_of(project: str, taskid: str, url: str) -> str:
-    """The end of a sentence: the url of a task, or its names, or nothing if its fetcher alone knows it."""
+    """The end of a sentence, in one line: a task's url, or its names, or nothing if its fetcher alone knows it."""
     if url:
-        return f": {url}"
+        return f": {' '.join(url.split())}"
     return f': task "{taskid}" of project "{project}"' if taskid else ""

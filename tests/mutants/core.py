@@ -170,7 +170,40 @@ def _what_is_read_is_due_a_turn_late(replace: Replace) -> None:
     original = replace(lookups, "absorb", absorb)
 
 
+def _losses_not_told(replace: Replace) -> None:
+    replace(TurnState, "_recall", lambda self, session: None)
+
+
+def _each_loss_told(replace: Replace) -> None:
+    replace(Session, "recall", lambda self: True)
+
+
+def _timeouts_told(replace: Replace) -> None:
+    def revoke(self: TurnState, task: Task, *, timed_out: bool = False) -> Session:
+        return original(self, task)
+
+    original = replace(TurnState, "revoke", revoke)
+
+
 MUTANTS: Final = (
+    Mutant(
+        "a fetcher that loses a lease hears of it at its next heartbeat",
+        _losses_not_told,
+        (
+            "unit/core/rules/details/test_recalling.py::"
+            "test_a_fetcher_that_loses_leases_without_its_own_word_is_asked_for_a_hello_once_until_it_says_one",
+        ),
+    ),
+    Mutant(
+        "a fetcher is asked for a hello at each lease that it loses",
+        _each_loss_told,
+        ("unit/core/rules/details/test_recalling.py::test_it_is_asked_again_for_what_it_loses_after_its_hello",),
+    ),
+    Mutant(
+        "a fetcher is asked for a hello when a lease runs out",
+        _timeouts_told,
+        ("unit/core/rules/details/test_recalling.py::test_a_fetcher_whose_lease_runs_out_knows_it_and_is_not_asked",),
+    ),
     Mutant(
         "a hand-out ignores the leases in force",
         _leases_in_force_not_counted,

@@ -17,24 +17,46 @@ NAMES: Final = ("web1", "web1", "web2")
 
 MEAN_SECONDS: Final = 40.0
 
+LOOK_SECONDS: Final = 4.0
+"""From one look at the fetchers to the next, in the mean."""
+
 
 PRIORITIES: Final = (-1, 0, 0, 3, 7)
 
 
 class CrewFetcher(Fetcher):
-    """A fetcher with a name, which now and then is another one after a death, and with a priority, which changes."""
+    """A fetcher with a name, which now and then is another one after a death, and with a priority, which changes.
+
+    Some tell of the places that hang; one of these has lost, now and then, the token of one more.
+    """
 
     def __init__(self, world: World, place: int, told: Told, pool: int) -> None:
         self._place = place
         self._priority_rng = world.rng(f"crew{place} priority")
         self._priority = 0
+        self._hung_rng = world.rng(f"crew{place} hung")
+        self._until: dict[int, float] = {}
         super().__init__(world, f"crew{place}", told, pool)
 
     def _facts(self) -> Message:
         moved = self._lives % 4 == 0
         if self._priority_rng.random() < 0.2:
             self._priority = self._priority_rng.choice(PRIORITIES)
-        return {"name": NAMES[(self._place + moved) % len(NAMES)], "priority": self._priority}
+        return {"name": NAMES[(self._place + moved) % len(NAMES)], "priority": self._priority} | self._hung()
+
+    def _plan(self, task: Message) -> None:
+        self._until[task["token"]] = self._world.clock.now + task["timeout"]
+        super()._plan(task)
+
+    def _hung(self) -> Message:
+        """What it says of the places whose time was over before; the first one never says anything."""
+        now, is_lost = self._world.clock.now, self._hung_rng.random() < 0.3 and not self._world.is_calm
+        until = [at for token, at in self._until.items() if token in self.running and at < now]
+        places = len(self.running) + 1 if is_lost and self._place == 2 else len(until)
+        if not places or not self._place:
+            return {}
+        task = {"project": "p1", "taskid": "p1.t1", "url": "http://a/"}
+        return {"hung": {"places": places, "seconds": now - min(until, default=now)} | task}
 
 
 class Drainer:
@@ -72,8 +94,24 @@ class Drainer:
         self._client.ask("fetcher-do", fetcher=name, action=action)
 
 
+class Watcher:
+    """Looks at the fetchers, again and again."""
+
+    def __init__(self, world: World, told: Told) -> None:
+        self._world = world
+        self._rng = world.rng("watcher")
+        self._client = Client(world, "watcher", told)
+        self._look()
+
+    def _look(self) -> None:
+        if not self._world.is_calm:
+            self._client.ask("fetchers", limit=100)
+            self._world.clock.after(self._world.wait(self._rng, LOOK_SECONDS), self._look)
+
+
 def move_in(world: World, told: Told, pool: int) -> None:
     """Let the crew live in the world, too."""
     for place in range(len(NAMES)):
         CrewFetcher(world, place, told, pool)
     Drainer(world, told)
+    Watcher(world, told)

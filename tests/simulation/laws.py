@@ -24,6 +24,7 @@ R1   only what is over, for as long as its project keeps it, is dropped; if it i
 G1 to G6   who waits for others runs after them, once                         (edges)
 W1 to W3   each task of a flow that is accepted is made once                  (streams)
 N1   who drains gets no new task, and is told so                                       (drains)
+H1   free, running and hung places of a fetcher are those of its hello                 (places)
 P1   each task goes to the best waiting fetcher that could take it                     (ranks)
 P2   at no hand-out has the store a due task of the project that has to go before      (ranks)
 D1   the same seed gives the same trace, whatever the store and the order of hashes    (test_seeds)
@@ -61,6 +62,7 @@ from tests.simulation.hosts import Hosts
 from tests.simulation.leases import Leases
 from tests.simulation.outcomes import by_request, first_task, follow_ups, outcomes
 from tests.simulation.paces import Paces
+from tests.simulation.places import Places
 from tests.simulation.ranks import HandOut, Ranks
 from tests.simulation.sleep import Sleep
 from tests.simulation.streams import Streams
@@ -85,8 +87,8 @@ _FITS: Final[Mapping[str, tuple[frozenset[str], frozenset[str]]]] = {
 
 ACCEPTED: Final = frozenset(_FITS)
 READS: Final = (
-    "hello", "status", "stats", "project-show", "project-wait", "task-show", "task-list", "why", "operation-show",
-    "operation-list", "verify", "flow-submit",
+    "hello", "status", "fetchers", "stats", "project-show", "project-wait", "task-show", "task-list", "why",
+    "operation-show", "operation-list", "verify", "flow-submit",
 )  # fmt: skip
 """Requests that keep no answer, so that a repeat may be answered otherwise."""
 
@@ -131,6 +133,7 @@ class Judge:
         self.hosts = Hosts(world, self.truth)
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth)
+        self.places = Places(world, self.truth)
         self.edges = Edges(self.truth)
         self.streams = Streams(self.truth)
         self._waiting: dict[tuple[bytes, int], Message] = {}
@@ -162,6 +165,7 @@ class Judge:
         self._set.clear()
         self._deleted.clear()
         self.edges.begin()
+        self.places.begin(turn.requests, missed=bool(turn.missed))
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
         self._push_own(turn)
@@ -210,6 +214,7 @@ class Judge:
         self.truth.takers.clear()
         self.truth.running.clear()
         self.truth.mentioned.clear()
+        self.truth.unnamed.clear()
         self._missed.clear()
         self._waiting.clear()
         self.paces.restarted(config, same_boot=same_boot)
@@ -432,6 +437,9 @@ class Judge:
             if self._may_be[name] != {OVER}:
                 self._revoke(name)
                 self._journal.drop(self.truth.deferred, name)
+
+    def _hear_fetchers(self, request: Message, reply: Message) -> None:
+        self.places.told(reply)
 
     def _hear_drain(self, request: Message, reply: Message) -> None:
         self.drains.acted(request)
@@ -749,6 +757,7 @@ _HEAR: Final = {
     "group-do": Judge._hear_group,
     "project-hold": Judge._hear_hold,
     "fetcher-do": Judge._hear_drain,
+    "fetchers": Judge._hear_fetchers,
     "flow-stage": Judge._hear_stage,
 }
 

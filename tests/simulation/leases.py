@@ -41,6 +41,7 @@ class Leases:
         unseen = {token: number for token, number in before.items() if number > hello["seen"]}
         self._truth.mentioned[session] = dict.fromkeys((*hello["holds"], *running), 0) | unseen
         self._truth.running[session] = dict.fromkeys(running)
+        self._truth.unnamed[session] = max(0, (hello.get("hung") or {"places": 0})["places"] - len(running))
 
     def lets_go(self, session: str, token: int) -> None:
         """The fetcher says that it is through with a task."""
@@ -102,7 +103,9 @@ class Leases:
     def _check_capacity(self, name: Name, session: str) -> None:
         _, capacity, projects = self._truth.facts.get(session, (0, 0, None))
         has = self._truth.running.get(session, {}) | dict(self.of(session))
-        if len(has) + 1 > capacity:
-            raise Violation("S7", name.taskid, f"{session} has {len(has) + 1} tasks but a capacity of {capacity}")
+        hung = self._truth.unnamed.get(session, 0)
+        if len(has) + hung + 1 > capacity:
+            more = f" and {hung} places that hang" if hung else ""
+            raise Violation("S7", name.taskid, f"{session} has {len(has) + 1} tasks{more} but a capacity of {capacity}")
         if projects is not None and name.project not in projects:
             raise Violation("S7", name.taskid, f"{session} does not want tasks of {name.project}")

@@ -52,9 +52,10 @@ from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.fields import Boot, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.views import FetcherView
 from taskqueue.store import memory_store
 from taskqueue.store.ledger import Ledger
 from tests.simulation import host
@@ -157,10 +158,11 @@ def _leases_end_early(replace_: Replace) -> None:
 
 
 def _additive_credit(replace_: Replace) -> None:
-    def state(self: Session, hello: Hello) -> None:
-        before = self.capacity
-        original(self, hello)
+    def state(self: Session, hello: Hello, now: Boot) -> None:
+        before = self.usable
+        original(self, hello, now)
         self.capacity += before
+        self.usable += before
 
     original = replace_(Session, "take_hello", state)
 
@@ -464,6 +466,58 @@ def _drains_and_has_room(replace_: Replace) -> None:
     original = replace_(Session, "free", property(free))
 
 
+# ---------------------------------------------------------------------------------------- places of fetchers
+
+
+def _hung_places_told_as_free(replace_: Replace) -> None:
+    def view(self: Session, now: Boot) -> FetcherView:
+        shown = original(self, now)
+        hung = shown.hung.places if shown.hung is not None else 0
+        return replace(shown, hung=None, free=shown.free + hung)
+
+    original = replace_(Session, "view", view)
+
+
+def _hung_places_told_as_running(replace_: Replace) -> None:
+    def view(self: Session, now: Boot) -> FetcherView:
+        shown = original(self, now)
+        return replace(shown, holds=shown.holds + len(self.ended), hung=None)
+
+    original = replace_(Session, "view", view)
+
+
+def _free_places_told_with_the_hung_ones(replace_: Replace) -> None:
+    def view(self: Session, now: Boot) -> FetcherView:
+        shown = original(self, now)
+        return replace(shown, free=max(0, self.capacity - len(self.leases)))
+
+    original = replace_(Session, "view", view)
+
+
+def _first_capacity_told(replace_: Replace) -> None:
+    def view(self: Session, now: Boot) -> FetcherView:
+        return replace(original(self, now), capacity=first.setdefault(self.id, self.capacity))
+
+    first: dict[str, int] = {}
+    original = replace_(Session, "view", view)
+
+
+def _hung_places_forgotten_with_a_hello(replace_: Replace) -> None:
+    def state(self: Session, hello: Hello, now: Boot) -> None:
+        original(self, hello, now)
+        self.ended = {}
+
+    original = replace_(Session, "_state_ended", state)
+
+
+def _hung_places_have_room(replace_: Replace) -> None:
+    replace_(Session, "room", property(lambda self: self.usable - len(self.leases) + len(self.passed)))
+
+
+def _places_without_a_token_have_room(replace_: Replace) -> None:
+    replace_(Session, "_state_hung", lambda self, hung, running, now: None)
+
+
 # ---------------------------------------------------------------------------------------- who is served first
 
 
@@ -661,6 +715,13 @@ MUTANTS: Final = (
     Mutant("who says hello drains no more", "N1", _drains_until_its_next_hello, crewed=True),
     Mutant("one fetcher of a drained name drains", "N1", _one_of_the_name_drains, crewed=True),
     Mutant("who drains has room", "N1", _drains_and_has_room, crewed=True),
+    Mutant("hung places are told as free", "H1", _hung_places_told_as_free, crewed=True),
+    Mutant("hung places are told as running", "H1", _hung_places_told_as_running, crewed=True),
+    Mutant("free places are told with the hung ones", "H1", _free_places_told_with_the_hung_ones, crewed=True),
+    Mutant("the places of the first hello are told", "H1", _first_capacity_told, crewed=True),
+    Mutant("a hello forgets the places that hang", "H1 S7", _hung_places_forgotten_with_a_hello, crewed=True),
+    Mutant("hung places have room", "S9", _hung_places_have_room, crewed=True),
+    Mutant("hung places without a token have room", "H1 S7", _places_without_a_token_have_room, crewed=True),
     Mutant("whoever came first is served first", "P1", _first_come_first_served, crewed=True),
     Mutant("a fetcher keeps its first priority", "P1", _keeps_its_first_priority, crewed=True),
     Mutant("sets of wishes take turns whoever waits", "P1", _rings_only_rotate, crewed=True),

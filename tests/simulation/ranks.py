@@ -103,4 +103,4 @@ class Ranks:
         held = [task.token for task in truth.tasks.values() if task.state == PROCESSING]
         holding = sum(truth.leases[token].session == session for token in held)
         over = sum(token not in truth.in_force for token in truth.mentioned.get(session, ()))
-        return truth.facts[session][1] - holding - over
+        return truth.facts[session][1] - holding - over - truth.unnamed.get(session, 0)

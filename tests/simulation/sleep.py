@@ -109,7 +109,7 @@ class Sleep:
             _, capacity, projects = self._truth.facts[session]
             heard_lately = self._truth.heard_at[session] + FETCHER_TIMEOUT > self._world.clock.now + EPSILON
             over = [token for token in self._truth.mentioned.get(session, ()) if token not in self._truth.in_force]
-            has_room = capacity > holding.get(session, 0) + len(over)
+            has_room = capacity > holding.get(session, 0) + len(over) + self._truth.unnamed.get(session, 0)
             may_rest = self._truth.released_at.get(session, -inf) + REST_MOST_SECONDS > self._world.clock.now - EPSILON
             if has_room and not may_rest and heard_lately and (projects is None or project in projects):
                 return session

@@ -195,6 +195,7 @@ class Truth:
         facts: by session, (number of its last hello, capacity, projects that it wants); since the last restart.
         running: by session, tokens on which it says that it works, unless it has ended their leases itself since.
         mentioned: by session, tokens that it has spoken of, or may not have seen yet, likewise; with their selects.
+        unnamed: by session, hung places that it states beyond the tokens that it works on.
         released_at: by session, true time at which it last handed tasks back.
         takers: sessions that have stated facts and have not been silent for too long since.
         heard_at: by session, true time at which it was heard last.
@@ -234,6 +235,7 @@ class Truth:
         self.facts: dict[str, tuple[int, int, list[str] | None]] = {}
         self.running: dict[str, dict[int, None]] = {}
         self.mentioned: dict[str, dict[int, int]] = {}
+        self.unnamed: dict[str, int] = {}
         self.released_at: dict[str, float] = {}
         self.takers: dict[str, bool] = {}
         self.heard_at: dict[str, float] = {}

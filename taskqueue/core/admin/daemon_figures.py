@@ -24,7 +24,7 @@ def show(turn: TurnState, request: DaemonShow) -> DaemonReply:
         fetchers=len(fetching),
         capacity=sum(session.capacity for session in fetching),
         holds=memory.leases,
-        hung=memory.ended,
+        hung=sum(session.hung_places for session in fetching),
         task_bytes=memory.heads + memory.leased + memory.deferred,
         task_bytes_most=state.config.memory_bytes,
         has_room=state.config.has_room,

@@ -124,7 +124,7 @@ def _reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherR
         found=len(fetching),
         capacity=sum(session.capacity for session in fetching),
         holds=sum(len(session.leases) for session in fetching),
-        hung=sum(len(session.ended) for session in fetching),
+        hung=sum(session.hung_places for session in fetching),
     )
 
 

@@ -71,7 +71,7 @@ def _check_places(state: State) -> Iterator[str]:
         if task.lease and (of := state.sessions.get(task.lease.session)) and task.token not in of.passed
     )
     for session in state.sessions.values():
-        hung = len(session.ended.keys() - session.leases.keys())
+        hung = len(session.ended.keys() - session.leases.keys()) + session.capacity - session.usable
         if session.room + running[session.id] + hung != session.capacity:
             counted = f"{session.room} free, {running[session.id]} running and {hung} hung places"
             yield f"session {session.label}: {counted} are not the {session.capacity} that it has"

@@ -101,7 +101,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         found=len(page.found),
         capacity=sum(session.capacity for session in page.found),
         holds=sum(len(session.leases) for session in page.found),
-        hung=sum(len(session.ended) for session in page.found),
+        hung=sum(session.hung_places for session in page.found),
         away=away,
     )
 

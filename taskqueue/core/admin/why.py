@@ -297,13 +297,13 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
 
 def _hung(now: Now, fetchers: Sequence[Session]) -> str:
     """Which of their places hang, in a sentence; empty: none."""
-    hanging = [session for session in fetchers if session.ended]
+    hanging = [session for session in fetchers if session.hung_places]
     if not hanging:
         return ""
     longest = max(hanging, key=lambda session: session.hung_seconds(now.boot))
     view = longest.hung_view(now.boot) or HungView(0)
     return hung_sentence(
-        sum(len(session.ended) for session in hanging),
+        sum(session.hung_places for session in hanging),
         sum(session.slots for session in hanging),
         list(dict.fromkeys(session.label for session in hanging)),
         view.seconds,

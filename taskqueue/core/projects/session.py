@@ -12,8 +12,8 @@ A fetcher has room for
 2. One that ended otherwise (its time, a cancel, another process) keeps its room, because somebody may still work on the
    task, until ``done``, ``release`` or silence, or a hello without it that was said after the fetcher had seen it.
 3. In all sessions together no more leases that have ended take room than ``max_leases``; beyond that they take none.
-4. A place that is held so *hangs*. Each is counted by its token, also if the fetcher's hellos tell nothing of it; for
-   those that they tell of without a token there are tokens below 0. So, unless it is over its capacity,
+4. A place that is held so *hangs*. Each is counted by its token, also if the fetcher's hellos tell nothing of it. So are
+   those that they state beyond the tokens that they name. Unless it is over its capacity,
 
        free + running + hung = capacity
 
@@ -87,6 +87,7 @@ class Session:
         leases: what it holds, by token, oldest first.
         done, failed: attempts of its leases that ended so, those that ran out of time among the failed ones.
         ended: by token, leases that have ended but still take room, the first one first.
+        usable: its capacity less the hung places that its last hello stated beyond the tokens that it named.
         hung: what its last hello said of places that hang; None: nothing.
         hung_since: boot-clock seconds since when the first of these hangs.
         recalled: it was asked for a hello because a lease of it was revoked, and none has come since.
@@ -137,6 +138,7 @@ class Session:
         "select_number",
         "slots",
         "suspects",
+        "usable",
         "waits",
     )  # fmt: skip
 
@@ -153,7 +155,7 @@ class Session:
         self.latest = 0
         self.last_hello = 0
         self.asked_for_hello: Peer | None = None
-        self.capacity = 0
+        self.capacity = self.usable = 0
         self.interest: Interest = frozenset()
         self.select_number = 0
         self.leases: dict[int, Task] = {}
@@ -187,7 +189,12 @@ class Session:
     @property
     def room(self) -> int:
         """Places that nothing holds; negative if it is over its capacity."""
-        return self.capacity - len(self.leases) - len(self.ended) + len(self.passed)
+        return self.usable - len(self.leases) - len(self.ended) + len(self.passed)
+
+    @property
+    def hung_places(self) -> int:
+        """Places that handlers hold whose leases are over."""
+        return len(self.ended) + self.capacity - self.usable
 
     @property
     def fetches(self) -> bool:
@@ -227,7 +234,7 @@ class Session:
         self.last_hello = hello.n
         self.name = hello.name
         self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
-        self.capacity = hello.capacity
+        self.capacity = self.usable = hello.capacity
         self.slots = hello.slots or max(1, hello.capacity)
         self.crashed = None
         self.recalled = False
@@ -236,6 +243,12 @@ class Session:
         if hello.hung is not None:
             self._state_hung(hello.hung, len(hello.running), now)
         self.select_number = max(self.select_number, hello.seen)
+
+    def take_nothing(self) -> None:
+        """It is silent: it gets nothing, and nothing is known of what it runs."""
+        self.capacity = self.usable = 0
+        self.ended.clear()
+        self.hung = None
 
     def recall(self) -> bool:
         """Note that it is to be asked for a hello; False: it has been, or it has not said one yet."""
@@ -279,10 +292,10 @@ class Session:
             self.suspects.pop(token, None)
 
     def _state_hung(self, hung: Hung, running: int, now: Boot) -> None:
-        """Keep what it says of places that hang; those beyond what it names as running are held by tokens below 0."""
+        """Keep what it says of places that hang; those beyond the tokens that it names as running take no task."""
         self.hung = replace(hung, url=hung.url[:HUNG_URL_CHARS])
         self.hung_since = now - hung.seconds
-        self.ended.update((-place, EndedLease(0, now)) for place in range(1, 1 + hung.places - running))
+        self.usable -= max(0, hung.places - running)
 
     def keep_ended(self, most: int) -> None:
         """Let at most ``most`` ended leases occupy room: those known longest, then those that its hello names first.
@@ -318,12 +331,13 @@ class Session:
         How many there are its tokens say, also between two hellos; which one hangs for longest, and since when, its
         last hello if that tells, as the daemon may have been restarted since that lease ended.
         """
-        first, hung = next(iter(self.ended.values()), None), self.hung
-        if first is None:
+        places, hung = self.hung_places, self.hung
+        if not places:
             return None
-        if hung is None:
-            return HungView(len(self.ended), max(0.0, now - first.at), first.project, first.taskid)
-        return HungView(len(self.ended), max(0.0, now - self.hung_since), hung.project, hung.taskid, hung.url)
+        if hung is not None:
+            return HungView(places, max(0.0, now - self.hung_since), hung.project, hung.taskid, hung.url)
+        first = next(iter(self.ended.values()))
+        return HungView(places, max(0.0, now - first.at), first.project, first.taskid)
 
     def hung_seconds(self, now: Boot) -> float:
         """How long the first of its hung places has hung; 0 if there is none."""

@@ -125,9 +125,8 @@ def fall_silent(turn: TurnState, session: Session) -> None:
     anew, for which its spec may have to be read in the next turns.
     """
     state = turn.state
-    session.capacity = 0
     state.memory.ended_changed(-len(session.ended))
-    session.ended.clear()
+    session.take_nothing()
     state.dismiss(session)
     if session.crashed is None:
         session.crashed = suspects.blame(session)

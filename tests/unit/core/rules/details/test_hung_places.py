@@ -11,12 +11,14 @@ from taskqueue.protocol.replies import (
     DaemonReply,
     FetcherReply,
     FetchersReply,
+    WhyReply,
 )
 from taskqueue.protocol.requests import (
     DaemonShow,
     Fetchers,
     FetcherShow,
     Hung,
+    Why,
 )
 from taskqueue.protocol.views import FetcherView, HungView
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
@@ -105,8 +107,19 @@ def test_places_that_a_hello_states_beyond_what_it_names_as_running_take_no_task
 
     assert fetcher.taken == ["a"]
     assert places(shown(world)) == (0, 1, 2)
+    assert listed(world).hung == world.ask(DaemonReply, DaemonShow(session="person", n=world.n())).hung == 2
     fetcher.hello(running=fetcher.tokens("a"))
     assert fetcher.taken == ["a", "b"]
+
+
+def test_places_that_hang_without_a_token_are_told_until_their_fetcher_is_silent(world: World) -> None:
+    world.fetcher(capacity=2).hello(hung=said(places=2, url="http://a/\n1"))
+    world.push("news", task("a"))
+
+    sentence = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
+    assert sentence.endswith("whose lease is over, the longest for 9 min: http://a/ 1")
+    world.advance(61)
+    assert listed(world).found == 0
 
 
 def test_a_place_that_a_hello_names_as_running_and_states_as_hung_counts_once(world: World) -> None:
