@@ -180,7 +180,8 @@ def _each_loss_told(replace: Replace) -> None:
 
 def _timeouts_told(replace: Replace) -> None:
     def revoke(self: TurnState, task: Task, *, timed_out: bool = False) -> Session:
-        return original(self, task)
+        revoked: Session = original(self, task)
+        return revoked
 
     original = replace(TurnState, "revoke", revoke)
 

@@ -471,7 +471,7 @@ def _drains_and_has_room(replace_: Replace) -> None:
 
 def _hung_places_told_as_free(replace_: Replace) -> None:
     def view(self: Session, now: Boot) -> FetcherView:
-        shown = original(self, now)
+        shown: FetcherView = original(self, now)
         hung = shown.hung.places if shown.hung is not None else 0
         return replace(shown, hung=None, free=shown.free + hung)
 
@@ -480,7 +480,7 @@ def _hung_places_told_as_free(replace_: Replace) -> None:
 
 def _hung_places_told_as_running(replace_: Replace) -> None:
     def view(self: Session, now: Boot) -> FetcherView:
-        shown = original(self, now)
+        shown: FetcherView = original(self, now)
         return replace(shown, holds=shown.holds + len(self.ended), hung=None)
 
     original = replace_(Session, "view", view)
@@ -488,7 +488,7 @@ def _hung_places_told_as_running(replace_: Replace) -> None:
 
 def _free_places_told_with_the_hung_ones(replace_: Replace) -> None:
     def view(self: Session, now: Boot) -> FetcherView:
-        shown = original(self, now)
+        shown: FetcherView = original(self, now)
         return replace(shown, free=max(0, self.capacity - len(self.leases)))
 
     original = replace_(Session, "view", view)
@@ -496,7 +496,8 @@ def _free_places_told_with_the_hung_ones(replace_: Replace) -> None:
 
 def _first_capacity_told(replace_: Replace) -> None:
     def view(self: Session, now: Boot) -> FetcherView:
-        return replace(original(self, now), capacity=first.setdefault(self.id, self.capacity))
+        shown: FetcherView = original(self, now)
+        return replace(shown, capacity=first.setdefault(self.id, self.capacity))
 
     first: dict[str, int] = {}
     original = replace_(Session, "view", view)
@@ -511,7 +512,11 @@ def _hung_places_forgotten_with_a_hello(replace_: Replace) -> None:
 
 
 def _hung_places_have_room(replace_: Replace) -> None:
-    replace_(Session, "room", property(lambda self: self.usable - len(self.leases) + len(self.passed)))
+    def free(self: Session) -> int:
+        room: int = original.fget(self)
+        return room if self.rest_until or self.draining else room + len(self.ended)
+
+    original = replace_(Session, "free", property(free))
 
 
 def _places_without_a_token_have_room(replace_: Replace) -> None:
@@ -720,7 +725,7 @@ MUTANTS: Final = (
     Mutant("free places are told with the hung ones", "H1", _free_places_told_with_the_hung_ones, crewed=True),
     Mutant("the places of the first hello are told", "H1", _first_capacity_told, crewed=True),
     Mutant("a hello forgets the places that hang", "H1 S7", _hung_places_forgotten_with_a_hello, crewed=True),
-    Mutant("hung places have room", "S9", _hung_places_have_room, crewed=True),
+    Mutant("hung places have room", "S7 S9", _hung_places_have_room, crewed=True),
     Mutant("hung places without a token have room", "H1 S7", _places_without_a_token_have_room, crewed=True),
     Mutant("whoever came first is served first", "P1", _first_come_first_served, crewed=True),
     Mutant("a fetcher keeps its first priority", "P1", _keeps_its_first_priority, crewed=True),

@@ -75,6 +75,8 @@ def _check_places(state: State) -> Iterator[str]:
         if session.room + running[session.id] + hung != session.capacity:
             counted = f"{session.room} free, {running[session.id]} running and {hung} hung places"
             yield f"session {session.label}: {counted} are not the {session.capacity} that it has"
+        if session.free not in (0, session.room):
+            yield f"session {session.label}: {session.room} places are free, but it is handed {session.free} tasks"
 
 
 def _check_said(state: State) -> Iterator[str]:
