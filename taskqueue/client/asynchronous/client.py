@@ -89,7 +89,9 @@ class AsyncClient:
         self.timeout = checked_seconds("timeout", timeout)
         checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
-        exchange = self._exchange = Exchange(self.url, session, timeout, self._arrive, self._look, connect_timeout)
+        exchange = self._exchange = Exchange(
+            self.url, session, timeout, self._arrive, self._ended, self._look, connect_timeout
+        )
         self.reachability = exchange.reachability
         self.draining = Draining(session)
         self._leases = Leases(exchange)
@@ -395,6 +397,9 @@ class AsyncClient:
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)
+
+    def _ended(self, tokens: list[int]) -> None:
+        self._fetching.lose(tokens)
 
 
 def _new_session() -> str:

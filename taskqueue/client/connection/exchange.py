@@ -63,6 +63,7 @@ class Exchange:
         session: of this client; nobody else sends its frames.
         patience: seconds that an answer may take; inf: for ever.
         on_tasks: called with tasks that are handed out, and the loop's time.
+        on_ended: called with the tokens of leases that the daemon has ended.
         on_heard: called when the session has heard something, whatever it was.
         connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
             nobody can be reached; inf: never.
@@ -78,6 +79,7 @@ class Exchange:
         session: ClientSession,
         patience: float,
         on_tasks: Callable[[HandedOut, float], None],
+        on_ended: Callable[[list[int]], None],
         on_heard: Callable[[], None],
         connect_patience: float = inf,
     ) -> None:
@@ -87,6 +89,7 @@ class Exchange:
         self.patience = patience
         self.reachability = Reachability()
         self._on_tasks = on_tasks
+        self._on_ended = on_ended
         self._on_heard = on_heard
         self._connection: Connection | None = None
         self._closed = False
@@ -348,9 +351,11 @@ class Exchange:
                 self._settle(n, reply)
             case HandedOut():
                 self._on_tasks(event, now)
-            case Welcomed(welcome, restarted):
+            case Welcomed(welcome, restarted, ended):
                 self.reachability.welcomed(welcome.version)
                 self._welcome(restarted)
+                if ended:
+                    self._on_ended(ended)
             case Refused(error):
                 self._refuse(error)
             case Renewed(error):

@@ -373,16 +373,17 @@ class ClientSession:
         if welcome.n == self._last_hello and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
-            self._heed_ended(welcome.ended)
-        return Welcomed(welcome, restarted)
+            return Welcomed(welcome, restarted, self._heed_ended(welcome.ended))
+        return Welcomed(welcome, restarted, [])
 
-    def _heed_ended(self, tokens: Iterable[int]) -> None:
+    def _heed_ended(self, tokens: Iterable[int]) -> list[int]:
         """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""
         ended = [token for token in tokens if token in self._leases]
         made_room = any(token not in self._running and token not in self._passed for token in ended)
         self._drop(ended)
         if made_room:
             self.say_hello()
+        return ended
 
     def _refused(self, error: ErrorReply, now: float) -> Event | None:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)

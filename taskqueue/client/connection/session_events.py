@@ -25,10 +25,17 @@ class HandedOut(NamedTuple):
 
 
 class Welcomed(NamedTuple):
-    """A hello was answered; ``restarted``: by a scheduler that has started since the last time."""
+    """A hello was answered.
+
+    Attributes:
+        restarted: the scheduler that answered has started since the last welcome.
+        ended: tokens that were held, and whose leases the daemon has ended: their time was over, or an operator
+            cancelled the task.
+    """
 
     welcome: Welcome
     restarted: bool
+    ended: list[int]
 
 
 class Gap(NamedTuple):

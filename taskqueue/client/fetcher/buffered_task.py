@@ -47,14 +47,12 @@ class BufferedTask(NamedTuple):
     Attributes:
         starts_at: before that it must not be started; its lease counts from then.
         until: then it goes back.
-        ends_at: then its lease is over.
     """
 
     task: Task
     consumer: Consumer
     starts_at: float
     until: float
-    ends_at: float
 
     def next_at(self, now: float) -> float:
         """When something is to be done about it."""
@@ -68,4 +66,5 @@ def buffered(task: Task, now: float, consumer: Consumer) -> BufferedTask:
     if task.start_within is not None:
         wait = min(wait, task.start_within, task.timeout * WAIT_PART)
         task.start_by = time.monotonic() + task.not_before + wait
-    return BufferedTask(task, consumer, starts_at, starts_at + wait, starts_at + task.timeout)
+    task.lease_ends_at = starts_at + task.timeout
+    return BufferedTask(task, consumer, starts_at, starts_at + wait)

@@ -67,6 +67,7 @@ class FetchBuffer:
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer | None] = {}
+        self._when_lost: dict[int, Callable[[], None]] = {}
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -206,18 +207,34 @@ class FetchBuffer:
         if over:
             self.tell_session()
 
-    def begin(self, token: int, consumer: Consumer | None = None) -> None:
+    def lose(self, tokens: Iterable[int]) -> None:
+        """Drop tasks that wait here if the daemon has ended their leases, and tell those that run them."""
+        lost = frozenset(tokens)
+        waiting = len(self._buffer) + len(self._early)
+        self._buffer = deque(each for each in self._buffer if each.task.token not in lost)
+        self._early = [each for each in self._early if each.task.token not in lost]
+        if len(self._buffer) + len(self._early) < waiting:
+            self.tell_session()
+        for token in tokens:
+            if (when_lost := self._when_lost.get(token)) is not None:
+                when_lost()
+
+    def begin(self, token: int, consumer: Consumer | None = None, when_lost: Callable[[], None] | None = None) -> None:
         """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``.
 
         Args:
             consumer: nobody does any more when it leaves; None: that is said by ``end``, or a report.
+            when_lost: called if the daemon says meanwhile that it has ended the lease.
         """
         self._begun[token] = consumer
+        if when_lost is not None:
+            self._when_lost[token] = when_lost
         self._session.start(token)
 
     def end(self, token: int) -> None:
         """It does so no more."""
         self._begun.pop(token, None)
+        self._when_lost.pop(token, None)
         self._session.stop(token)
 
     def give_back(self, late: Sequence[Task], consumer: Consumer) -> None:
@@ -261,7 +278,7 @@ class FetchBuffer:
             waiting = self._buffer.popleft()
             if not consumer.wants(waiting.task):
                 others.append(waiting)
-            elif waiting.ends_at <= now:
+            elif waiting.task.lease_ends_at <= now:
                 over.append(waiting.task)
             elif waiting.task.start_within is not None and waiting.until <= now:
                 late.append(waiting.task)

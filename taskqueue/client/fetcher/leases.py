@@ -5,6 +5,7 @@ What a lease is, and when it ends by itself, is the daemon's business.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
@@ -36,7 +37,10 @@ class Leases:
     async def extend(self, task: Task, seconds: float | None) -> bool:
         """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more."""
         request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
-        return (await self._exchange.ask(request, TokensReply)).counted == 1
+        if (await self._exchange.ask(request, TokensReply)).counted != 1:
+            return False
+        task.lease_ends_at = asyncio.get_running_loop().time() + (task.timeout if seconds is None else seconds)
+        return True
 
     async def handed_out(self) -> None:
         """Wait until the daemon has handed out what it has ready for the wish that was stated last.

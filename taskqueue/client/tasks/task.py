@@ -63,6 +63,8 @@ class Task:
         not_before: seconds from its arrival before which it was not to be started.
         start_within: seconds after that in which it was to be started, because its slot has a pace; None: it has none.
         start_by: by ``time.monotonic`` here, when it is too late to start it; inf: never.
+        lease_ends_at: end of its lease by the clock of its client's event loop, as far as that client knows; inf if the
+            task was made by ``from_bytes``.
         etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
         how_fetched: what ``fetched`` was told; None: nothing.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
@@ -70,8 +72,8 @@ class Task:
 
     __slots__ = (
         "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "how_fetched", "last_modified",
-        "lastcrawltime", "not_before", "project", "retried", "retry_after", "schedule", "start_by", "start_within",
-        "taskid", "timeout", "token", "url",
+        "lastcrawltime", "lease_ends_at", "not_before", "project", "retried", "retry_after", "schedule", "start_by",
+        "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -86,6 +88,7 @@ class Task:
         self.not_before = handed.not_before
         self.start_within = handed.start_within
         self.start_by = inf
+        self.lease_ends_at = inf
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash
