@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from taskqueue.client.tasks.result import Result
     from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
-    from taskqueue.client.worker.outcome import Drop, PassedOn, Retry
+    from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded
     from taskqueue.client.worker.worker import Worker
     from taskqueue.errors import (
         ClientError,
         Closed,
+        Hung,
         MessageTooLarge,
         RequestRejected,
         RequestTimeout,
@@ -40,6 +41,7 @@ __all__ = [
     "Closed",
     "Drop",
     "FlowTask",
+    "Hung",
     "MessageTooLarge",
     "Middleware",
     "NewTask",
@@ -51,6 +53,7 @@ __all__ = [
     "RequestTimeout",
     "Result",
     "Retry",
+    "RunEnded",
     "Task",
     "TaskQueueError",
     "Worker",
@@ -73,6 +76,7 @@ _HOMES = {
     "Pushed": "client.tasks.push_many",
     "Result": "client.tasks.result",
     "Retry": "client.worker.outcome",
+    "RunEnded": "client.worker.outcome",
     "Task": "client.tasks.task",
     "Worker": "client.worker.worker",
     "canonical_url": "client.tasks.identity",

@@ -81,6 +81,10 @@ class ConfigError(TaskQueueError):
     """A setting that can't be used. The message names file, key and reason."""
 
 
+class Hung(TaskQueueError):
+    """Handlers of a worker go on after their leases and can't be ended; the message says where, and for how long."""
+
+
 class ClientError(TaskQueueError):
     """A call to the daemon failed."""
 

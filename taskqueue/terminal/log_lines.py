@@ -36,7 +36,7 @@ STUCK_SECONDS: Final = 2.0
 
 
 class LogLines(logging.Formatter):
-    """One line per event, whatever it contains; a traceback follows in lines of its own."""
+    """One line per event, whatever it contains; a traceback or a stack follows in lines of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
@@ -50,6 +50,8 @@ class LogLines(logging.Formatter):
     ) -> str:
         return visible_lines(super().formatException(ei))
 
+    def formatStack(self, stack_info: str) -> str:
+        return visible_lines(super().formatStack(stack_info))
 
 class LogHandler(logging.Handler):
     """Writes log lines to stderr without ever waiting for its reader.
@@ -99,7 +101,7 @@ class LogHandler(logging.Handler):
     def flush(self) -> None:
         """Wait until all is written, or the reader stands still."""
         with self._changed:
-            while self._bytes and self._changed.wait(self._stuck_seconds):
+            while self._bytes > 0 and self._changed.wait(self._stuck_seconds):
                 pass
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from taskqueue import Client
+from taskqueue import Client, default_taskid
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "work"]
 
 HANDLERS = """
-import asyncio, os, sys
+import asyncio, os, sys, time
 
 def crawl(task):
     return []
@@ -58,6 +58,39 @@ async def ignore(task):
 def wait(task):
     print(task.url, flush=True)
     sys.stdin.readline()
+
+def loop():
+    while True:
+        time.sleep(0.001)
+
+async def coroutine():
+    await asyncio.sleep(1000)
+
+def generator():
+    while True:
+        time.sleep(0.001)
+        yield "http://site/"
+
+async def async_generator():
+    while True:
+        await asyncio.sleep(0.001)
+        yield "http://site/"
+
+def swallowing():
+    try:
+        loop()
+    except BaseException:
+        loop()
+
+KINDS = {each.__name__: each for each in (loop, coroutine, generator, async_generator, swallowing)}
+
+def hang(task):
+    kind = KINDS.get(task.url.rpartition("/")[2])
+    return kind() if kind else None
+
+def block(task):
+    print(task.url, flush=True)
+    time.sleep(1000)
 """
 
 Process = subprocess.Popen[str]
@@ -204,7 +237,7 @@ def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Clie
 def test_a_report_that_came_too_late_is_said_with_what_would_help_and_counted(client: Client, work: Work) -> None:
     client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
     client.push("news", "http://site/0")
-    process = work("handlers:wait", "-p", "news")
+    process = work("handlers:wait", "-p", "news", "--overtime", "600s")
     line_of(process)
     wait_for(client, {"failed": 1})
     go_on(process)
@@ -301,7 +334,7 @@ def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client:
 def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_end(client: Client, work: Work) -> None:
     client.projects.set("news", {"processing_timeout": SHORT_SECONDS})
     client.push_many("news", urls(8))
-    hanging = work("handlers:wait", "-p", "news", "-j", "1")
+    hanging = work("handlers:wait", "-p", "news", "-j", "1", "--max-hung", "2")
     line_of(hanging)
     wait_until(lambda: client.projects.show("news").totals.timeout == 1)
 
@@ -310,6 +343,51 @@ def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_e
 
     totals = client.projects.show("news").totals
     assert (totals.selected, totals.timeout) == (9, 1)
+
+
+HANGING = ("loop", "coroutine", "generator", "async_generator", "swallowing")
+
+
+def test_handlers_that_hang_are_ended_and_what_is_behind_them_runs_in_the_same_process(
+    client: Client, work: Work
+) -> None:
+    hanging = {"priority": 9, "retries": 0, "timeout": 2 * SHORT_SECONDS}
+    client.push_many("news", [{"url": f"http://site/{kind}", **hanging} for kind in HANGING])
+    client.push_many("news", urls(8))
+
+    process = work("handlers:hang", "-p", "news", "-j", str(len(HANGING)), "--max-hung", "99", "--overtime", "0.2s")
+    wait_for(client, {"failed": len(HANGING), "success": 8})
+
+    process.send_signal(signal.SIGTERM)
+    lines = process.communicate(timeout=WAIT_SECONDS)[1]
+    assert process.returncode == 0
+    assert {kind for kind in HANGING if f"event=overdue project=news taskid={taskid(kind)} " in lines} == set(HANGING)
+    assert f" ended={len(HANGING)}" in lines.splitlines()[-1]
+
+
+def taskid(kind: str) -> str:
+    return default_taskid(f"http://site/{kind}")
+
+
+def test_a_process_whose_handler_is_blocked_says_where_and_ends_and_the_next_one_runs_the_rest(
+    client: Client, work: Work
+) -> None:
+    client.projects.set("short", {"processing_timeout": 2 * SHORT_SECONDS, "retries": 0})
+    client.push("short", "http://site/blocked")
+    client.push("news", "http://site/held")
+    process = work("handlers:block", "-j", "2", "--max-hung", "1", "--overtime", "0.2s", "--grace", "0.1s")
+    assert {line_of(process), line_of(process)} == {"http://site/blocked\n", "http://site/held\n"}
+
+    lines = process.communicate(timeout=WAIT_SECONDS)[1]
+
+    overdue = lines.partition("event=overdue ")[2].partition(" event=")[0]
+    assert process.returncode == 75
+    assert "url='http://site/blocked'" in overdue
+    assert "in block\n    time.sleep(1000)" in overdue
+    assert "event=gave-up reason='" in lines
+    wait_for(client, {"ready": 1})
+    work("handlers:crawl", "-p", "news")
+    wait_for(client, {"success": 1})
 
 
 def wait_until(true: Callable[[], object]) -> None:

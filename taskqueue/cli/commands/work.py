@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, NoReturn
 
 import click
 
@@ -20,6 +20,9 @@ from taskqueue.cli.input.times import seconds
 from taskqueue.terminal.log_lines import LogHandler
 
 CONCURRENCY = 10
+
+HUNG_STATUS: Final = 75
+"""Exit status of a worker whose handlers hang: EX_TEMPFAIL of sysexits.h, so a supervisor starts another process."""
 
 LAST_SECONDS = 0.2
 """That a thread has to end by itself when the worker has stopped."""
@@ -56,7 +59,27 @@ LAST_SECONDS = 0.2
     show_default=True,
     help="A task goes to the fetcher with the highest one of those with a free slot.",
 )
-@click.option("--extend", is_flag=True, help="Extend the lease of a task that takes long, again and again.")
+@click.option(
+    "--overtime",
+    type=seconds,
+    metavar="DURATION",
+    help="Time after its lease before a run is ended.  [default: a tenth of the lease, at least 1s]",
+)
+@click.option("--extend", is_flag=True, help="Extend the leases of tasks that take long.")
+@click.option(
+    "--extend-most",
+    type=click.FloatRange(min=1),
+    metavar="N",
+    default=10,
+    show_default=True,
+    help="Leases of an extended task in all.",
+)
+@click.option(
+    "--max-hung",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Hung places at which the process ends with 75.  [default: all]",
+)
 @click.option(
     "--grace",
     type=seconds,
@@ -94,7 +117,10 @@ def work(
     concurrency: int,
     prefetch: int | None,
     priority: int,
+    overtime: float | None,
     extend: bool,
+    extend_most: float,
+    max_hung: int | None,
     grace: float,
     summary: float,
     name: str | None,
@@ -114,23 +140,33 @@ def work(
       taskqueue work crawler:crawl -p news -j 20
     """
     with _plain_interrupt():
-        from taskqueue import Worker
+        from taskqueue import Hung, Worker
 
         function = load(handler)
         _log_to_stderr("warning" if quiet else log_level)
-    Worker(
+    worker = Worker(
         url,
         function,
         projects=projects or None,
         concurrency=concurrency,
         prefetch=prefetch,
         priority=priority,
+        overtime=overtime,
         extend=extend,
+        extend_most=extend_most,
+        max_hung=max_hung,
         grace=grace,
         summary_seconds=summary,
         name=name,
         exit_when_drained=exit_when_drained,
-    ).run()
+    )
+    try:
+        worker.run()
+    except Hung as hung:
+        logging.getLogger("taskqueue.worker").error(
+            "event=gave-up reason='%s; a supervisor may start another process'", hung
+        )
+        _end_at_once(HUNG_STATUS)
     _end_hanging()
 
 
@@ -156,9 +192,14 @@ def _end_hanging() -> None:
     for thread in threads:
         thread.join(LAST_SECONDS)
     if ABANDONED or any(thread.is_alive() for thread in threads):
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(0)
+        _end_at_once(0)
+
+
+def _end_at_once(status: int) -> NoReturn:
+    """End the process without its threads, for which Python would wait."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(status)
 
 
 def _log_to_stderr(level: str) -> None:

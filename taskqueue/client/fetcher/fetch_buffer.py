@@ -26,6 +26,7 @@ from operator import attrgetter, itemgetter
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import BufferedTask, Consumer, buffered
@@ -34,6 +35,7 @@ from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment
+from taskqueue.protocol.requests import Hung
 
 EARLY_SECONDS: Final = 0.1
 """Between two hellos that only tell that other tasks are early, at least."""
@@ -68,6 +70,7 @@ class FetchBuffer:
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer | None] = {}
         self._when_lost: dict[int, Callable[[], None]] = {}
+        self._hung: dict[Consumer, tuple[float, Hung]] = {}
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -236,6 +239,27 @@ class FetchBuffer:
         self._begun.pop(token, None)
         self._when_lost.pop(token, None)
         self._session.stop(token)
+
+    def holds(self, token: int) -> bool:
+        """The token's lease is in force, as far as is known here."""
+        return self._session.holds(token)
+
+    def tell_hung(self, consumer: Consumer, hung: Hung | None, since: float) -> None:
+        """State which places of a consumer hang, beside those of the others; None: none does.
+
+        Args:
+            since: when the first of their leases ended, by the loop's clock.
+        """
+        self._hung.pop(consumer, None)
+        if hung is not None:
+            self._hung[consumer] = (since, hung)
+        if not self._hung:
+            self._session.report_hung(None)
+        else:
+            since, first = min(self._hung.values(), key=itemgetter(0))
+            places = sum(each.places for _, each in self._hung.values())
+            self._session.report_hung(replace(first, places=places), since)
+        self._restate()
 
     def give_back(self, late: Sequence[Task], consumer: Consumer) -> None:
         """Hand back what a consumer has not begun in time, after lowering what it wants to what it can begin."""

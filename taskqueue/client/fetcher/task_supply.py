@@ -7,13 +7,14 @@ daemon ──► buffer of the client ──take──► slot ──start … s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.prefetch import Prefetch
 from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.requests import Hung
 
 WAIT_SECONDS: Final = 1.0
 """A task that has waited for a slot so long goes back, or after a quarter of its lease if that is less."""
@@ -61,9 +62,17 @@ class TaskSupply:
             return task
         return (await self._fetching.take(self._consumer, 1))[0]
 
-    def start(self, task: Task) -> None:
-        """A handler begins with a task."""
-        self._fetching.begin(task.token)
+    def start(self, task: Task, when_lost: Callable[[], None] | None = None) -> None:
+        """A handler begins with a task; ``when_lost`` is called if the daemon ends its lease meanwhile."""
+        self._fetching.begin(task.token, when_lost=when_lost)
+
+    def holds(self, task: Task) -> bool:
+        """The task's lease is in force, as far as is known here."""
+        return self._fetching.holds(task.token)
+
+    def tell_hung(self, hung: Hung | None, since: float) -> None:
+        """Tell the daemon which places hang; None: none. ``since``: when the first lease ended, by the loop's clock."""
+        self._fetching.tell_hung(self._consumer, hung, since)
 
     def stop(self, task: Task, seconds: float, now: float) -> None:
         """It works on it no more, after so many seconds.

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from taskqueue.client.tasks import fetched
+from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetch_defaults import laid_under
 from taskqueue.client.tasks.fetched import Headers, PageFacts
 from taskqueue.client.tasks.parents import ParentPages, Parents
@@ -67,13 +68,15 @@ class Task:
             task was made by ``from_bytes``.
         etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
         how_fetched: what ``fetched`` was told; None: nothing.
+        cancelled: set by the Worker that runs its handler when the lease is over or was taken away: true then. A thread
+            sleeps by ``cancelled.wait(seconds)``, a coroutine by ``await cancelled``.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "how_fetched", "last_modified",
-        "lastcrawltime", "lease_ends_at", "not_before", "project", "retried", "retry_after", "schedule", "start_by",
-        "start_within", "taskid", "timeout", "token", "url",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "cancelled", "content_hash", "etag", "how_fetched",
+        "last_modified", "lastcrawltime", "lease_ends_at", "not_before", "project", "retried", "retry_after",
+        "schedule", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -89,6 +92,7 @@ class Task:
         self.start_within = handed.start_within
         self.start_by = inf
         self.lease_ends_at = inf
+        self.cancelled = Cancelled()
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash

@@ -1,6 +1,7 @@
 """One attempt at a task: the handler runs in a slot, and what came of it is reported when that is free.
 
 start ──► handler ──► stop, slot free ──► report
+  │          └── told to end: its lease is over ──► stop, slot free ──► nothing, or a failure if the lease is in force
   └── too late for it ──► stop, slot free ──► back
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -18,7 +20,8 @@ from taskqueue.client.tasks.reports import failure_of, success_with
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
 from taskqueue.client.worker.handler import Handler, traceback_of
-from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, TooLate, is_failure
+from taskqueue.client.worker.lease_watch import LeaseWatch, Run
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 from taskqueue.client.worker.reporting import Reporting
 from taskqueue.client.worker.worker_log import WorkerLog
 from taskqueue.protocol.fields import TaskReport
@@ -27,26 +30,13 @@ EXTEND_AT: Final = 2 / 3
 """Part of a lease after which it is extended, if it is to be."""
 
 
-class Running(Struct):
-    """What is known of a run.
-
-    Attributes:
-        began_at: by the loop's clock.
-        extending: extends its lease; None: nothing does.
-        outcome: one of those that a WorkerLog counts.
-    """
-
-    began_at: float
-    extending: asyncio.Task[None] | None
-    outcome: str = "failed"
-
-
 class Attempts(Struct, frozen=True):
     """All of a worker while it serves.
 
     Attributes:
         time: of the loop; to ask each time which loop is running takes longer than all that is done with it.
-        extend: the lease of a task that is still running after EXTEND_AT of it, again and again.
+        extend: leases that a task may have in all, one after the other: it is extended while it still runs after
+            EXTEND_AT of one. 1: it is not extended.
     """
 
     client: AsyncClient
@@ -55,7 +45,8 @@ class Attempts(Struct, frozen=True):
     log: WorkerLog
     reporting: Reporting
     time: Callable[[], float]
-    extend: bool
+    watch: LeaseWatch
+    extend: float
 
     async def run(self, task: Task) -> None:
         """Run the handler on a task and let the report of what came of it leave.
@@ -68,6 +59,10 @@ class Attempts(Struct, frozen=True):
             finished = await self._finished(task, running)
         except TooLate:
             return
+        except RunEnded as ended:
+            if not self.supply.holds(task):
+                return
+            finished = failure_of(task, str(ended), None, retry=True)
         finally:
             self._stop(task, running)
         if finished is None:
@@ -75,12 +70,17 @@ class Attempts(Struct, frozen=True):
         else:
             self.reporting.send(task, finished)
 
-    def _start(self, task: Task) -> Running:
+    def _start(self, task: Task) -> Run:
         """The handler is about to be called."""
-        self.supply.start(task)
-        return Running(self.time(), asyncio.create_task(_extend(self.client, task)) if self.extend else None)
+        this = asyncio.current_task()
+        assert this is not None
+        run = self.watch.begin(task, this, self.time())
+        self.supply.start(task, partial(self.watch.lose, run))
+        if self.extend > 1:
+            run.extending = asyncio.create_task(_extend(self.client, task, self.extend))
+        return run
 
-    def _stop(self, task: Task, running: Running) -> None:
+    def _stop(self, task: Task, running: Run) -> None:
         """It has ended, whichever way."""
         if running.extending is not None:
             running.extending.cancel()
@@ -90,13 +90,18 @@ class Attempts(Struct, frozen=True):
             self.supply.give_back(task)
         else:
             self.supply.stop(task, seconds, now)
+        self.watch.end(running)
         self.log.ran(task, running.outcome, seconds, now)
 
-    async def _finished(self, task: Task, running: Running) -> TaskReport | None:
-        """What to report; None: somebody else does."""
+    async def _finished(self, task: Task, running: Run) -> TaskReport | None:
+        """What to report; None: somebody else does.
+
+        Raises:
+            RunEnded: it was told to end.
+        """
         around = self.handler.around(task)
         try:
-            produced = await self.handler.run(task, around)
+            produced = await self.handler.run(task, around, running.code)
             note_success(task, around.began_at)
             finished = success_with(task, *produced)
         except Retry as retry:
@@ -114,6 +119,9 @@ class Attempts(Struct, frozen=True):
             running.outcome = "late"
             raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
+            if running.tells and not isinstance(error, KeyboardInterrupt):
+                running.outcome = "ended"
+                raise RunEnded from error
             if not is_failure(error):
                 running.outcome = "interrupted"
                 raise
@@ -124,9 +132,11 @@ class Attempts(Struct, frozen=True):
         return finished
 
 
-async def _extend(client: AsyncClient, task: Task) -> None:
-    """Extend a task's lease until cancelled, or until it is not ours any more."""
+async def _extend(client: AsyncClient, task: Task, leases: float) -> None:
+    """Extend a task's lease until cancelled, or until it is not ours any more, or has been as long as so many."""
+    until = task.lease_ends_at + (leases - 1) * task.timeout
     held = True
-    while held:
+    while held and task.lease_ends_at < until:
         await asyncio.sleep(task.timeout * EXTEND_AT)
-        held = await client.extend(task)
+        left = until - asyncio.get_running_loop().time()
+        held = left > 0 and await client.extend(task, min(task.timeout, left))

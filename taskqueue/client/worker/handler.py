@@ -15,14 +15,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import AsyncIterable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
+from contextlib import aclosing
 from types import CoroutineType, TracebackType
-from typing import Any, Final
+from typing import Any
 
 from taskqueue.client.tasks.push_many import as_new_task
 from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.own_process import OwnProcess
 from taskqueue.client.worker.produced import NOTHING, Produced
@@ -30,9 +32,6 @@ from taskqueue.client.worker.tracing import RunSpan, Tracing
 from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
 
 Handle = Callable[[Task], Any]
-
-ABOVE_HANDLERS: Final = ("taskqueue.client.", "concurrent.futures.", "asyncio.")
-"""Modules whose frames lead to a handler; they tell its author nothing."""
 
 
 class Handler:
@@ -56,20 +55,29 @@ class Handler:
         """For one ``run``: what is called around it, and what is known of it."""
         return self._chain.around(task)
 
-    async def run(self, task: Task, around: Around) -> Produced:
-        """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result."""
+    async def run(self, task: Task, around: Around, code: Interruptible) -> Produced:
+        """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result.
+
+        Args:
+            code: learns where the handler runs.
+        """
         span = self._tracing.span_of(task)
         try:
             if not self._in_loop:
-                produced = await self._run_in_thread(task, around, span)
+                produced = await self._run_in_thread(task, around, span, code)
             else:
+                code.in_loop = True
                 with span.active(), around, self._own_process:
-                    result = self._handle(task)
-                    if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
-                        returned = await result
-                        produced = NOTHING if returned is None else await _gathered(returned)
-                    else:
-                        produced = await _waited_for(result)
+                    try:
+                        result = self._handle(task)
+                        if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
+                            returned = await result
+                            produced = NOTHING if returned is None else await _gathered(returned, code)
+                        else:
+                            produced = await _waited_for(result, code)
+                    except asyncio.CancelledError:
+                        code.check_interrupted()
+                        raise
                     around.produced = produced
         except BaseException as error:
             span.end(error)
@@ -77,11 +85,17 @@ class Handler:
         span.end()
         return produced
 
-    async def _run_in_thread(self, task: Task, around: Around, span: RunSpan) -> Produced:
-        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._in_thread, task, around, span)
+    async def _run_in_thread(self, task: Task, around: Around, span: RunSpan, code: Interruptible) -> Produced:
+        loop = asyncio.get_running_loop()
+        result = await loop.run_in_executor(self._threads, code.call, self._in_thread, task, around, span)
         if around.goes_on:
+            code.in_loop = True
             with span.active(), around:
-                around.produced = await _waited_for(result)
+                try:
+                    around.produced = await _waited_for(result, code)
+                except asyncio.CancelledError:
+                    code.check_interrupted()
+                    raise
         return around.produced or NOTHING
 
     def _in_thread(self, task: Task, around: Around, span: RunSpan) -> Any:
@@ -117,14 +131,18 @@ def _is_async(handle: Handle) -> bool:
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (handle, call))
 
 
-async def _waited_for(result: Any) -> Produced:
+async def _waited_for(result: Any, code: Interruptible) -> Produced:
     if inspect.isawaitable(result):
         result = await result
-    return await _gathered(result)
+    return await _gathered(result, code)
 
 
-async def _gathered(returned: Any) -> Produced:
-    if isinstance(returned, AsyncIterable):
+async def _gathered(returned: Any, code: Interruptible) -> Produced:
+    if isinstance(returned, AsyncGenerator):
+        code.generator = returned
+        async with aclosing(returned):
+            returned = [item async for item in returned]
+    elif isinstance(returned, AsyncIterable):
         returned = [item async for item in returned]
     return _produced(returned)
 
@@ -142,9 +160,18 @@ def _produced(returned: Any) -> Produced:
         raise TypeError(
             f"the handler returned {type(returned).__name__}, not a url, a task, several of them or a Result"
         )
+    try:
+        return _sorted(returned)
+    finally:
+        # What it does at its end, it does here and now, not wherever it is forgotten.
+        if isinstance(returned, Generator):
+            returned.close()
+
+
+def _sorted(items: Iterable[Any]) -> Produced:
     new: list[NewTask] = []
     result: Result | None = None
-    for item in returned:
+    for item in items:
         if not isinstance(item, Result):
             new.append(as_new_task(item))
         elif result is None:

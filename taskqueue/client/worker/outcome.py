@@ -54,10 +54,21 @@ class TooLate(TaskQueueError):
         super().__init__("not started in time")
 
 
+class RunEnded(BaseException):
+    """Raised in a plain handler whose lease is over, or was taken away, or whose worker stops: the run is to end.
+
+    It comes between any two instructions, also in a ``finally``. Clean up, and let it pass. An ``async`` handler is
+    cancelled instead, as asyncio does it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("the worker ended this run: its lease was over, or was taken away, or the worker was stopped")
+
+
 def is_failure(error: BaseException) -> bool:
     """The handler failed: what it raised is no decision, and not the end of its worker."""
     return (
-        not isinstance(error, Retry | Drop | PassedOn | TooLate | KeyboardInterrupt | GeneratorExit)
+        not isinstance(error, Retry | Drop | PassedOn | TooLate | RunEnded | KeyboardInterrupt | GeneratorExit)
         and not is_cancelled()
     )
 

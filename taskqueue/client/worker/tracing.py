@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, Final, Protocol
 
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, TooLate, is_failure
+from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 
 try:
     from opentelemetry import context, trace
@@ -35,7 +35,7 @@ FIELDS: Final = ("traceparent", "tracestate")
 LOOK_SECONDS: Final = 1.0
 """Between two looks for a provider, because without one each look searches the environment, too."""
 
-OUTCOMES: Final = {Retry: "retry", Drop: "drop", PassedOn: "passed", TooLate: "late"}
+OUTCOMES: Final = {Retry: "retry", Drop: "drop", PassedOn: "passed", TooLate: "late", RunEnded: "ended"}
 """Of runs that were ended by a decision; what a WorkerLog calls them."""
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
 from math import inf
@@ -23,15 +23,19 @@ from taskqueue.client.fetcher.checked_wishes import checked_priority
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
+from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
 from taskqueue.client.worker.stop_signals import stopped_by_signals
-from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, WorkerLog
-from taskqueue.errors import ClientError, RequestTimeout
+from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, Hanging, WorkerLog
+from taskqueue.errors import ClientError, Hung, RequestTimeout
 
 UNANSWERED_MOST: Final = 1000
 """Reports that the daemon has not answered yet, at which nothing more is begun."""
+
+EXTEND_MOST: Final = 10.0
+"""Leases that an extended task has in all, if nothing else is said."""
 
 LAST_SECONDS: Final = 2.0
 """After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
@@ -64,10 +68,15 @@ class Worker:
             second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
         priority: a task goes to the fetcher with the highest one of those with a free slot that could take it.
         grace: seconds that running tasks have to end after ``stop``; those that don't are cancelled and handed back,
-            and a few seconds later ``serve`` returns, wherever the daemon is. A plain function can't be interrupted;
-            its process ends when it returns.
-        extend: extend the lease of a task that is still running after two thirds of it, again and again. False: a
-            handler that hangs loses its task when the lease runs out, which is what leases are for.
+            and a few seconds later ``serve`` returns, wherever the daemon is. A plain function that is blocked outside
+            of Python can't be interrupted; its process ends when it returns.
+        overtime: seconds that a run has after its lease, because a late success may count; then its handler is told
+            to end. None: a tenth of the lease, at least 1 s.
+        extend: extend the lease of a task that is still running after two thirds of it. False: a handler that hangs
+            loses its task when the lease runs out, which is what leases are for.
+        extend_most: leases that an extended task has in all, one after the other; from then on it is as without.
+        max_hung: places whose handlers go on after they were told to end, at which ``serve`` and ``run`` give up; None:
+            all places.
         middleware: called around each run of the handler; see ``taskqueue.client.worker.middleware``.
         on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
             which is called first of all.
@@ -87,7 +96,10 @@ class Worker:
         prefetch: int | None = None,
         priority: int = 0,
         grace: float = 30.0,
+        overtime: float | None = None,
         extend: bool = False,
+        extend_most: float = EXTEND_MOST,
+        max_hung: int | None = None,
         middleware: Sequence[Middleware] = (),
         on_error: OnError | None = None,
         summary_seconds: float = SUMMARY_SECONDS,
@@ -102,6 +114,12 @@ class Worker:
             raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
         if prefetch is not None and prefetch < 0:
             raise ValueError(f"prefetch: expected at least 0, got {prefetch}")
+        if overtime is not None and not 0 <= overtime < inf:
+            raise ValueError(f"overtime: expected seconds, at least 0, got {overtime}")
+        if not extend_most >= 1:
+            raise ValueError(f"extend_most: expected at least 1, got {extend_most}")
+        if max_hung is not None and max_hung < 1:
+            raise ValueError(f"max_hung: expected at least 1, got {max_hung}")
         if name is not None and isinstance(client, AsyncClient):
             raise ValueError("name: an AsyncClient has its own; give one of the two")
         self._client = client
@@ -113,19 +131,23 @@ class Worker:
         self._prefetch = prefetch
         self._priority = checked_priority(priority)
         self._grace = grace
-        self._extend = extend
+        self._limits = Limits(concurrency, overtime, concurrency if max_hung is None else max_hung)
+        self._leases = extend_most if extend else 1
         self._log = WorkerLog(summary_seconds)
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
         self._freed = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
-        self._interrupt: KeyboardInterrupt | None = None
+        self._watch: LeaseWatch | None = None
+        self._failure: KeyboardInterrupt | Hung | None = None
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM; half a second later, another one ends the process at once.
 
         Raises:
             KeyboardInterrupt: a handler raised it; what was held has been handed back.
+            Hung: too many handlers can't be ended; what was held has been handed back. Python does not end a process
+                before their threads end, so it takes ``os._exit``.
         """
         runner = asyncio.Runner()
         loop = runner.get_loop()
@@ -157,7 +179,7 @@ class Worker:
 
         Raises:
             RequestRejected: the daemon speaks another version of the protocol.
-            KeyboardInterrupt: a handler raised it; what was held has been handed back.
+            KeyboardInterrupt, Hung: as ``run``.
         """
         threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
         try:
@@ -166,8 +188,8 @@ class Worker:
                     await self._serve(client, Handler(self._handle, threads, self._chain))
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
-        if self._interrupt is not None:
-            raise self._interrupt
+        if self._failure is not None:
+            raise self._failure
 
     def stop(self) -> None:
         """Have ``serve`` finish what runs, hand back the rest, and return. Called in the loop of ``serve``."""
@@ -198,6 +220,8 @@ class Worker:
                 each.cancel()
             ended = await asyncio.gather(fetching, return_exceptions=True)
             await self._finish(client, reporting)
+            if self._watch is not None:
+                self._watch.close()
             self._log.end()
         if isinstance(ended[0], Exception):
             raise ended[0]
@@ -206,7 +230,8 @@ class Worker:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
         loop = asyncio.get_running_loop()
         with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
-            attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, self._extend)
+            self._watch = watch = LeaseWatch(self._limits, self._log, supply.tell_hung, self._give_up)
+            attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, watch, self._leases)
             while not self._stopping.is_set():
                 if len(self._running) >= self._concurrency:
                     self._freed.clear()
@@ -222,7 +247,7 @@ class Worker:
             await attempts.run(task)
         except KeyboardInterrupt as interrupt:
             # It must not leave through the loop, which would drop everything else that runs.
-            self._interrupt = interrupt
+            self._failure = interrupt
             self.stop()
             await _release(attempts.client, [task])
         finally:
@@ -230,26 +255,44 @@ class Worker:
             del self._running[task]
             self._freed.set()
 
+    def _give_up(self, hanging: Hanging) -> None:
+        """Too many handlers can't be ended: stop, so that another process may take this one's place."""
+        if self._failure is None:
+            self._failure = Hung(
+                f"handlers go on after they were told to end, as their leases were over: "
+                f"{hanging.described(asyncio.get_running_loop().time())}"
+            )
+            self.stop()
+
     async def _finish(self, client: AsyncClient, reporting: Reporting) -> None:
-        await self._ended(reporting, self._grace)
+        await self._ended(reporting, self._grace, self._runs_in_force)
         late = dict(self._running)
-        tasks = [*late, *reporting.give_up()]
-        for running in late.values():
+        tasks = [*(task for task in late if not self._is_over(task)), *reporting.give_up()]
+        for task, running in late.items():
+            if self._watch is not None:
+                self._watch.interrupt(task)
             running.cancel()
         # Some return although they were cancelled, and are reported.
-        await self._ended(reporting, LAST_SECONDS)
+        await self._ended(reporting, LAST_SECONDS, lambda: list(self._running.values()))
         reporting.give_up()
         if tasks:
             log.warning("event=interrupted tasks=%d grace=%g", len(tasks), self._grace)
             await _release(client, tasks)
 
-    async def _ended(self, reporting: Reporting, seconds: float) -> None:
-        """Wait until all that runs has ended, and has been reported; at most so long."""
+    async def _ended(self, reporting: Reporting, seconds: float, runs: Callable[[], list[asyncio.Task[None]]]) -> None:
+        """Wait until there are none of these runs, and all have been reported; at most so long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                if self._running:
-                    await asyncio.wait(list(self._running.values()))
+                while running := runs():
+                    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 await reporting.fewer_than(1)
+
+    def _runs_in_force(self) -> list[asyncio.Task[None]]:
+        """Those that are within their lease: the others are ended anyway, or can't be."""
+        return [run for task, run in self._running.items() if not self._is_over(task)]
+
+    def _is_over(self, task: Task) -> bool:
+        return self._watch is not None and self._watch.is_over(task)
 
 
 async def _release(client: AsyncClient, tasks: list[Task]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,9 +28,10 @@ FIRST_SECONDS: Final = 10.0
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
 
-OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "late", "interrupted", "stale")
+OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "late", "ended", "interrupted", "stale")
 """What is counted. ``late`` went back, because it was too late to start them, and ``interrupted``, because the worker
-was stopped. ``stale`` are among the others, too: their handlers have ended, and the daemon did not count it.
+was stopped. ``ended`` were told to end, because their leases were over. ``stale`` are among the others, too: their
+handlers have ended, and the daemon did not count it.
 """
 
 log = logging.getLogger("taskqueue.worker")
@@ -44,6 +46,30 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type} at {Path(self.file).name}:{self.line}"
+
+
+class Hanging(NamedTuple):
+    """Runs whose leases are over and that go on.
+
+    Attributes:
+        places: number of these runs.
+        of: number of all places of the worker.
+        task: task of the first of these leases that has ended.
+        stack: returns where its handler is now.
+    """
+
+    places: int
+    of: int
+    task: Task
+    stack: Callable[[], str]
+
+    def described(self, now: float) -> str:
+        """Return one line for people, at a time of the loop's clock."""
+        task, seconds = self.task, now - self.task.lease_ends_at
+        return (
+            f"places={self.places} of={self.of} seconds={seconds:.1f} "
+            f"project={task.project} taskid={visible(task.taskid)} url={task.url!r}"
+        )
 
 
 class WorkerLog:
@@ -61,6 +87,7 @@ class WorkerLog:
         self._totals: Counter[str] = Counter()
         self._slowest: tuple[float, str] = (0.0, "")
         self._kinds: OrderedDict[Kind, int] = OrderedDict()
+        self._hanging: Hanging | None = None
 
     def ran(self, task: Task, outcome: str, seconds: float, now: float) -> None:
         """A run has ended.
@@ -108,6 +135,41 @@ class WorkerLog:
             task.timeout,
         )
 
+    def overdue(self, task: Task, seconds: float, overtime: float, stack: str) -> None:
+        """A lease has ended under a running handler.
+
+        Args:
+            seconds: for which it has run.
+            overtime: seconds after which it is told to end.
+            stack: where it is.
+        """
+        _warn(
+            stack,
+            "event=overdue project=%s taskid=%s url=%r seconds=%.1f reason='its lease is over and its handler goes on; "
+            "it is told to end in %g s'",
+            task.project,
+            visible(task.taskid),
+            task.url,
+            seconds,
+            overtime,
+        )
+
+    def taken_away(self, task: Task) -> None:
+        """The daemon has ended the lease of a running handler before its time."""
+        log.info(
+            "event=taken-away project=%s taskid=%s url=%r reason='its task was cancelled, or given to another fetcher; "
+            "its handler is told to end'",
+            task.project,
+            visible(task.taskid),
+            task.url,
+        )
+
+    def hang(self, hanging: Hanging | None) -> None:
+        """Tell in each summary of these runs; None: of none."""
+        self._hanging = hanging
+        if hanging is not None:
+            self._open(asyncio.get_running_loop().time())
+
     def end(self) -> None:
         """The worker has stopped."""
         if self._timer is not None:
@@ -120,7 +182,11 @@ class WorkerLog:
         if self._timer is None:
             self._opened_at = at
             pause = self._seconds if self._totals else min(FIRST_SECONDS, self._seconds)
-            self._timer = asyncio.get_running_loop().call_later(pause, self._close)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._ring)
+
+    def _ring(self) -> None:
+        self._close()
+        self.hang(self._hanging)
 
     def _close(self) -> None:
         self._timer = None
@@ -128,9 +194,15 @@ class WorkerLog:
         ended = self._counts.total() - self._counts["stale"]
         rate = ended / max(now - self._opened_at, 0.001)
         slowest, url = self._slowest
-        log.info(
-            "event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r", _pairs(self._counts), rate, slowest, url or "?"
-        )
+        pairs = _pairs(self._counts) + (f" hung={self._hanging.places}" if self._hanging else "")
+        log.info("event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r", pairs, rate, slowest, url or "?")
+        if self._hanging is not None:
+            _warn(
+                self._hanging.stack(),
+                "event=hung %s reason='the lease is over and the handler goes on. One that can not be ended is blocked "
+                "outside of Python, or swallows RunEnded; give each request a timeout'",
+                self._hanging.described(now),
+            )
         for kind, times in self._kinds.items():
             if times:
                 log.warning("event=failing error='%s' times=%d", kind, times)
@@ -138,6 +210,12 @@ class WorkerLog:
         self._totals.update(self._counts)
         self._counts.clear()
         self._slowest = (0.0, "")
+
+
+def _warn(stack: str, message: str, *values: object) -> None:
+    """Log a warning, and under it the stack of another thread or coroutine than this one."""
+    below = f"Stack (most recent call last):\n{stack}" if stack else None
+    log.handle(log.makeRecord(log.name, logging.WARNING, __file__, 0, message, values, None, sinfo=below))
 
 
 def _kind_of(error: BaseException) -> Kind:

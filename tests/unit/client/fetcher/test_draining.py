@@ -236,9 +236,10 @@ def test_a_drained_worker_waits_for_a_handler_whose_lease_has_ended(daemon: Daem
             await go_on.wait()
             ended.append(task.token)
 
-        serving = asyncio.ensure_future(Worker(client, handler, concurrency=1, grace=0, exit_when_drained=True).serve())
+        worker = Worker(client, handler, concurrency=1, grace=0, overtime=1000, exit_when_drained=True)
+        serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon, 1)
-        daemon.hand_out(1)
+        daemon.hand_out(1, timeout=1.0)
         await started.wait()
         drainer.ended = [1]
         drainer.drain()

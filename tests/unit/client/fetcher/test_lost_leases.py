@@ -30,7 +30,7 @@ def test_a_task_whose_lease_the_daemon_has_ended_is_not_started_any_more(daemon:
             first = asyncio.ensure_future(anext(stream))
             await wanted(daemon, 3)
             daemon.hand_out(1, 2)
-            taken = [(await first).token]
+            taken: list[int] = [(await first).token]
             await end_lease(said, daemon, 2)
             daemon.hand_out(3)
             taken.append((await anext(stream)).token)
@@ -51,7 +51,7 @@ def test_an_early_task_whose_lease_the_daemon_has_ended_is_not_started_any_more(
             daemon.hand_out(1, not_before=1000.0)
             await end_lease(said, daemon, 1)
             daemon.hand_out(2)
-            taken = [(await first).token]
+            taken: list[int] = [(await first).token]
             await stream.aclose()
             return taken
 

@@ -1,0 +1,212 @@
+"""Leases of the runs of a worker: when one is over, its handler is told, then ended, then known to hang.
+
+    running ──lease over──► overdue ──overtime──► told to end ──again, again──► hung
+       └── taken away by the daemon ───────────────┘
+
+1. A lease is over by this worker's clock. ``task.cancelled`` is set, and the log shows where the handler is.
+2. The handler goes on for the overtime, because a late success may count. Then it is told to end, again and again.
+3. A run that goes on after it was told TELLS times hangs: it is blocked in C, or swallows what it is told.
+4. A task that the daemon takes away before that, such as one that an operator has cancelled, is told to end at once.
+5. The daemon hears of all whose lease is over.
+
+There is one timer for all, at the earliest time at which something is to be done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+from typing import Final, NamedTuple
+
+from msgspec import Struct
+
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.interruptible import Interruptible
+from taskqueue.client.worker.worker_log import Hanging, WorkerLog
+from taskqueue.protocol.requests import Hung
+
+OVERTIME_PART: Final = 0.1
+"""Part of a lease that is its overtime if nothing else is said."""
+OVERTIME_LEAST_SECONDS: Final = 1.0
+
+ARRIVAL_SECONDS: Final = 1.0
+"""A lease that ends at most so long before its time has run out: it counts here from the arrival of its task."""
+
+TELLS: Final = 3
+"""Times that a handler is told to end before it counts as hung: it may clean up, or swallow one by mistake."""
+TELL_PAUSE_SECONDS: Final = 1.0
+"""Time between two tells, at least; the overtime if that is longer."""
+
+
+class Run(Struct, eq=False):
+    """A run of a handler.
+
+    Attributes:
+        task: what it runs on.
+        code: ends it.
+        began_at: by the loop's clock.
+        overtime: seconds that it has after its lease.
+        next_at: when something is to be done about it, by the loop's clock.
+        is_over: its lease is over, and that has been told.
+        tells: how often it has been told to end.
+        outcome: one of those that a WorkerLog counts.
+        extending: extends its lease; None if nothing does.
+    """
+
+    task: Task
+    code: Interruptible
+    began_at: float
+    overtime: float
+    next_at: float
+    is_over: bool = False
+    tells: int = 0
+    outcome: str = "failed"
+    extending: asyncio.Task[None] | None = None
+
+
+class Limits(NamedTuple):
+    """What a worker allows its runs.
+
+    Attributes:
+        places: runs at once.
+        overtime: seconds that a run has after its lease; None: OVERTIME_PART of it.
+        max_hung: hung runs at which the worker gives up.
+    """
+
+    places: int
+    overtime: float | None
+    max_hung: int
+
+    def overtime_of(self, task: Task) -> float:
+        """Return the seconds that a run of the task has after its lease."""
+        if self.overtime is not None:
+            return self.overtime
+        return max(OVERTIME_LEAST_SECONDS, task.timeout * OVERTIME_PART)
+
+
+class LeaseWatch:
+    """Watch over the runs of one worker.
+
+    Args:
+        limits: of the worker.
+        log: told of leases that are over, and of what hangs.
+        tell_hung: tells the daemon which places hang; gets None if there are none, and when the first lease ended.
+        give_up: called with what hangs when ``max_hung`` is reached.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        log: WorkerLog,
+        tell_hung: Callable[[Hung | None, float], None],
+        give_up: Callable[[Hanging], None],
+    ) -> None:
+        self._limits = limits
+        self._log = log
+        self._tell_hung = tell_hung
+        self._give_up = give_up
+        self._loop = asyncio.get_running_loop()
+        self._runs: dict[Task, Run] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, task: Task, running: asyncio.Task[None], now: float) -> Run:
+        """Watch a run that begins now."""
+        run = Run(task, Interruptible(running), now, self._limits.overtime_of(task), task.lease_ends_at)
+        self._runs[task] = run
+        self._ring_at(run.next_at)
+        return run
+
+    def end(self, run: Run) -> None:
+        """Forget a run that has ended, and its place, which is free."""
+        self._runs.pop(run.task, None)
+        if run.is_over:
+            self._tell()
+
+    def lose(self, run: Run) -> None:
+        """End a run whose lease the daemon has ended, unless its time is over anyway."""
+        now = self._loop.time()
+        if run.is_over or now + ARRIVAL_SECONDS >= run.task.lease_ends_at:
+            return
+        self._log.taken_away(run.task)
+        run.is_over, run.task.lease_ends_at, run.overtime = True, now, 0.0
+        run.task.cancelled.set()
+        self._interrupt(run, now)
+        self._ring_at(run.next_at)
+
+    def is_over(self, task: Task) -> bool:
+        """The task is run by a handler whose lease is over."""
+        return task in self._runs and self._runs[task].is_over
+
+    def interrupt(self, task: Task) -> None:
+        """Have a thread that runs the task end, because the worker does."""
+        if task in self._runs and not self._runs[task].code.in_loop:
+            self._runs[task].code.interrupt()
+
+    def close(self) -> None:
+        """Watch no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # ------------------------------------------------------------------------------------ looking
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        for run in tuple(self._runs.values()):
+            if run.next_at <= now:
+                self._look_at(run, now)
+        self._tell()
+        self._ring_at(min((run.next_at for run in self._runs.values()), default=inf))
+        hung = sum(run.tells > TELLS for run in self._runs.values())
+        if hung >= self._limits.max_hung and (hanging := self._hanging()) is not None:
+            self._give_up(hanging)
+
+    def _look_at(self, run: Run, now: float) -> None:
+        ends_at = run.task.lease_ends_at  # It may have been extended, and is in force again.
+        if now < ends_at:
+            run.is_over, run.next_at = False, ends_at
+        elif now < ends_at + run.overtime:
+            self._note_over(run, now)
+            run.next_at = ends_at + run.overtime
+        else:
+            self._note_over(run, now)
+            self._interrupt(run, now)
+
+    def _note_over(self, run: Run, now: float) -> None:
+        if not run.is_over:
+            run.is_over = True
+            run.task.cancelled.set()
+            self._log.overdue(run.task, now - run.began_at, run.overtime, run.code.stack())
+
+    def _interrupt(self, run: Run, now: float) -> None:
+        # Not by when it was due: after a pause of the process, the handler gets as long as without one.
+        run.next_at = now + max(TELL_PAUSE_SECONDS, run.overtime)
+        run.tells += 1
+        run.code.interrupt()
+
+    # ------------------------------------------------------------------------------------ telling
+
+    def _tell(self) -> None:
+        hanging = self._hanging()
+        self._log.hang(hanging)
+        if hanging is None:
+            self._tell_hung(None, 0.0)
+            return
+        task = hanging.task
+        hung = Hung(places=hanging.places, seconds=0.0, project=task.project, taskid=task.taskid, url=task.url)
+        self._tell_hung(hung, task.lease_ends_at)
+
+    def _hanging(self) -> Hanging | None:
+        over = [run for run in self._runs.values() if run.is_over]
+        if not over:
+            return None
+        first = min(over, key=lambda run: run.task.lease_ends_at)
+        return Hanging(len(over), self._limits.places, first.task, first.code.stack)
+
+    def _ring_at(self, at: float) -> None:
+        if at == inf or (self._timer is not None and self._timer.when() <= at):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(at, self._look)
