@@ -53,6 +53,7 @@ class LogLines(logging.Formatter):
     def formatStack(self, stack_info: str) -> str:
         return visible_lines(super().formatStack(stack_info))
 
+
 class LogHandler(logging.Handler):
     """Writes log lines to stderr without ever waiting for its reader.
 

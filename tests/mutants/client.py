@@ -7,12 +7,16 @@ from typing import Any, Final
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import Consumer
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.lease_watch import Limits
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.replies import HelloWanted
 from tests.mutants.mutant import Mutant, Replace
 
 DRAINING: Final = "unit/client/fetcher/test_draining.py"
+LOST: Final = "unit/client/fetcher/test_lost_leases.py"
+WATCH: Final = "unit/client/worker/test_lease_watch.py"
 
 
 def _drained_and_keeps_what_waits(replace: Replace) -> None:
@@ -46,6 +50,26 @@ def _unknown_epoch_is_taken_for_the_same(replace: Replace) -> None:
 
 SESSION: Final = "unit/client/connection/test_session.py"
 
+
+def _starts_what_nobody_waits_for(replace: Replace) -> None:
+    replace(FetchBuffer, "lose", lambda self, tokens: None)
+
+
+def _ends_a_run_with_its_lease(replace: Replace) -> None:
+    replace(Limits, "overtime_of", lambda self, task: 0.0)
+
+
+def _forgets_an_extension(replace: Replace) -> None:
+    async def extend(self: Leases, task: Task, seconds: float | None) -> bool:
+        ends_at = task.lease_ends_at
+        is_counted = await original(self, task, seconds)
+        task.lease_ends_at = ends_at
+        return is_counted
+
+    original = Leases.extend
+    replace(Leases, "extend", extend)
+
+
 MUTANTS: Final = (
     Mutant(
         "what the daemon has dropped is repeated after silence only",
@@ -59,6 +83,21 @@ MUTANTS: Final = (
         "a client that knows no epoch repeats nothing",
         _unknown_epoch_is_taken_for_the_same,
         (f"{SESSION}::test_a_session_that_knows_no_epoch_repeats_on_any_hello_wanted_and_learns_the_epoch_by_it",),
+    ),
+    Mutant(
+        "a client starts a task whose lease has ended",
+        _starts_what_nobody_waits_for,
+        (f"{LOST}::test_a_task_whose_lease_the_daemon_has_ended_is_not_started_any_more",),
+    ),
+    Mutant(
+        "a worker ends a run as soon as its lease is over",
+        _ends_a_run_with_its_lease,
+        (f"{WATCH}::test_a_handler_that_looks_ends_within_its_overtime_and_its_success_is_reported",),
+    ),
+    Mutant(
+        "a worker does not know that a lease was extended",
+        _forgets_an_extension,
+        (f"{WATCH}::test_a_handler_that_extends_its_own_lease_has_that_time",),
     ),
     Mutant(
         "a drained client keeps what waits",

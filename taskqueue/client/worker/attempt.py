@@ -136,7 +136,7 @@ async def _extend(client: AsyncClient, task: Task, leases: float) -> None:
     """Extend a task's lease until cancelled, or until it is not ours any more, or has been as long as so many."""
     until = task.lease_ends_at + (leases - 1) * task.timeout
     held = True
-    while held and task.lease_ends_at < until:
+    while held:
         await asyncio.sleep(task.timeout * EXTEND_AT)
         left = until - asyncio.get_running_loop().time()
         held = left > 0 and await client.extend(task, min(task.timeout, left))

@@ -48,6 +48,8 @@ class Interruptible:
         generator: asynchronous generator that the handler has returned; its frames can't be found otherwise.
     """
 
+    __slots__ = ("_lock", "_running", "_thread", "_was_set", "generator", "in_loop", "is_interrupted")
+
     def __init__(self, running: asyncio.Task[Any]) -> None:
         self.in_loop = False
         self.is_interrupted = False
@@ -107,11 +109,13 @@ class Interruptible:
     def _leave(self, thread: int) -> None:
         """Take back an exception that has been set and not raised; none is set from here on."""
         self._lock.acquire()
-        if self._was_set:
-            _set_in(thread)
-            self._was_set = False
+        if not self._was_set:
+            self._thread = None
+            self._lock.release()
+            return
+        _set_in(thread)
         self._thread = None
-        with suppress(RuntimeError):  # It is free: it had been taken more often than once.
+        with suppress(RuntimeError):  # It is free: it may have been taken more often than once.
             while True:
                 self._lock.release()
 

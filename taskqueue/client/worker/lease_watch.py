@@ -46,9 +46,9 @@ class Run(Struct, eq=False):
         task: what it runs on.
         code: ends it.
         began_at: by the loop's clock.
-        overtime: seconds that it has after its lease.
         next_at: when something is to be done about it, by the loop's clock.
         is_over: its lease is over, and that has been told.
+        is_lost: the daemon has ended its lease before its time: it has no overtime.
         tells: how often it has been told to end.
         outcome: one of those that a WorkerLog counts.
         extending: extends its lease; None if nothing does.
@@ -57,9 +57,9 @@ class Run(Struct, eq=False):
     task: Task
     code: Interruptible
     began_at: float
-    overtime: float
     next_at: float
     is_over: bool = False
+    is_lost: bool = False
     tells: int = 0
     outcome: str = "failed"
     extending: asyncio.Task[None] | None = None
@@ -79,7 +79,7 @@ class Limits(NamedTuple):
     max_hung: int
 
     def overtime_of(self, task: Task) -> float:
-        """Return the seconds that a run of the task has after its lease."""
+        """Return the seconds that a run of the task has after its lease, if that ends by itself."""
         if self.overtime is not None:
             return self.overtime
         return max(OVERTIME_LEAST_SECONDS, task.timeout * OVERTIME_PART)
@@ -109,12 +109,14 @@ class LeaseWatch:
         self._loop = asyncio.get_running_loop()
         self._runs: dict[Task, Run] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._rings_at = inf
 
     def begin(self, task: Task, running: asyncio.Task[None], now: float) -> Run:
         """Watch a run that begins now."""
-        run = Run(task, Interruptible(running), now, self._limits.overtime_of(task), task.lease_ends_at)
-        self._runs[task] = run
-        self._ring_at(run.next_at)
+        ends_at = task.lease_ends_at
+        run = self._runs[task] = Run(task, Interruptible(running), now, ends_at)
+        if ends_at < self._rings_at:
+            self._ring_at(ends_at)
         return run
 
     def end(self, run: Run) -> None:
@@ -129,7 +131,7 @@ class LeaseWatch:
         if run.is_over or now + ARRIVAL_SECONDS >= run.task.lease_ends_at:
             return
         self._log.taken_away(run.task)
-        run.is_over, run.task.lease_ends_at, run.overtime = True, now, 0.0
+        run.is_over, run.is_lost, run.task.lease_ends_at = True, True, now
         run.task.cancelled.set()
         self._interrupt(run, now)
         self._ring_at(run.next_at)
@@ -151,7 +153,7 @@ class LeaseWatch:
     # ------------------------------------------------------------------------------------ looking
 
     def _look(self) -> None:
-        self._timer = None
+        self._timer, self._rings_at = None, inf
         now = self._loop.time()
         for run in tuple(self._runs.values()):
             if run.next_at <= now:
@@ -166,9 +168,9 @@ class LeaseWatch:
         ends_at = run.task.lease_ends_at  # It may have been extended, and is in force again.
         if now < ends_at:
             run.is_over, run.next_at = False, ends_at
-        elif now < ends_at + run.overtime:
+        elif now < ends_at + self._overtime(run):
             self._note_over(run, now)
-            run.next_at = ends_at + run.overtime
+            run.next_at = ends_at + self._overtime(run)
         else:
             self._note_over(run, now)
             self._interrupt(run, now)
@@ -177,13 +179,16 @@ class LeaseWatch:
         if not run.is_over:
             run.is_over = True
             run.task.cancelled.set()
-            self._log.overdue(run.task, now - run.began_at, run.overtime, run.code.stack())
+            self._log.overdue(run.task, now - run.began_at, self._overtime(run), run.code.stack())
 
     def _interrupt(self, run: Run, now: float) -> None:
         # Not by when it was due: after a pause of the process, the handler gets as long as without one.
-        run.next_at = now + max(TELL_PAUSE_SECONDS, run.overtime)
+        run.next_at = now + max(TELL_PAUSE_SECONDS, self._overtime(run))
         run.tells += 1
         run.code.interrupt()
+
+    def _overtime(self, run: Run) -> float:
+        return 0.0 if run.is_lost else self._limits.overtime_of(run.task)
 
     # ------------------------------------------------------------------------------------ telling
 
@@ -205,8 +210,8 @@ class LeaseWatch:
         return Hanging(len(over), self._limits.places, first.task, first.code.stack)
 
     def _ring_at(self, at: float) -> None:
-        if at == inf or (self._timer is not None and self._timer.when() <= at):
+        if at >= self._rings_at:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(at, self._look)
+        self._timer, self._rings_at = self._loop.call_at(at, self._look), at

@@ -15,6 +15,7 @@ from taskqueue.protocol.replies import HelloWanted
 from taskqueue.protocol.requests import Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon, LeapingLoop, run_leaping
 from tests.unit.client.fetcher.test_draining import Drainer
+from tests.unit.client.worker.test_worker import outcome_of
 
 LEASE = 1000.0
 """Seconds of a lease, by the clock that leaps: a test takes less, on any machine."""
@@ -126,6 +127,8 @@ async def begun(daemon: Daemon, worker: Worker, started: threading.Event, **fiel
 def test_a_run_is_ended_after_its_lease_and_the_next_one_has_its_place(daemon: Daemon, kind: str, says: bool) -> None:
     said, handlers = Drainer(daemon), Handlers()
     said.ended = [1] if says else []
+    # As long as the daemon has not said that the lease is over, the task would be held.
+    expected = [(2, True)] if says else [(1, False), (2, True)]
 
     async def main(loop: LeapingLoop) -> list[Done]:
         worker = Worker(daemon.url, getattr(handlers, kind), concurrency=1, max_hung=2)
@@ -133,16 +136,14 @@ def test_a_run_is_ended_after_its_lease_and_the_next_one_has_its_place(daemon: D
         free = asyncio.ensure_future(hello_with(daemon, lambda hello: hello.seen == 1 and not hello.running))
         await leap_until(loop, free)
         daemon.hand_out(2, timeout=NEVER)
-        done = [await asyncio.to_thread(daemon.hear, Done)]
-        if not says and done[0].tasks[0] and done[0].tasks[0].token == 1:
-            done.append(await asyncio.to_thread(daemon.hear, Done))
+        done = [await asyncio.to_thread(daemon.hear, Done) for _ in expected]
         worker.stop()
         await serving
         return done
 
     reports = [(item.token, item.ok) for done in run_leaping(main) for item in done.tasks if item]
 
-    assert reports[-1] == (2, True)
+    assert reports == expected
     assert handlers.swallowed == kind.endswith("swallowing")
 
 
@@ -166,6 +167,22 @@ def test_a_run_whose_task_the_daemon_takes_away_is_ended_at_once(daemon: Daemon,
     assert run_leaping(main) == 2
     assert len(handlers.ended_in) == (kind == "generator")
     assert threading.get_ident() not in handlers.ended_in
+
+
+def test_a_generator_that_yields_no_task_is_closed_in_its_own_thread(daemon: Daemon) -> None:
+    closed_in: list[int] = []
+
+    def generator(task: Task) -> Iterator[object]:
+        try:
+            yield object()
+        finally:
+            closed_in.append(threading.get_ident())
+
+    item = outcome_of(daemon, generator)
+
+    assert not item.ok
+    assert len(closed_in) == 1
+    assert threading.get_ident() not in closed_in
 
 
 @pytest.mark.parametrize("kind", ["plain", "asynchronous"])
@@ -275,7 +292,10 @@ def test_a_lease_is_extended_up_to_so_many_and_then_its_run_is_ended(daemon: Dae
 
     lasted = run_leaping(main)
 
-    assert sum(isinstance(request, Extend) for request in daemon.heard) >= 2
+    *whole, last = (request.seconds for request in daemon.heard if isinstance(request, Extend))
+    assert set(whole) == {LEASE}
+    assert last is not None
+    assert last < LEASE
     assert lasted >= 2.4 * LEASE
 
 
