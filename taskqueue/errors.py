@@ -12,6 +12,7 @@ whoever calls the daemon. A message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 MAX_REASON_CHARS: Final = 400
@@ -71,6 +72,23 @@ class FormatError(StoreError):
 
 class Damaged(StoreError):
     """The store has lost changes that were safe; the message says which, in lines, and what to do."""
+
+
+class Unreadable(Damaged):
+    """Rows of the store can't be decoded, fail their checksums, or lack what belongs to them.
+
+    Attributes:
+        rows: (family, key, reason) of each.
+    """
+
+    def __init__(self, rows: Sequence[tuple[str, bytes, str]]) -> None:
+        (family, key, reason), more = rows[0], len(rows) - 1
+        others = f", and {more:,} more rows" if more else ""
+        super().__init__(
+            f"store: family {family}, key {key.hex()}{others}: can't be read ({reason}); "
+            "taskqueue store check lists all damage, taskqueue store repair saves what can be saved"
+        )
+        self.rows = rows
 
 
 class Corrupt(TaskQueueError):

@@ -72,7 +72,7 @@ class Ledger:
 
         Raises:
             StoreError: the store failed.
-            Corrupt: a record can't be decoded.
+            Unreadable: a record can't be decoded.
         """
         self._projects.clear()
         self._epoch = self._store.begin()
@@ -117,7 +117,7 @@ class Ledger:
 
         Raises:
             StoreError: the store failed.
-            Corrupt: a record can't be decoded.
+            Unreadable: a record can't be decoded.
         """
         return find(self._store, needs)
 

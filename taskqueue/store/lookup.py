@@ -8,7 +8,7 @@
     failures, log             ──scan─► entries
     specs, sessions, histories, results, points    read by key
 
-What the store does not have is left out. A record that can't be decoded raises Corrupt: guessing would lose tasks.
+What the store does not have is left out. A record that can't be decoded raises Unreadable: guessing would lose tasks.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def find(store: Store, needs: Needs) -> Found:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded; the message names its family and key.
+        Unreadable: a record can't be decoded; the message names its family and key.
     """
     found = Found()
     if needs.tasks or needs.answered or needs.whole:

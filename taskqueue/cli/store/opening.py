@@ -9,6 +9,7 @@ import click
 from taskqueue.cli.store.target import StoreTarget, names_database
 
 if TYPE_CHECKING:
+    from taskqueue.store.damaged_rows import DamagedRows
     from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
     from taskqueue.store.postgres.postgres_store import PostgresStore
     from taskqueue.store.postgres.target import Target
@@ -30,12 +31,12 @@ def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
     return ReadOnlyStore(target.path)
 
 
-def open_snapshot(target: StoreTarget) -> DatabaseSnapshot:
-    """A view of a store in a database; raises the same."""
+def open_snapshot(target: StoreTarget, damaged: DamagedRows | None = None) -> DatabaseSnapshot:
+    """A view of a store in a database, which passes over damaged rows if it can note them; raises the same."""
     database = database_of(target)
     from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
 
-    return DatabaseSnapshot(database)
+    return DatabaseSnapshot(database, damaged)
 
 
 def open_store(target: StoreTarget) -> RocksStore | PostgresStore:

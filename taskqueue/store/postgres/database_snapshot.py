@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskqueue.errors import StoreError, TaskQueueError
+from taskqueue.errors import Damaged, FormatError, StoreError, TaskQueueError
 from taskqueue.store.contract import Entry, Family
+from taskqueue.store.damaged_rows import DamagedRows
+from taskqueue.store.postgres.fence import read_position
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.reader import Reader
-from taskqueue.store.postgres.schema import table
+from taskqueue.store.postgres.schema import TABLES_VERSION, table
 from taskqueue.store.postgres.session import SNAPSHOT, Session, Statement
 from taskqueue.store.postgres.tables import load_prefixes, tables_version
 from taskqueue.store.postgres.target import Target, reading
@@ -30,10 +32,14 @@ class DatabaseSnapshot:
         epoch: the newest that was begun in it.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, damaged: DamagedRows | None = None) -> None:
         """Begin the view.
 
+        Args:
+            damaged: see ``Reader``.
+
         Raises:
+            Unreadable: its records about itself are damaged.
             StoreError: there is no store, or it can't be read.
             FormatError: it has another format.
         """
@@ -42,9 +48,8 @@ class DatabaseSnapshot:
         self._session = Session(reading(target), SNAPSHOT)
         try:
             self._session.run("read", [Statement("begin isolation level repeatable read read only")])
-            if tables_version(self._session, target.schema) is None:
-                raise StoreError(f"{target.where}: there is no store; a daemon that is started with it makes one")
-            self._reader = Reader(self._session, target.schema, load_prefixes(self._session, target.schema))
+            _refuse_other_tables(tables_version(self._session, target.schema), target.where)
+            self._reader = Reader(self._session, target.schema, load_prefixes(self._session, target.schema), damaged)
             if self.get(META, [FORMAT_KEY])[0] is None:
                 raise StoreError(
                     f"{target.where}: its tables are empty; a daemon that is started with it begins a store"
@@ -62,6 +67,14 @@ class DatabaseSnapshot:
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan``."""
         return self._reader.scan(family, start, end, limit)
+
+    def damage(self) -> str:
+        """What is wrong with the rows that say who may write; empty if nothing is."""
+        try:
+            read_position(self._session, self._schema)
+        except Damaged as error:
+            return str(error)
+        return ""
 
     def keys(self, family: Family) -> int:
         """Estimated number of keys in a family: what has been counted of changes, or else at the last vacuum."""
@@ -81,3 +94,13 @@ class DatabaseSnapshot:
 
     def _number(self, sql: str) -> int:
         return unpacked_number(self._session.run("read", [Statement(sql)])[0][0][0] or b"")
+
+
+def _refuse_other_tables(version: int | None, where: str) -> None:
+    if version is None:
+        raise StoreError(f"{where}: there is no store; a daemon that is started with it makes one")
+    if version != TABLES_VERSION:
+        raise FormatError(
+            f"{where}: its tables have version {version}, not {TABLES_VERSION}; "
+            "older ones are brought up to date when a scheduler of this version is started on them"
+        )

@@ -24,7 +24,8 @@ from copy import copy
 from typing import NamedTuple
 
 from taskqueue.errors import Damaged, DatabaseError, Fenced, StoreError
-from taskqueue.store.postgres.packing import unpacked_number
+from taskqueue.store.postgres.checksums import MISMATCH, checksum, matches
+from taskqueue.store.postgres.packing import packed_number, unpacked_number
 from taskqueue.store.postgres.schema import SCHEDULER
 from taskqueue.store.postgres.session import READS, Session, Statement
 from taskqueue.store.postgres.target import Target
@@ -66,6 +67,15 @@ def look_sql(schema: str) -> str:
     )
 
 
+def beginning(schema: str, epoch: int, owner: bytes) -> Statement:
+    """The statement that moves the row to a new epoch."""
+    sql = (
+        f"update {schema}.schedulers set epoch = $1::int8, turn = 0, owner = $2::bytea, crc = $3::int4 "
+        f"where id = {SCHEDULER}"
+    )
+    return Statement(sql, (packed_number(epoch), owner, _checksum(epoch, owner).to_bytes(4, "big")))
+
+
 class Progress:
     """How far this process has written to a database, whatever has become of its connections meanwhile.
 
@@ -93,10 +103,10 @@ class Progress:
 
         Raises:
             Fenced: another scheduler has begun an epoch since.
-            Damaged: the store is gone.
-            StoreError: the row can't be read.
+            Damaged: the store is gone; or the row, or that of barriers, is missing or not as it was written.
+            StoreError: they can't be read.
         """
-        found, owner = _read(session, schema)
+        found, owner = read_position(session, schema)
         former = self.position
         if former is not None and not found.epoch:
             raise gone(where, "its tables are new")
@@ -146,11 +156,35 @@ def refusal(target: Target, progress: Progress) -> StoreError:
     return DatabaseError(f"{target.where}: {said}", "the database has lost changes")
 
 
-def _read(session: Session, schema: str) -> tuple[Position, bytes]:
-    """Where the row is, and who owns it."""
-    sql = f"select epoch, turn, owner from {schema}.schedulers where id = {SCHEDULER}"
+def read_position(session: Session, schema: str) -> tuple[Position, bytes]:
+    """Where the row is, and who owns it.
+
+    Raises:
+        Damaged: the row, or that of barriers, is not there or not as it was written.
+    """
+    sql = (
+        f"select epoch, turn, owner, crc, (select count(*) from {schema}.barriers where id = {SCHEDULER}) "
+        f"from {schema}.schedulers where id = {SCHEDULER}"
+    )
     rows = session.run("read", [Statement(sql)])[0]
-    if not rows:
-        raise StoreError(f"{schema}.schedulers has lost its row; restore the database from a backup")
-    epoch, turn, owner = rows[0]
-    return Position(unpacked_number(epoch or b""), unpacked_number(turn or b"")), owner or b""
+    if len(rows) != 1:
+        raise _damaged(f"{schema}.schedulers", f"there are {len(rows)} rows of it, not 1")
+    epoch, turn, owner, crc, barriers = rows[0]
+    if unpacked_number(barriers or b"") != 1:
+        raise _damaged(f"{schema}.barriers", "its row is missing")
+    found = Position(unpacked_number(epoch or b""), unpacked_number(turn or b""))
+    if not matches(crc, _checksum(found.epoch, owner or b"")):
+        raise _damaged(f"{schema}.schedulers", MISMATCH)
+    return found, owner or b""
+
+
+def _checksum(epoch: int, owner: bytes) -> int:
+    """The checksum of the row but for its turn, which each write moves on by a sum of its own."""
+    return checksum("schedulers", packed_number(epoch), owner)
+
+
+def _damaged(name: str, reason: str) -> Damaged:
+    return Damaged(
+        f"{name}: {reason}; taskqueue store repair makes the row anew, or restore the database from a backup "
+        "(an operator who changes a row by hand sets its crc to null)"
+    )

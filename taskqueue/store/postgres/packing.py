@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from struct import Struct as Packing
+from struct import pack
 from typing import Final
 
 BYTEA_OID: Final = 17
 TEXT_OID: Final = 25
 UUID_OID: Final = 2950
 """Of the types; the last two are arrays of texts in UTF-8, and of 16 bytes each."""
+INT4_OID: Final = 23
 
 _HEADER: Final = Packing(">iiIii")
 _EMPTY: Final = Packing(">iiI")
 _NUMBER: Final = Packing(">q")
+
+_CHECKSUM_BYTES: Final = 4
 
 _LENGTHS: Final = [number.to_bytes(4, "big") for number in range(1024)]
 """Lengths as they are sent: most keys and values are short, and looking one up takes a third of packing it."""
@@ -34,6 +38,14 @@ def packed_array(items: Collection[bytes], oid: int = BYTEA_OID) -> bytes:
         parts.append(_LENGTHS[length] if length < len(_LENGTHS) else length.to_bytes(4, "big"))
         parts.append(item)
     return b"".join(parts)
+
+
+def packed_checksums(checksums: Collection[int]) -> bytes:
+    """An ``int4[]`` of 32 bits each, whose highest one the database takes for a sign."""
+    if not checksums:
+        return _EMPTY.pack(0, 0, INT4_OID)
+    lengths_and_values = [number for checksum in checksums for number in (_CHECKSUM_BYTES, checksum)]
+    return _HEADER.pack(1, 0, INT4_OID, len(checksums), 1) + pack(f">{len(lengths_and_values)}I", *lengths_and_values)
 
 
 def packed_number(number: int) -> bytes:

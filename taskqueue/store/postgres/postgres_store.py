@@ -20,10 +20,12 @@ from typing import Final
 
 from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
+from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.postgres.absent_keys import AbsentKeys
-from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, fence_sql, look_sql, refusal
+from taskqueue.store.postgres.checksums import checksums
+from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, beginning, fence_sql, look_sql, refusal
 from taskqueue.store.postgres.inbox import CHANNEL, InboxReader, InboxRow, taking
-from taskqueue.store.postgres.packing import packed_array, packed_number, unpacked_number
+from taskqueue.store.postgres.packing import packed_array, packed_checksums, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
 from taskqueue.store.postgres.schema import SCHEDULER, table
@@ -35,7 +37,7 @@ from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, begin_unclean
 from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
-from taskqueue.store.records.layout import FAMILIES, IDS, ORDERS, SPECS
+from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
 
 DROPPED_AT_ONCE: Final = 2000
@@ -65,6 +67,7 @@ class PostgresStore:
         views_refused: why the views for people could not be made; empty: they are there.
         lost_turns: turns of this process's that the database had confirmed and does not have any more.
         lost_synced_turns: those of them that had been synced.
+        damaged: rows that reads pass over.
     """
 
     def __init__(
@@ -85,16 +88,19 @@ class PostgresStore:
         self.where = target.where
         self._target = target
         self._progress = progress or Progress()
-        names = {family: table(target.schema, family) for family in FAMILIES}
+        self.damaged = DamagedRows()
+        names = {family: table(target.schema, family) for family in DATABASE_FAMILIES}
         insert = {
-            # Two sets side by side, not one of rows, which would be laid aside first: that is a fourteenth of a turn.
-            family: f"insert into {name} select unnest($1::bytea[]), unnest($2::bytea[])"
+            # Sets side by side, not one of rows, which would be laid aside first: that is a fourteenth of a turn.
+            family: f"insert into {name} (key, value, crc) "
+            "select unnest($1::bytea[]), unnest($2::bytea[]), unnest($3::int4[])"
             for family, name in names.items()
         }
         self._insert = {family: insert[family] for family in (*MOSTLY_NEW, IDS)}
         self._absent_ids = AbsentKeys()
         self._put = {
-            family: f"{sql} on conflict (key) do update set value = excluded.value" for family, sql in insert.items()
+            family: f"{sql} on conflict (key) do update set value = excluded.value, crc = excluded.crc"
+            for family, sql in insert.items()
         }
         self._careful_turns = 0
         self._last_barrier = 0
@@ -121,7 +127,7 @@ class PostgresStore:
             self._turns.offer([Statement(f"listen {target.schema}_{CHANNEL}")])
             self.views_refused = make_views(target, self._turns)
             self._prefixes = load_prefixes(self._turns, target.schema)
-            self._reader = Reader(self._turns, target.schema, self._prefixes)
+            self._reader = Reader(self._turns, target.schema, self._prefixes, self.damaged)
             self._inbox = InboxReader(self._turns, target.schema)
             self._position = self._progress.compare(self._turns, target.schema, self.where)
             refuse_newer(self, self.where)
@@ -144,8 +150,7 @@ class PostgresStore:
         _, rows = self._turns.run("write", [_BEGIN, Statement(locked)])
         stored = unpacked_number(rows[0][0] or b"") if rows else 0
         epoch = next_epoch(max(stored, stored_number(self, EPOCH_KEY, 0)), self.where)
-        moved = f"update {schema}.schedulers set epoch = $1::int8, turn = 0, owner = $2::bytea where id = {SCHEDULER}"
-        begun = Statement(moved, (packed_number(epoch), self._progress.owner))
+        begun = beginning(schema, epoch, self._progress.owner)
         self._turns.run("write", [begun, *self._puts(epoch_batch(epoch)), _COMMIT])
         self._confirm(Position(epoch, 0))
         self._progress.begun_by = self._progress.owner
@@ -300,7 +305,8 @@ class PostgresStore:
     def _put_with(self, sql: str, family: Family, entries: Sequence[Entry]) -> Statement:
         """Of a key that is put twice the last value counts, which the database would refuse to choose."""
         last = dict(entries)
-        return Statement(sql, (packed_array(self._stored(family, last)), packed_array(last.values())))
+        stored, written = self._stored(family, last), packed_checksums(checksums(family, last.items()))
+        return Statement(sql, (packed_array(stored), packed_array(last.values()), written))
 
     def _stored(self, family: Family, keys: Collection[bytes]) -> Collection[bytes]:
         """Keys as they are stored."""

@@ -1,37 +1,49 @@
-"""Reads keys and ranges, through one session."""
+"""Reads keys and ranges, through one session, and compares each row with its checksum."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
 
+from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Entry, Family
+from taskqueue.store.damaged_rows import DamagedRow, DamagedRows
+from taskqueue.store.postgres.checksums import MISMATCH, checksums, matches
 from taskqueue.store.postgres.packing import packed_array, packed_number
 from taskqueue.store.postgres.prefixes import Prefixes, Segment
 from taskqueue.store.postgres.schema import table
 from taskqueue.store.postgres.session import Session, Statement
-from taskqueue.store.records.layout import FAMILIES
+from taskqueue.store.records.format import META
+from taskqueue.store.records.layout import DATABASE_FAMILIES
+
+Row = tuple[bytes, bytes, bytes | None]
+"""Key, value and checksum."""
 
 
 class Reader:
     """The reading half of a store; ``contract`` has what its methods promise."""
 
-    def __init__(self, session: Session, schema: str, prefixes: Prefixes) -> None:
+    def __init__(self, session: Session, schema: str, prefixes: Prefixes, damaged: DamagedRows | None = None) -> None:
+        """``damaged``: rows to pass over, to which those are added that don't match; None: these raise Unreadable.
+
+        A row of META that does not match raises in any case: nothing makes sense without it.
+        """
         self._session = session
         self._prefixes = prefixes
-        names = {family: table(schema, family) for family in FAMILIES}
+        self._damaged = damaged
+        names = {family: table(schema, family) for family in DATABASE_FAMILIES}
         self._get = {
             # The keys that are looked for come first: each of them is one search in the index.
-            family: "select stored.key, stored.value from unnest($1::bytea[]) as wanted (key) "
+            family: "select stored.key, stored.value, stored.crc from unnest($1::bytea[]) as wanted (key) "
             f"join {name} stored on stored.key = wanted.key"
             for family, name in names.items()
         }
         bounds = "where key >= $1::bytea and key < $2::bytea order by key"
         self._scan = {
-            family: f"select key, value from {name} {bounds} limit $3::int8" for family, name in names.items()
+            family: f"select key, value, crc from {name} {bounds} limit $3::int8" for family, name in names.items()
         }
         self._scan_back = {
-            family: f"select key, value from {name} {bounds} desc limit $3::int8" for family, name in names.items()
+            family: f"select key, value, crc from {name} {bounds} desc limit $3::int8" for family, name in names.items()
         }
 
     def get(self, family: Family, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -41,29 +53,61 @@ class Reader:
         stored = keys
         if family in self._prefixes.moved:
             stored = [self._prefixes.stored_key(family, key) for key in keys]
-        found = dict(self._entries(Statement(self._get[family], (packed_array(stored),))))
-        return [found.get(key) for key in stored]
+        rows = self._rows(Statement(self._get[family], (packed_array(stored),)))
+        if stored is not keys:
+            asked = dict(zip(stored, keys, strict=True))
+            rows = [(asked[key], value, checksum) for key, value, checksum in rows]
+        found = dict(self._sound(family, rows))
+        return [found.get(key) for key in keys]
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan``."""
-        return self._scanned(self._scan[family], list(self._prefixes.segments(family, start, end)), limit)
+        return self._scanned(family, self._scan[family], list(self._prefixes.segments(family, start, end)), limit)
 
     def scan_back(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         """See ``Store.scan_back``."""
-        return self._scanned(self._scan_back[family], list(self._prefixes.segments(family, start, end))[::-1], limit)
+        segments = list(self._prefixes.segments(family, start, end))[::-1]
+        return self._scanned(family, self._scan_back[family], segments, limit, backwards=True)
 
-    def _scanned(self, sql: str, segments: Sequence[Segment], limit: int) -> list[Entry]:
+    def _scanned(
+        self, family: Family, sql: str, segments: Sequence[Segment], limit: int, *, backwards: bool = False
+    ) -> list[Entry]:
         entries: list[Entry] = []
-        for start, end, prefix, stored_as in segments:
-            left = limit - len(entries)
-            if left <= 0:
-                break
-            found = self._entries(Statement(sql, (start, end, packed_number(left))))
-            if prefix:
-                found = [(prefix + key[len(stored_as) :], value) for key, value in found]
-            entries += found
+        for segment in segments:
+            rest: Segment | None = segment
+            while rest is not None and len(entries) < limit:
+                found, rest = self._page(family, sql, rest, limit - len(entries), backwards)
+                entries += found
         return entries
 
-    def _entries(self, statement: Statement) -> list[Entry]:
-        # No column of these tables may be null.
-        return cast(list[Entry], self._session.run("read", [statement])[0])
+    def _page(
+        self, family: Family, sql: str, segment: Segment, limit: int, backwards: bool
+    ) -> tuple[list[Entry], Segment | None]:
+        """Entries of a segment, and what is left of it: where rows are passed over, fewer do not mean that it ends."""
+        start, end, prefix, stored_as = segment
+        rows = self._rows(Statement(sql, (start, end, packed_number(limit))))
+        rest = None
+        if len(rows) == limit:
+            last = rows[-1][0]
+            rest = segment._replace(end=last) if backwards else segment._replace(start=last + b"\0")
+        if prefix:
+            rows = [(prefix + key[len(stored_as) :], value, checksum) for key, value, checksum in rows]
+        return self._sound(family, rows), rest
+
+    def _sound(self, family: Family, rows: list[Row]) -> list[Entry]:
+        """The entries of rows that match their checksums, and are not passed over."""
+        entries = [(key, value) for key, value, _ in rows]
+        checked = zip(entries, [row[2] for row in rows], checksums(family, entries), strict=True)
+        if wrong := [entry for entry, stored, computed in checked if not matches(stored, computed)]:
+            self._note(family, wrong)
+        return entries if self._damaged is None else self._damaged.without(family, entries)
+
+    def _note(self, family: Family, entries: Sequence[Entry]) -> None:
+        if self._damaged is None or family == META:
+            raise Unreadable([(family, key, MISMATCH) for key, _ in entries])
+        for key, value in entries:
+            self._damaged.note(DamagedRow(family, key, value, MISMATCH))
+
+    def _rows(self, statement: Statement) -> list[Row]:
+        # No key or value of these tables may be null.
+        return cast(list[Row], self._session.run("read", [statement])[0])

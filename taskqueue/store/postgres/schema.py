@@ -2,8 +2,8 @@
 
 | table | has |
 |---|---|
-| kv_FAMILY | the entries of a family: ``key``, ``value`` |
-| schedulers | a row a scheduler: its epoch, and the number of its last turn, which each turn moves on; see ``fence`` |
+| kv_FAMILY | the entries of a family: ``key``, ``value``, ``crc``: see ``checksums`` |
+| schedulers | a row a scheduler: its epoch, and the number of its last turn, which each turn moves on: see ``fence`` |
 | barriers | a row a scheduler, updated by each sync |
 | prefixes | ranges that were dropped and have rows still, and what prefixes are stored as instead; see ``prefixes`` |
 | inbox, inbox_rejected | tasks that producers have inserted, and those that were refused; see ``inbox`` |
@@ -18,9 +18,10 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.store.postgres import inbox
-from taskqueue.store.records.layout import FAMILIES, IDS
+from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS
 
-TABLES_VERSION: Final = 1
+TABLES_VERSION: Final = 2
+"""2: rows have checksums, and there is the family ``damaged``."""
 TABLES: Final = "tables"
 """The row of ``versions`` that says the version of the tables."""
 
@@ -50,11 +51,13 @@ def making(schema: str) -> list[str]:
     """Statements that make what is missing in the schema; running them again changes nothing."""
     return [
         *(
-            f"create table if not exists {table(schema, family)} (key bytea primary key, value bytea not null)"
-            for family in FAMILIES
+            f"create table if not exists {table(schema, family)} "
+            "(key bytea primary key, value bytea not null, crc int4)"
+            for family in DATABASE_FAMILIES
         ),
         f"create table if not exists {schema}.schedulers "
-        "(id int, epoch bigint not null, turn bigint not null, owner bytea, primary key (id, epoch, turn))",
+        "(id int, epoch bigint not null, turn bigint not null, owner bytea, crc int4, "
+        "primary key (id, epoch, turn))",
         f"create table if not exists {schema}.barriers (id int, number bigint not null, primary key (id, number))",
         f"create table if not exists {schema}.prefixes "
         "(family text, stored_as bytea, prefix bytea, primary key (family, stored_as))",
@@ -67,16 +70,25 @@ def making(schema: str) -> list[str]:
     ]
 
 
+def completing(schema: str) -> list[str]:
+    """Statements that add what tables of version 1 lack; running them again changes nothing."""
+    names = [*(table(schema, family) for family in DATABASE_FAMILIES), f"{schema}.schedulers"]
+    return [f"alter table {name} add column if not exists crc int4" for name in names]
+
+
 def made(schema: str) -> str:
     """The statement that says that all is there."""
-    return f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) on conflict (name) do nothing"
+    return (
+        f"insert into {schema}.versions values ('{TABLES}', {TABLES_VERSION}) "
+        f"on conflict (name) do update set number = excluded.number where versions.number < excluded.number"
+    )
 
 
 def tuning(schema: str) -> list[str]:
     """Statements that an engine may refuse: how full pages are made, and when dead rows are removed."""
     return [
         f"alter table {table(schema, IDS)} set (fillfactor = {IDS_FILL})",
-        *(f"alter table {table(schema, family)} set ({_VACUUM})" for family in FAMILIES),
+        *(f"alter table {table(schema, family)} set ({_VACUUM})" for family in DATABASE_FAMILIES),
         *(f"alter table {schema}.{name} set (fillfactor = 10, {_VACUUM})" for name in ("schedulers", "barriers")),
         *(f"alter table {schema}.{name} set ({_VACUUM})" for name in ("inbox", "inbox_rejected", "prefixes")),
     ]

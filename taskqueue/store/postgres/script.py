@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from taskqueue.store.postgres import views
-from taskqueue.store.postgres.schema import TABLES_VERSION, made, making, making_schema, tuning
+from taskqueue.store.postgres.schema import TABLES_VERSION, completing, made, making, making_schema, tuning
 
 
 def script(schema: str) -> str:
     """All of it as a text for psql, with the rights that a daemon needs which did not make the tables itself."""
     return "\n".join(
         [
-            f"-- The tables of taskqueue, version {TABLES_VERSION}. To run this again changes nothing.",
+            f"-- The tables of taskqueue, version {TABLES_VERSION}. To run this again completes what is there.",
             "begin;",
             f"{making_schema(schema)};",
-            *(f"{statement};" for statement in making(schema)),
+            *(f"{statement};" for statement in (*making(schema), *completing(schema))),
             f"{made(schema)};",
             *(f"{statement};" for statement in views.making(schema)),
             "commit;",

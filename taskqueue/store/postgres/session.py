@@ -299,8 +299,8 @@ class Session:
 
 def _rows(result: pq.abc.PGresult) -> list[Row]:
     value, columns = result.get_value, range(result.nfields)
-    if len(columns) == 2:  # keys and values, of which there may be ten thousand
-        return [(value(row, 0), value(row, 1)) for row in range(result.ntuples)]
+    if len(columns) == 3:  # keys, values and checksums, of which there may be ten thousand
+        return [(value(row, 0), value(row, 1), value(row, 2)) for row in range(result.ntuples)]
     return [tuple(value(row, column) for column in columns) for row in range(result.ntuples)]
 
 

@@ -9,20 +9,21 @@ from taskqueue.store.postgres import views
 from taskqueue.store.postgres.fence import gone
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.prefixes import Prefixes
-from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, made, making, making_schema, tuning
+from taskqueue.store.postgres.schema import TABLES, TABLES_VERSION, completing, made, making, making_schema, tuning
 from taskqueue.store.postgres.session import READS, KeyTaken, NotAllowed, Session, Statement
 from taskqueue.store.postgres.target import Target
 
 
 def make_tables(target: Target) -> bool:
-    """Make the tables if the schema has none; rights to make any are needed only then. Returns whether it had none.
+    """Make the tables if the schema has none, and complete older ones; rights to do so are needed only then. Returns
+    whether it had none.
 
     Raises:
         FormatError: a newer version has made them.
         StoreError: the role may not, or the database has another encoding than UTF-8.
     """
     found = _version(target)
-    if found is None:
+    if found is None or found < TABLES_VERSION:
         _make(target)
     return found is None
 
@@ -105,12 +106,15 @@ def load_prefixes(session: Session, schema: str) -> Prefixes:
 
 
 def _make(target: Target) -> None:
-    """Make what is missing; only at the end is it said to be there, so that a start that is cut short harms nobody."""
+    """Make what is missing; only at the end is it said to be there, so that a start that is cut short harms nobody.
+
+    A daemon of an older version that still runs writes no checksums, and is fenced before any row has one.
+    """
     with closing(Session(target, READS)) as session:
         there = Statement("select 1 from pg_namespace where nspname = $1::text", (target.schema.encode(),))
         is_there = session.run("read", [there])[0]
         made_first = [] if is_there else [making_schema(target.schema)]
-        statements = ["begin", *made_first, *making(target.schema), "commit"]
+        statements = ["begin", *made_first, *making(target.schema), *completing(target.schema), "commit"]
         try:
             session.run("make", map(Statement, statements))
         except NotAllowed as error:

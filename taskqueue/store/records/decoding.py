@@ -1,11 +1,11 @@
-"""Strict decoding: a record that can't be decoded raises Corrupt, because guessing would lose tasks."""
+"""Strict decoding: a record that can't be decoded raises Unreadable, because guessing would lose tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import DIGITS_MOST, META
@@ -17,26 +17,26 @@ def decode_record(family: Family, key: bytes, decode: Callable[..., T], *value: 
     """Decode the value at a key.
 
     Raises:
-        Corrupt: ``decode`` fails; the message names family and key.
+        Unreadable: ``decode`` fails; the message names family and key.
     """
     try:
         return decode(*value)
     except layout.UNREADABLE as error:
-        raise_corrupt(family, key, str(error))
+        raise_unreadable(family, key, str(error))
 
 
 def stored_number(store: StoreReader, key: bytes, default: int) -> int:
     """A decimal number stored in META; ``default`` if the key is absent.
 
     Raises:
-        Corrupt: the value is not a number of at most DIGITS_MOST digits.
+        Unreadable: the value is not a number of at most DIGITS_MOST digits.
     """
     value = store.get(META, [key])[0]
     if value is not None and not (value.isdigit() and len(value) <= DIGITS_MOST):
-        raise_corrupt(META, key, f"{value[:DIGITS_MOST]!r} is no number")
+        raise_unreadable(META, key, f"{value[:DIGITS_MOST]!r} is no number")
     return default if value is None else int(value)
 
 
-def raise_corrupt(family: Family, key: bytes, reason: str) -> NoReturn:
-    """Raise Corrupt for a record: going on without it could lose a task."""
-    raise Corrupt(f"store: family {family}, key {key.hex()}: can't be read ({reason}); restore the store from a backup")
+def raise_unreadable(family: Family, key: bytes, reason: str) -> NoReturn:
+    """Raise Unreadable for a record: going on as if it were not there could lose a task."""
+    raise Unreadable([(family, key, reason)])

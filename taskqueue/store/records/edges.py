@@ -85,7 +85,7 @@ def read_tasks(
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     keys = [layout.id_key(project, taskid) for project, taskid in refs]
     tasks: dict[tuple[int, str], Task] = {}
@@ -105,7 +105,7 @@ def find_edges(store: Store, refs: Iterable[EdgesRef], found: Found) -> None:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     for ref in refs:
         found.edges[ref] = page = read_edges(store, ref)
@@ -117,7 +117,7 @@ def find_propagations(store: Store, ref: PropagationsRef, found: Found) -> None:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     steps = list(_steps(store, ref))
     add_tasks(store, [task for propagation, page in steps for task in _named(propagation, page)], found)

@@ -11,7 +11,7 @@ from taskqueue.core.tasks.needs import FoundOld, Old, OldRef
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, SUCCESS, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record, raise_corrupt
+from taskqueue.store.records.decoding import decode_record, raise_unreadable
 
 
 def find_expired(store: Store, ref: OldRef) -> FoundOld:
@@ -19,7 +19,7 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded, or contradicts its entry in the order.
+        Unreadable: a record can't be decoded, or contradicts its entry in the order.
     """
     start, end = layout.order_key(ref.project, ref.start), layout.order_key(ref.project, ref.end)
     entries = store.scan(layout.ORDERS[ref.state], start, layout.project_key(ref.project + 1), ref.limit + 1)
@@ -38,10 +38,10 @@ def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> lis
     tasks = []
     for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
         if record is None:
-            raise_corrupt(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
+            raise_unreadable(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
         task = decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
         if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
-            raise_corrupt(layout.IDS, key, "the task is not where its order has it")
+            raise_unreadable(layout.IDS, key, "the task is not where its order has it")
         tasks.append(task)
     return tasks
 

@@ -24,7 +24,7 @@ def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     entries = store.scan(layout.FAILURES, failure_key(ref.start), failure_key(ref.end), ref.limit + 1)
     failures = [

@@ -86,7 +86,7 @@ def find_members(store: Store, refs: Sequence[MemberRef], found: Found) -> None:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: an index can't be decoded.
+        Unreadable: an index can't be decoded.
     """
     refs = [ref for ref in dict.fromkeys(refs) if ref not in found.members]
     keys = [member_key(*ref) for ref in refs]
@@ -102,7 +102,7 @@ def find_stages(store: Store, refs: Iterable[StageRef], found: Found) -> None:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     for ref in refs:
         page = FoundStage(_read(store, ref), {})

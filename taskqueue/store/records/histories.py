@@ -26,7 +26,7 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     prefix = layout.history_key(*ref)
     entries = store.scan(layout.HISTORY, prefix, prefix + b"\xff", ATTEMPTS_KEPT)
@@ -45,7 +45,7 @@ def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     if _SUCCESSES not in batch.deletes:
         return  # of most turns: no success has left its place

@@ -32,6 +32,7 @@
 | slots | project, number (4 bytes) | SlotRecord |
 | slots_ready, slots_waiting | project, division (4 bytes), entry (16, 12 bytes): see ``slot_records`` | nothing |
 | reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``records/reruns`` |
+| damaged | name of a family, 0 (1 byte), key there | what lay there, why it was set aside, when; in a database only |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
@@ -123,6 +124,10 @@ FAMILIES: Final[tuple[Family, ...]] = (
     PARENTS, CHILDREN, PROPAGATIONS, FLOWS, STAGES, STAGE_IDS, RERUNS,
 )  # fmt: skip
 
+DAMAGED: Final = "damaged"
+"""In a database only, whose rows have no other checksums than ours."""
+DATABASE_FAMILIES: Final[tuple[Family, ...]] = (*FAMILIES, DAMAGED)
+
 BOOT_KEY: Final = b"boot"
 CLEAN_KEY: Final = b"clean"
 NEXT_PROJECT_KEY: Final = b"next_project"
@@ -130,6 +135,10 @@ NEXT_LOG_KEY: Final = b"next_log"
 NEXT_FLOW_KEY: Final = b"next_flow"
 SECRET_KEY: Final = b"secret"
 DRAINED_KEY: Final = b"drained"
+META_KEYS: Final = (
+    BOOT_KEY, CLEAN_KEY, SECRET_KEY, DRAINED_KEY, NEXT_PROJECT_KEY, NEXT_LOG_KEY, NEXT_FLOW_KEY,
+)  # fmt: skip
+"""Those of META that are not the store's own."""
 
 UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
 """What the decoders raise for bytes that they did not write; UnicodeDecodeError is a ValueError."""

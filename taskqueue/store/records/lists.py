@@ -30,7 +30,7 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     scan = store.scan_back if ref.newest else store.scan
     entries = scan(layout.ORDERS[ref.state], _bound(ref, ref.start), _bound(ref, ref.end), ref.limit + 1)

@@ -12,7 +12,7 @@ from taskqueue.core.tasks.needs import FoundOrder, OrderRef
 from taskqueue.core.tasks.task import LIVE, NO_FLOOR, READY, SLOT_SHIFT, TASK_BYTES, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record, raise_corrupt
+from taskqueue.store.records.decoding import decode_record, raise_unreadable
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -79,7 +79,7 @@ def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Itera
     for (key, _), record, spec_key in zip(entries, records_of(store, project, state, entries), spec_keys, strict=True):
         value = specs.get(spec_key)
         if value is None:
-            raise_corrupt(layout.SPECS, spec_key, "it is missing")
+            raise_unreadable(layout.SPECS, spec_key, "it is missing")
         taskid, spec = decode_record(layout.SPECS, spec_key, layout.decode_spec, value)
         task = decode_record(family, key, layout.task_of, project, taskid, record)
         layout.fill(task, spec)
@@ -109,5 +109,5 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     keys = [start + decode_record(family, key, over_entries.taskid_at, value) for key, value in entries]
     records = [record for record in store.get(layout.IDS, keys) if record is not None]
     if len(records) < len(keys):
-        raise_corrupt(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
+        raise_unreadable(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
     return records

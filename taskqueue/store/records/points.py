@@ -20,7 +20,7 @@ def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     loaded = LoadedSlices()
     start, end = layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)
@@ -40,7 +40,7 @@ def find_points(store: StoreReader, ref: PointsRef) -> list[Row | None]:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     keys = [layout.point_key(ref.resolution, at, ref.project) for at in ref.times]
     return [

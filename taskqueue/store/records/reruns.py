@@ -60,7 +60,7 @@ def find_rerun(store: Store, ref: RerunRef, found: Found) -> FoundRerun:
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     answer = FoundRerun()
     _FIND[ref.phase](store, ref, found, answer)

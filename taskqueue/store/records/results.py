@@ -30,7 +30,7 @@ def find_parents(store: Store, refs: Iterable[ParentsRef], found: Found) -> None
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     for ref in refs:
         found.parents[ref] = _parents(store, ref, found)

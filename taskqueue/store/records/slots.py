@@ -24,7 +24,7 @@ from taskqueue.core.tasks.slots.slot_records import (
 from taskqueue.core.tasks.task import READY, SLOT_SHIFT
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record, raise_corrupt
+from taskqueue.store.records.decoding import decode_record, raise_unreadable
 from taskqueue.store.records.orders import up_to_bytes, with_specs
 
 BEST_BYTES: Final = 16
@@ -123,7 +123,7 @@ def _page(store: Store, ref: SlotPageRef) -> FoundSlotPage:
     keys = [key for key, _ in store.scan(family, start, end, ref.limit + 1)]
     for key in keys:
         if len(key) != PREFIX + size:
-            raise_corrupt(family, key, f"{len(key)} bytes")
+            raise_unreadable(family, key, f"{len(key)} bytes")
     entries = [int.from_bytes(key[PREFIX:], "big") for key in keys]
     taken = [entry for entry in entries[: ref.limit] if _is_old(ref) or entry < ref.end]
     numbers = list(dict.fromkeys(entry & NUMBER_MASK for entry in taken))

@@ -18,7 +18,7 @@ def walk(store: Store, ref: WalkRef, found: Found) -> dict[EdgePlace, FoundEdges
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     pages: dict[EdgePlace, FoundEdges] = {}
     met = {place.task: None for place in ref.places}

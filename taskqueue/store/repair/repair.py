@@ -30,7 +30,7 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
-from taskqueue.errors import Corrupt, StoreError
+from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
@@ -166,7 +166,7 @@ class _Saving:
         entries = (entry for page in pages for entry in page)
         try:
             return list(parent_lines(entries, task, names))
-        except Corrupt as error:
+        except Unreadable as error:
             self._lose(f"{names[task.project]}: task {task.taskid!r}: what it waits for can't be read ({error})")
             return []
 

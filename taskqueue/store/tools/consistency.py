@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, TypeVar
 
 from taskqueue.core.state import EPOCH_SHIFT
@@ -33,11 +34,13 @@ from taskqueue.core.tasks.task import (
     WAITING,
     Task,
 )
-from taskqueue.errors import Corrupt, StoreError
+from taskqueue.errors import StoreError, Unreadable
 from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
+from taskqueue.store.records.edges import decode_propagation
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import AWAITED
@@ -72,19 +75,29 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
 _PROJECT_BYTES: Final = 4
 
 
-def check(store: StoreReader, findings: Findings, progress: Progress = lambda entries: None) -> Findings:
+def check(
+    store: StoreReader,
+    findings: Findings,
+    progress: Progress = lambda entries: None,
+    damaged: DamagedRows | None = None,
+) -> Findings:
     """Check all entries, adding problems to the findings.
+
+    Args:
+        damaged: the rows that reads of the store pass over; None: such a row is an error of the read.
 
     Raises:
         StoreError: the store can't be read.
     """
-    _Check(store, findings, progress).run()
+    _Check(store, findings, progress, DamagedRows() if damaged is None else damaged).run()
     return findings
 
 
 class _Check:
-    def __init__(self, store: StoreReader, findings: Findings, progress: Progress) -> None:
+    def __init__(self, store: StoreReader, findings: Findings, progress: Progress, damaged: DamagedRows) -> None:
         self._store = store
+        self._damaged = damaged
+        self._told = 0
         self._findings = findings
         self._progress = progress
         self._tallies: dict[int, Tally] = {}
@@ -95,6 +108,7 @@ class _Check:
         self._slots = SlotCheck(store, self._tallies, self._note)
 
     def run(self) -> None:
+        self._meta()
         self._each(layout.PROJECTS, self._projects)
         self._each(layout.FLOWS, self._flows.flows)
         self._each(layout.SLOT_NAMES, self._slots.names)
@@ -116,6 +130,8 @@ class _Check:
             self._each(family, partial(self._flows.staged, family))
         for family, decode in SMALL.items():
             self._each(family, partial(self._small, family, decode))
+        self._each(layout.PROPAGATIONS, self._propagations)
+        self._each(layout.RERUNS, lambda page: None)
         if self._findings.unreadable:
             return
         self._flows.finish()
@@ -134,12 +150,31 @@ class _Check:
                 look([entry for entry in page if self._has_project(family, entry[0])])
                 self._findings.entries += len(page)
                 self._progress(self._findings.entries)
+        except Unreadable as error:
+            for of, key, reason in error.rows:
+                self._note(of, key, reason)
         except StoreError as error:
             if not is_damage(error):
                 raise
             self._findings.note_unreadable(error)
+        self._tell_damaged()
+
+    def _tell_damaged(self) -> None:
+        """Report the rows that have been passed over since this was called last."""
+        for row in islice(self._damaged, self._told, None):
+            self._note(row.family, row.key, row.reason, _taskid_in(row.family, row.key))
+        self._told = len(self._damaged)
 
     # ------------------------------------------------------------------------------------------ projects
+
+    def _meta(self) -> None:
+        for key in layout.META_KEYS:
+            try:
+                self._store.get(META, [key])
+                if key in (layout.NEXT_LOG_KEY, layout.NEXT_FLOW_KEY):
+                    stored_number(self._store, key, 1)
+            except Unreadable as error:
+                self._note(META, key, error.rows[0][2])
 
     def _projects(self, page: Sequence[Entry]) -> None:
         for key, value in page:
@@ -157,7 +192,7 @@ class _Check:
     def _next_project(self) -> None:
         try:
             next_one = stored_number(self._store, layout.NEXT_PROJECT_KEY, 1)
-        except Corrupt as error:
+        except Unreadable as error:
             self._note(META, layout.NEXT_PROJECT_KEY, str(error))
             return
         if self._tallies and next_one <= max(self._tallies):
@@ -329,6 +364,10 @@ class _Check:
             if family == layout.COUNTERS:
                 self._tally(family, key)
 
+    def _propagations(self, page: Sequence[Entry]) -> None:
+        for key, value in page:
+            self._read(layout.PROPAGATIONS, key, decode_propagation, key, value)
+
     # ------------------------------------------------------------------------------------------ what they share
 
     def _taskids(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
@@ -393,3 +432,8 @@ class _Check:
 
     def _say(self, family: Family, tally: Tally, reason: str) -> None:
         self._findings.note(family, tally.name, "", b"", reason)
+
+
+def _taskid_in(family: Family, key: bytes) -> str:
+    """The taskid in a key of ids or results; empty in other families, which have none or other things around it."""
+    return key[_PROJECT_BYTES:].decode(errors="replace") if family in (layout.IDS, layout.RESULTS) else ""

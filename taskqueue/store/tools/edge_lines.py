@@ -43,7 +43,7 @@ def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapp
         names: of projects, by number.
 
     Raises:
-        Corrupt: an entry can't be decoded.
+        Unreadable: an entry can't be decoded.
     """
     links = counting_links(task)
     number = 0 if links is None else links.number

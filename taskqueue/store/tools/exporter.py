@@ -21,7 +21,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record, raise_corrupt
+from taskqueue.store.records.decoding import decode_record, raise_unreadable
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range, policy_of
@@ -63,7 +63,7 @@ def export_lines(
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a record can't be decoded, or part of a task is missing.
+        Unreadable: a record can't be decoded, or part of a task is missing.
     """
     yield form.encode(FirstLine(VERSION, [project_line(record, form) for record in records]))
     count = 0
@@ -134,7 +134,7 @@ def _over(store: StoreReader, family: Family, page: Sequence[Entry]) -> Iterator
     records = store.get(layout.IDS, keys)
     for taskid, key, record, (_, spec) in zip(taskids, keys, records, _specs(store, page), strict=True):
         if record is None:
-            raise_corrupt(layout.IDS, key, "it is missing")
+            raise_unreadable(layout.IDS, key, "it is missing")
         task = decode_record(layout.IDS, key, layout.task_of, layout.project_of(key), taskid, record)
         task.spec = spec
         yield task
@@ -161,7 +161,7 @@ def _specs(store: StoreReader, page: Sequence[Entry]) -> Iterator[tuple[str, Spe
     keys = [layout.spec_key_of(key) for key, _ in page]
     for key, value in zip(keys, store.get(layout.SPECS, keys), strict=True):
         if value is None:
-            raise_corrupt(layout.SPECS, key, "it is missing")
+            raise_unreadable(layout.SPECS, key, "it is missing")
         yield decode_record(layout.SPECS, key, layout.decode_spec, value)
 
 
@@ -182,7 +182,7 @@ def _with_results(store: StoreReader, tasks: Iterator[Task]) -> Iterator[tuple[T
 
 def _result(key: bytes, value: bytes | None) -> bytes:
     if value is None:
-        raise_corrupt(layout.RESULTS, key, "it is missing")
+        raise_unreadable(layout.RESULTS, key, "it is missing")
     return value
 
 

@@ -24,7 +24,7 @@ def slices_of(store: StoreReader, names: Mapping[int, str], *, whole: bool) -> I
 
     Raises:
         StoreError: the store failed.
-        Corrupt: a point can't be decoded.
+        Unreadable: a point can't be decoded.
     """
     for resolution, seconds in SECONDS.items():
         for page in pages(store, layout.POINTS, layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)):

@@ -119,7 +119,7 @@ def import_lines(
     Raises:
         BadLine: a line is malformed or contradicts others, or the last one is missing.
         StoreError: a project has tasks and ``known`` is refuse, in which case nothing is imported; or the store failed.
-        Corrupt: a record of the store can't be decoded.
+        Unreadable: a record of the store can't be decoded.
     """
     numbered = enumerate(lines, 1)
     projects = _first_line(numbered, form)

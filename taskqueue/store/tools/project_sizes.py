@@ -66,7 +66,7 @@ def sizes_of(store: SizedReader) -> Sizes:
 
     Raises:
         StoreError: the store can't be read.
-        Corrupt: a record can't be decoded.
+        Unreadable: a record can't be decoded.
     """
     records = project_records(store)
     sample = max(SAMPLE_LEAST, min(SAMPLE_MOST, SAMPLES // max(1, len(records))))

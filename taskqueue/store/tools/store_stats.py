@@ -156,7 +156,7 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
 
     Raises:
         StoreError: the store can't be read.
-        Corrupt: a project's record can't be decoded.
+        Unreadable: a project's record can't be decoded.
     """
     projects = _projects(store)
     tasks = _tasks(projects)
@@ -193,7 +193,7 @@ def project_records(store: StoreReader) -> list[ProjectRecord]:
     """Records of all projects, by number.
 
     Raises:
-        Corrupt: one can't be decoded.
+        Unreadable: one can't be decoded.
     """
     entries = (entry for page in pages(store, layout.PROJECTS) for entry in page)
     return [decode_record(layout.PROJECTS, key, _record, key, value) for key, value in entries]

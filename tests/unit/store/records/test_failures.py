@@ -12,7 +12,7 @@ from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, Ke
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.failures import failure_key
@@ -86,7 +86,7 @@ def test_a_start_knows_the_first_and_the_last_one(ground: Ground, ledger: Ledger
 def test_one_that_can_not_be_read_is_named(ground: Ground, ledger: Ledger) -> None:
     ground.store.write(1, Batch(puts={FAILURES: [(failure_key(failed(1).key), b"\xc1")]}))
 
-    with pytest.raises(Corrupt, match="family failures"):
+    with pytest.raises(Unreadable, match="family failures"):
         find(ledger)
 
 

@@ -13,7 +13,7 @@ from taskqueue.core.tasks.needs import FoundList, ListRef, Needs
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_FLOOR, READY, SUCCESS, TASK_BYTES, Task, ready_key, time_key
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
@@ -118,7 +118,7 @@ def test_of_what_is_over_no_url_is_read_where_the_error_does_not_match(ground: G
     ground.store.write(1, Batch(puts={"specs": [(key, b"\xc1")]}))
 
     assert names(listed(ledger, FAILED, error="timeout")) == "d"
-    with pytest.raises(Corrupt, match="family specs"):
+    with pytest.raises(Unreadable, match="family specs"):
         listed(ledger, FAILED)
 
 

@@ -13,7 +13,7 @@ from rocksdict import Options, Rdict
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Needs, PageRef, TaskRef
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.memory_store import Disk, MemoryStore
@@ -195,5 +195,5 @@ def test_what_can_not_be_read_stops_it(open_store: Open) -> None:
     store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"1")], "specs": [(pack(">IQ", P, 1), b"\xc1")]}))
     store.close()
 
-    with pytest.raises(Corrupt, match="family specs"):
+    with pytest.raises(Unreadable, match="family specs"):
         open_store(MIGRATIONS)

@@ -18,7 +18,7 @@ from msgspec import Raw
 from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
-from taskqueue.errors import Corrupt, StoreError
+from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.packed_json import as_json, as_msgpack
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
@@ -116,7 +116,7 @@ def test_a_result_is_exported_with_its_task(crawl: Crawl) -> None:
 def test_a_result_that_is_missing_ends_an_export(crawl: Crawl) -> None:
     crawl.delete(layout.RESULTS, layout.id_key(1, "ended"))
 
-    with pytest.raises(Corrupt, match=r"results.*it is missing"):
+    with pytest.raises(Unreadable, match=r"results.*it is missing"):
         exported(crawl.path)
 
 
