@@ -20,6 +20,7 @@ from taskqueue.core.rules import (
     completion,
     cron,
     cycles,
+    damage,
     failures,
     memory_limits,
     propagation,
@@ -120,7 +121,9 @@ def absorb(turn: TurnState) -> None:
     if found.later:
         turn.asked.update(state.hollow.take(found.later))
     if turn.asked:
-        turn.fill(found.specs)
+        damage.lose(turn, turn.fill(found.specs))
+    if found.set_aside:
+        damage.set_aside(turn, found.set_aside)
 
 
 def _wanted(turn: TurnState) -> list[SpecRef]:

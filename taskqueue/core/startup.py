@@ -16,7 +16,7 @@ from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import flows, slot_division
+from taskqueue.core.rules import damage, flows, slot_division
 from taskqueue.core.rules.registry import add_project, make_project, use_settings
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
@@ -25,7 +25,7 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
 from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt, Rejected, StoreError
+from taskqueue.errors import Damaged, Rejected, StoreError
 from taskqueue.protocol.fields import Boot
 
 
@@ -38,6 +38,8 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     _load_shared(turn, loaded)
     _load_projects(turn, loaded)
     _load_leases(turn, loaded)
+    if loaded.set_aside:
+        damage.set_aside(turn, loaded.set_aside)
     state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
     for flow in state.flows.by_number.values():
         flows.note(state, flow)
@@ -119,7 +121,7 @@ def _load_leases(turn: TurnState, loaded: Loaded) -> None:
         lease = task.lease
         project = state.projects.by_number.get(task.project)
         if lease is None or project is None:
-            raise Corrupt(f"the store has a lease of task {task.taskid!r} that belongs to nothing")
+            raise Damaged(f"the store has a lease of task {task.taskid!r} that belongs to no project")
         if not loaded.same_boot:
             _restart_clock(lease, now)
             turn.changes.touch(task)

@@ -191,20 +191,22 @@ class TurnState:
         if task.spec is None:
             self.asked[SpecRef(task.project, task.seq)] = task
 
-    def fill(self, specs: Mapping[SpecRef, Spec]) -> None:
-        """Take in the specs that were asked for."""
-        state = self.state
+    def fill(self, specs: Mapping[SpecRef, Spec]) -> list[Task]:
+        """Take in the specs that were asked for; returns the tasks that have none."""
+        state, missing = self.state, []
         for ref, task in self.asked.items():
             if not state.is_hollow(ref, task):
                 continue
             project = state.projects.by_number[ref.project]
             if ref not in specs:
-                raise Corrupt(f"project {project.name!r}: the store has no spec of task {task.taskid!r}")
+                missing.append(task)
+                continue
             task.spec = specs[ref]
             state.resize(project, task, size_of(task.spec))
             if task.state == PROCESSING:
                 state.hollow.release_body(task)  # it was wanted for this turn only
             self.touch(project)
+        return missing
 
     def unlease(self, task: Task) -> Session:
         """End the task's lease, which no longer takes room of its fetcher; the caller gives the task its next state."""

@@ -34,6 +34,9 @@ FREE_PAUSE_SECONDS: Final = 0.01
 """From one turn that does nothing but delete what was dropped to the next: about as long as the turn and its sync take,
 so that ten million rows are gone in minutes and the database has half of its time for others."""
 
+LOGGED_MOST: Final = 100
+"""Damaged rows of one turn that are logged one by one."""
+
 log = logging.getLogger("taskqueue")
 
 
@@ -67,6 +70,7 @@ class Engine:
         loaded = ledger.begin(boot_id)
         self.epoch = loaded.epoch
         self.projects: list[ProjectRecord] = loaded.projects
+        self._log_damage()
         self._core = Scheduler(loaded, config, Calendar(), now)
         self.syncer = Syncer(ledger.sync, durability, meters)
         self.database = "" if inbox is None else inbox.where
@@ -119,12 +123,15 @@ class Engine:
         looked = ticks()
         result = turn.decide(found, config, undelivered, reloaded)
         decided = ticks()
+        if self._ledger.quarantine.noted:
+            self._log_damage()
         taken = None
         if self.intake is not None:
             result.outgoing, taken = self.intake.settle(result.outgoing)
         has_written = self._ledger.commit(result.writes, taken)
         ended = ticks()
         if has_written:
+            meters.damaged_rows = self._ledger.quarantine.kept
             self.syncer.wrote()
             meters.writes += 1
             meters.commit.note(ended - decided)
@@ -139,6 +146,16 @@ class Engine:
         meters.keep_seconds += ended - decided
         meters.turn.note(ended - began)
         return result
+
+    def _log_damage(self) -> None:
+        """Log the rows that were found damaged; what is set aside at the end of the turn is counted then."""
+        quarantine = self._ledger.quarantine
+        self._meters.damaged_rows = quarantine.kept
+        for row in quarantine.noted[:LOGGED_MOST]:
+            log.error("damaged family=%s key=%s reason=%r", row.family, row.key.hex(), row.reason)
+        if len(quarantine.noted) > LOGGED_MOST:
+            log.error("damaged rows=%d; more than are named", len(quarantine.noted) - LOGGED_MOST)
+        quarantine.noted.clear()
 
     def pseudonym(self, session: str) -> str:
         """The public name of a session, which does not reveal its id."""

@@ -272,7 +272,8 @@ def _log_memory(config: Config, limit: int) -> None:
 
 
 def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:
-    ledger = Ledger(opening.open(config))
+    store = opening.open(config)
+    ledger = Ledger(store, None if opening.inbox is None else opening.inbox.damaged)
     try:
         engine = Engine(ledger, boot_id(), core, clock.now(), config.store.durability, meters, opening.inbox)
     except BaseException:

@@ -27,6 +27,7 @@ class Meters(Struct):
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
         lost_turns: acknowledged turns that a database has lost, as in a failover.
+        damaged_rows: of a database, that are set aside because they can't be used.
         hear_seconds, find_seconds, step_seconds, keep_seconds, reply_seconds: spent in the phases of turns:
             receiving and decoding, looking up, deciding, writing, encoding and sending.
         turn, commit, sync: seconds of looking up, deciding and writing; of the writing alone; of syncs.
@@ -49,6 +50,7 @@ class Meters(Struct):
     syncs: int = 0
     reloads: int = 0
     lost_turns: int = 0
+    damaged_rows: int = 0
     hear_seconds: float = 0.0
     find_seconds: float = 0.0
     step_seconds: float = 0.0

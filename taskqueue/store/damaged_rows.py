@@ -6,7 +6,7 @@ checksums are of whole blocks, and a block that does not match is an error of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from taskqueue.store.contract import Entry, Family
@@ -46,6 +46,11 @@ class DamagedRows:
         if not self._rows:
             return entries
         return [entry for entry in entries if (family, entry[0]) not in self._rows]
+
+    def forget(self, written: Mapping[Family, Collection[bytes]]) -> None:
+        """Read rows with these keys again: they have been written anew, or deleted."""
+        for place in [place for place in self._rows if place[1] in written.get(place[0], ())]:
+            del self._rows[place]
 
     def clear(self) -> None:
         """Pass over none any more: they have been removed."""

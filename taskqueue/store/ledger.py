@@ -22,13 +22,15 @@ from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family, Store, Taken
+from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.lookup import find
+from taskqueue.store.quarantine import Quarantine
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record, stored_number
+from taskqueue.store.records.decoding import decode_record, raise_unreadable, stored_number
 from taskqueue.store.records.failures import failure_place
 from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.format import META
-from taskqueue.store.records.histories import move_success_attempts
+from taskqueue.store.records.histories import moved_success_attempts
 from taskqueue.store.records.points import load_slices
 
 T = TypeVar("T")
@@ -53,10 +55,16 @@ COMPARED_BYTES: Final = 1024
 
 
 class Ledger:
-    """Typed reads and writes on one store, under one epoch."""
+    """Typed reads and writes on one store, under one epoch.
 
-    def __init__(self, store: Store) -> None:
+    Attributes:
+        quarantine: what becomes of damaged entries.
+    """
+
+    def __init__(self, store: Store, damaged: DamagedRows | None = None) -> None:
+        """``damaged``: rows that reads of the store pass over; None: it has checksums of its own."""
         self._store = store
+        self.quarantine = Quarantine(store, damaged)
         self._epoch = 0
         self._boot = b""
         self._projects: dict[bytes, bytes] = {}
@@ -82,10 +90,18 @@ class Ledger:
         self._mark({layout.CLEAN_KEY: _NO, layout.SECRET_KEY: secret})
         # Until something is kept, the times in the store are still those of the boot that it names.
         self._boot = boot_id.encode() if boot != boot_id.encode() else b""
+        self.quarantine.load()
+        loaded = self.quarantine.read(
+            lambda: self._load(same_boot=boot == boot_id.encode(), clean=clean != _NO, secret=secret)
+        )
+        loaded.set_aside = self.quarantine.orders()
+        return self._without_lost_projects(loaded)
+
+    def _load(self, *, same_boot: bool, clean: bool, secret: bytes) -> Loaded:
         return Loaded(
             epoch=self._epoch,
-            same_boot=boot == boot_id.encode(),
-            clean=clean != _NO,
+            same_boot=same_boot,
+            clean=clean,
             secret=secret,
             projects=self._all(layout.PROJECTS, layout.decode_project),
             leased=self._leased(),
@@ -119,7 +135,9 @@ class Ledger:
             StoreError: the store failed.
             Unreadable: a record can't be decoded.
         """
-        return find(self._store, needs)
+        found = self.quarantine.read(lambda: find(self._store, needs))
+        self.quarantine.explain(needs, found)
+        return found
 
     def commit(self, writes: WriteSet, taken: Taken | None = None) -> bool:
         """Write one turn's changes atomically; False if there are none, so that nothing was written.
@@ -134,18 +152,23 @@ class Ledger:
             StoreError: the batch could not be written; begin again.
             Corrupt: the changes contradict each other.
         """
-        if writes == EMPTY and taken is None:
+        has_damage = self.quarantine.has_rows
+        if writes == EMPTY and taken is None and not has_damage:
             return False
         batch = batch_of(writes)
         batch.taken = taken
         if writes.projects:
             self._leave_out_unchanged(batch)
-            if not (batch.puts or batch.deletes or batch.drops or taken):
+            if not (batch.puts or batch.deletes or batch.drops or taken or has_damage):
                 return False
-        move_success_attempts(self._store, writes, batch)
+        moved = self.quarantine.read(lambda: moved_success_attempts(self._store, writes, batch))
+        if moved:
+            batch.puts[layout.HISTORY].extend(moved)
+        self.quarantine.add_to(batch, writes.set_aside)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)
+        self.quarantine.written()
         self._boot = b""
         return True
 
@@ -221,6 +244,25 @@ class Ledger:
         """
         self._store.write(self._epoch, Batch(puts={META: list(marks.items())}))
         self._store.sync()
+
+    def _without_lost_projects(self, loaded: Loaded) -> Loaded:
+        """Leave out what belongs to projects whose records can't be used; all of it stays in the store for a repair.
+
+        Raises:
+            Unreadable: the number for the next project is taken.
+        """
+        if not self.quarantine.is_tolerant:
+            return loaded
+        known = {record.number for record in loaded.projects}
+        named = {*loaded.counters, *(task.project for task in loaded.leased)}
+        if lost := sorted(named - known):
+            self.quarantine.lose_projects(lost)
+            loaded.leased = [task for task in loaded.leased if task.project in known]
+            loaded.counters = {number: each for number, each in loaded.counters.items() if number in known}
+        if known and loaded.next_project <= max(known):
+            raise_unreadable(META, layout.NEXT_PROJECT_KEY, f"it is {loaded.next_project}, and {max(known)} is taken")
+        loaded.flows = [record for record in loaded.flows if record.project in known]
+        return loaded
 
     def _leased(self) -> list[Task]:
         """Every processing task, with its lease and the update that is deferred until the lease's end."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from taskqueue import Client
+from taskqueue.cli.main import main
 from taskqueue.errors import Damaged, FormatError, Unreadable
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
@@ -17,9 +19,11 @@ from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
     from typing import Any
 
     from taskqueue.store.postgres.target import Target
+    from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
 
 PROJECT = b"\0\0\0\7"
 ROWS = [(PROJECT + b"%02d" % number, b"value %d" % number) for number in range(20)]
@@ -165,3 +169,160 @@ def test_damage_to_what_says_who_may_write_ends_a_start_as_damage(
 
     with pytest.raises(Damaged, match=reason), closing(PostgresStore(target)) as again:
         again.begin()
+
+
+# ------------------------------------------------------------------------------------------------ the daemon goes on
+
+CUT = "substring(value from 1 for octet_length(value) / 2)"
+OF_PROJECT = "where substring(key from 1 for 4) = (select key from kv_projects where position(%s in value) > 0)"
+
+DAMAGES = {
+    "ready-cut": f"update kv_ready set value = {CUT} {OF_PROJECT}",
+    "ready-flipped": f"update kv_ready set value = {FLIPPED} {OF_PROJECT}",
+    "ready-undecodable": f"update kv_ready set value = {CUT}, crc = null {OF_PROJECT}",
+    "spec-cut": f"update kv_specs set value = {CUT} {OF_PROJECT}",
+    "spec-undecodable": f"update kv_specs set value = {CUT}, crc = null {OF_PROJECT}",
+    "spec-deleted": f"delete from kv_specs {OF_PROJECT}",
+}
+"""By the name of a project with one ready task: what is done to it while the daemon is down."""
+
+
+def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target, sql: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema)
+    with Client(it.url) as client:
+        for name in DAMAGES:
+            client.push(name, "http://site/lost")
+        client.push("record-flipped", "http://site/kept")
+        client.push("sound", "http://site/1")
+    it.stop()
+    for name, change in DAMAGES.items():
+        assert sql.execute(change, [name.encode()]).rowcount == 1
+    sql.execute(f"update kv_ids set value = {FLIPPED} {OF_PROJECT}", [b"record-flipped"])
+
+    it.start()
+    with Client(it.url) as client:
+        assert run_all(peer(it), 2) == {"sound http://site/1", "record-flipped http://site/kept"}
+        for name in DAMAGES:
+            counts = client.projects.show(name).counts
+            assert (name, counts.ready, counts.failed) == (name, 0, 1)
+        assert client.projects.show("sound").counts.success == 1
+        assert client.verify() == []
+        # A spec that can't be read takes the place of its task with it.
+        assert client.status().shell["damaged_rows"] == len(DAMAGES) + 2
+    log = it.log()
+    for name in DAMAGES:
+        assert f"damaged project={name}" in log
+    it.kill()
+
+    it.start()
+    with Client(it.url) as client:
+        for name in DAMAGES:
+            assert client.push(name, "http://site/lost") == "ignored"
+            assert client.push(name, "http://site/2") == "new"
+        assert client.push("spec-deleted", "http://site/lost", force_update=True) == "restarted"
+        counts = client.projects.show("spec-deleted").counts
+        assert (counts.ready, counts.failed) == (2, 0)
+    assert "spec-deleted http://site/lost" in run_all(peer(it), len(DAMAGES) + 1)
+
+
+def run_all(fetcher: Peer, count: int) -> set[str]:
+    """Run so many tasks; returns their urls."""
+    fetcher.ask("hello", capacity=2)
+    urls: set[str] = set()
+    while len(urls) < count:
+        for task in fetcher.receive()["tasks"]:
+            urls.add(f"{task['project']} {task['url']}")
+            done = {name: task[name] for name in ("project", "taskid", "token")}
+            assert fetcher.ask("done", tasks=[done])["outcomes"] == ["done"]
+    return urls
+
+
+# ------------------------------------------------------------------------------------------------ looking and mending
+
+LINES = [
+    '{"taskqueue":1,"projects":[{"name":"hurt"},{"name":"sound"}]}',
+    *(
+        f'{{"project":"{project}","taskid":"{taskid}","state":"{state}","url":"http://site/{taskid}"{rest}}}'
+        for project in ("hurt", "sound")
+        for taskid, state, rest in (
+            ("waits", "ready", ""),
+            ("later", "delayed", ',"exetime":4000000000.0'),
+            ("done", "success", ',"ended_at":1700000000.0'),
+            ("failed", "failed", ',"ended_at":1700000000.0'),
+        )
+    ),
+    '{"tasks":8}',
+]
+HURT = "where substring(key from 1 for 4) = '\\x00000001'"
+WAITS, DONE = (f"and key = '\\x00000001{taskid.encode().hex()}'" for taskid in ("waits", "done"))
+
+ROW_DAMAGES = {
+    **{
+        f"{family}, {what}": (change.format(name=f"kv_{family}"), mends)
+        for family, mends in (
+            ("ready", "hurt: task 'waits' has failed: it was ready"),
+            ("delayed", "hurt: task 'later' has failed: it was delayed"),
+            ("success", "hurt: task 'done' is success, and has its place again"),
+            ("failed", "hurt: task 'failed' is failed, and has its place again"),
+            ("projects", "project number 1: its record can't be read"),
+        )
+        for what, change in (
+            ("cut", f"update {{name}} set value = {CUT} {HURT}"),
+            ("flipped", f"update {{name}} set value = {FLIPPED} {HURT}"),
+            ("deleted", f"delete from {{name}} {HURT}"),
+        )
+    },
+    "record of a waiting task, flipped": (
+        f"update kv_ids set value = {FLIPPED} {HURT} {WAITS}",
+        "hurt: task 'waits': its record is made anew",
+    ),
+    "record of a finished task, cut": (
+        f"update kv_ids set value = {CUT} {HURT} {DONE}",
+        "hurt: task 'done': its record is made anew",
+    ),
+    "specs, flipped": (f"update kv_specs set value = {FLIPPED} {HURT}", "hurt: task 'waits' has failed"),
+    "specs, undecodable": (f"update kv_specs set value = {CUT}, crc = null {HURT}", "hurt: task 'later' has failed"),
+    "specs, deleted": (f"delete from kv_specs {HURT}", "hurt: task 'done' is success; its url and body are lost"),
+    "meta, flipped": (f"update kv_meta set value = {FLIPPED} where key = 'next_project'", "meta: next_project"),
+    "meta, deleted": ("delete from kv_meta where key = 'next_project'", "the next project gets number"),
+    "format, cut": ("update kv_meta set value = '' where key = 'format'", "meta: format is"),
+    "schedulers, flipped": ("update schedulers set epoch = epoch + 5", "schedulers: its checksum does not match"),
+    "schedulers, deleted": ("delete from schedulers", "schedulers: there are 0 rows"),
+    "barriers, deleted": ("delete from barriers", "barriers: its row is missing"),
+}
+
+
+@pytest.mark.parametrize(("change", "mends"), ROW_DAMAGES.values(), ids=ROW_DAMAGES)
+def test_check_notices_a_damaged_row_and_repair_mends_it(
+    target: Target,
+    sql: psycopg.Connection[tuple[Any, ...]],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: str,
+    mends: str,
+) -> None:
+    def run(*arguments: str) -> tuple[int, str]:
+        status = main(["store", *arguments])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    (tmp_path / "lines").write_text("\n".join(LINES) + "\n")
+    config = tmp_path / "taskqueue.toml"
+    config.write_text(f'[store]\nurl = "{postgres_url()}"\nschema = "{target.schema}"\n')
+    monkeypatch.setenv("TASKQUEUE_CONFIG", str(config))
+    assert run("import", str(tmp_path / "lines"))[0] == 0
+    assert run("check") == (0, f"{target.where}: looked at 26 entries of 8 tasks: all agree\n")
+
+    assert sql.execute(change.encode()).rowcount > 0
+
+    assert run("check")[0] == 1
+    status, said = run("repair", postgres_url())
+    assert status == 1
+    assert mends in said
+    assert "sound" not in said
+    status, said = run("check")
+    assert (status, "all agree" in said) == (0, True), said
+    assert run("repair", postgres_url()) == (0, f"{target.where}: all is sound\n")

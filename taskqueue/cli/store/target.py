@@ -53,6 +53,11 @@ def store_options(command: Callable[..., T]) -> Callable[..., T]:
     return with_place
 
 
+def named_store(place: str) -> StoreTarget:
+    """The store in a folder or database, with all else as the environment says it."""
+    return _target(os.environ.get("TASKQUEUE_CONFIG"), place)
+
+
 def _target(config: str | None, store: str | None) -> StoreTarget:
     from taskqueue.server.config.config_file import load
     from taskqueue.server.config.environment import with_environment

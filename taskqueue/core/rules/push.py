@@ -116,6 +116,8 @@ def take(
     state = turn.state
     project = state.projects.by_name.get(name) or project_for_push(turn, name)
     task = turn.find(project, item.taskid)
+    if turn.found.unreadable:
+        _refuse_unreadable(turn, project, item)
     outcome = decide(task, item.schedule, turn.now.wall)
     if outcome == "ignored" or (depth and depth > project.settings.max_depth):
         return "ignored"
@@ -233,6 +235,18 @@ def cancel(turn: TurnState, project: Project, task: Task) -> None:
     turn.touch(project)
     project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
     task.token = NO_TOKEN
+
+
+def _refuse_unreadable(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Refuse a task that is known, and of which the store can't tell in which state it is, and one that waits for it.
+
+    Raises:
+        Rejected: it is such a task.
+    """
+    for name, taskid in [(project.name, item.taskid), *dependencies.named(project.name, item)]:
+        of = turn.state.projects.by_name.get(name)
+        if of is not None and (of.number, taskid) in turn.found.unreadable and taskid not in of.queue.tasks:
+            raise Rejected("damaged", f"taskid: the record of {taskid} can't be read; run: taskqueue store repair")
 
 
 def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:

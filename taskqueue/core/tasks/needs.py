@@ -220,6 +220,22 @@ class Needs(Struct):
     slot_questions: list[SlotQuestion] = field(default_factory=list)
 
 
+class SetAside(NamedTuple):
+    """A place in an order at which the store has nothing that can be used.
+
+    Attributes:
+        place: the key there; its lower half is the task's seq.
+        apart: the project can be finished without the task, as far as is known.
+        reason: for people: what is wrong with it.
+    """
+
+    project: int
+    state: int
+    place: int
+    apart: bool
+    reason: str
+
+
 class FoundOrder(Struct):
     """Answer to an OrderRef.
 
@@ -292,6 +308,9 @@ class Found(Struct):
         old_slots: records of those that belong to a former division, by what was asked for.
         slots: by what was asked for.
         slot_pages: in the order in which they were asked for.
+        set_aside: damaged places that were come upon; each is to be taken out of its order in this turn.
+        unreadable: tasks that are known, and whose records can't be used.
+        is_tolerant: the store tells of single damaged entries; if not, what is missing is a bug.
     """
 
     tasks: dict[tuple[int, str], Task] = field(default_factory=dict)
@@ -320,3 +339,6 @@ class Found(Struct):
     slots: dict[SlotRef, FoundSlot] = field(default_factory=dict)
     slot_pages: list[FoundSlotPage] = field(default_factory=list)
     slot_answers: SlotAnswers = NO_ANSWERS
+    set_aside: list[SetAside] = field(default_factory=list)
+    unreadable: dict[tuple[int, str], None] = field(default_factory=dict)
+    is_tolerant: bool = False

@@ -20,7 +20,7 @@ from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, Lo
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
 from taskqueue.core.tasks.links import Edge, Mark, Propagation, TaskRef
-from taskqueue.core.tasks.needs import Old
+from taskqueue.core.tasks.needs import Old, SetAside
 from taskqueue.core.tasks.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.tasks.slots.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.tasks.task import STATES, Move, Task
@@ -294,6 +294,7 @@ class WriteSet(Struct):
         reruns: what was found out about the sets of reruns.
         dropped_reruns: ids of reruns that have ended; nothing is left of their sets.
         slots: what changed of the slots of projects.
+        set_aside: damaged places that are to leave their orders.
     """
 
     moves: list[Move] = field(default_factory=list)
@@ -333,6 +334,7 @@ class WriteSet(Struct):
     reruns: list[RerunWrites] = field(default_factory=list)
     dropped_reruns: list[int] = field(default_factory=list)
     slots: list[SlotWrites] = field(default_factory=list)
+    set_aside: list[SetAside] = field(default_factory=list)
 
 
 OUTCOME_WINDOW = 64
@@ -356,6 +358,7 @@ class Loaded(Struct):
         drained: names of fetchers that get nothing.
         first_propagation, last_propagation: numbers of them; 0: there is none.
         next_flow: the number for the next new flow.
+        set_aside: damaged places of tasks that were processing.
     """
 
     epoch: int
@@ -379,3 +382,4 @@ class Loaded(Struct):
     last_propagation: int = 0
     flows: list[FlowRecord] = field(default_factory=list)
     next_flow: int = 1
+    set_aside: list[SetAside] = field(default_factory=list)

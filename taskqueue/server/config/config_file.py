@@ -137,6 +137,7 @@ class WebhookSection(Struct, frozen=True):
         "paused",
         "finished",
         "error-burst",
+        "damaged",
     )
     timeout: Annotated[float, Meta(gt=0, le=600, extra=DURATION)] = 10.0
     attempts: Annotated[int, Meta(ge=1, le=100)] = 5

@@ -41,7 +41,7 @@ def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> lis
             raise_unreadable(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
         task = decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
         if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
-            raise_unreadable(layout.IDS, key, "the task is not where its order has it")
+            raise_unreadable(layout.ORDERS[ref.state], place, "the task is not where its order has it")
         tasks.append(task)
     return tasks
 

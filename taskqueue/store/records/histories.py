@@ -13,7 +13,7 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, SUCCESS, Task
-from taskqueue.store.contract import Batch, Store
+from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.link_bytes import AWAITED
@@ -40,23 +40,25 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
     return attempts
 
 
-def move_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> None:
-    """Extend the batch: successes that this turn restarts or changes move their attempts into their histories.
+def moved_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> list[Entry]:
+    """Entries of the histories for successes that this turn restarts or changes: their attempts lie in their orders.
 
     Raises:
         StoreError: the store failed.
         Unreadable: a record can't be decoded.
     """
     if _SUCCESSES not in batch.deletes:
-        return  # of most turns: no success has left its place
+        return []  # of most turns: no success has left its place
     left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
+    moved = []
     for task, old_key in left:
         if task.state != SUCCESS:
             success = _success_at(store, task, old_key)
             if success is not None:
                 later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in writes.attempts)
                 key = layout.attempt_key(task.project, task.taskid, _newest(task, later))
-                batch.puts[layout.HISTORY].append((key, layout.encode(success)))
+                moved.append((key, layout.encode(success)))
+    return moved
 
 
 def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:

@@ -10,9 +10,10 @@ from typing import Final, TypeVar
 
 from taskqueue.core.tasks.needs import FoundOrder, OrderRef
 from taskqueue.core.tasks.task import LIVE, NO_FLOOR, READY, SLOT_SHIFT, TASK_BYTES, Task
+from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record, raise_unreadable
+from taskqueue.store.records.decoding import decode_record
 
 T = TypeVar("T")
 Entry = tuple[bytes, bytes]
@@ -76,10 +77,13 @@ def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Itera
     family = layout.ORDERS[state]
     spec_keys = [layout.spec_key_of(key) for key, _ in entries]
     specs = _near(store, spec_keys)
+    missing = [
+        key for key, spec_key in zip((key for key, _ in entries), spec_keys, strict=True) if not specs.get(spec_key)
+    ]
+    if missing:
+        raise Unreadable([(family, key, "its spec is missing") for key in missing])
     for (key, _), record, spec_key in zip(entries, records_of(store, project, state, entries), spec_keys, strict=True):
-        value = specs.get(spec_key)
-        if value is None:
-            raise_unreadable(layout.SPECS, spec_key, "it is missing")
+        value = specs[spec_key]
         taskid, spec = decode_record(layout.SPECS, spec_key, layout.decode_spec, value)
         task = decode_record(family, key, layout.task_of, project, taskid, record)
         layout.fill(task, spec)
@@ -107,7 +111,9 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
         return [value for _, value in entries]
     start, family = layout.project_key(project), layout.ORDERS[state]
     keys = [start + decode_record(family, key, over_entries.taskid_at, value) for key, value in entries]
-    records = [record for record in store.get(layout.IDS, keys) if record is not None]
+    found = store.get(layout.IDS, keys)
+    records = [record for record in found if record is not None]
     if len(records) < len(keys):
-        raise_unreadable(layout.ORDERS[state], entries[0][0], "here or soon after it is the name of an unknown task")
+        unknown = [key for (key, _), record in zip(entries, found, strict=True) if record is None]
+        raise Unreadable([(family, key, "it is the name of an unknown task") for key in unknown])
     return records

@@ -89,6 +89,7 @@ DAEMON: Final = (
     _counted("syncs", "syncs of the log"),
     _counted("reloads", "times that the store has failed and was read again"),
     _counted("lost_turns", "acknowledged turns that a database has lost, as in a failover"),
+    _counted("damaged_rows", "rows of a database that are set aside because they are damaged"),
     _counted("frames_in", "messages received"),
     _counted("frames_out", "messages sent"),
     _counted("bytes_in", "bytes of messages received"),

@@ -29,8 +29,6 @@ USING_ONE = ["stats", "check", "export", "import FILE", "backup FILE", "init", "
         (f"compact --store {URL}", "vacuum full"),
         (f"restore copy --store {URL}", "pg_restore"),
         (f"restore {URL} --store folder", "pg_restore"),
-        (f"repair {URL} repaired", "restore the database from a backup"),
-        (f"repair folder {URL}", "restore the database from a backup"),
         (f"backup {URL} --store {URL}", "name a file"),
     ],
 )
@@ -42,6 +40,17 @@ def test_what_is_for_folders_only_says_what_to_do_with_a_database(run: Run, comm
     assert (status, shown, said.count("\n")) == (1, "", 1)
     assert "is for stores in folders, and this one is in a database; " in said
     assert instead in said
+    assert "geheim" not in said
+
+
+@pytest.mark.parametrize("places", [f"{URL} repaired", f"folder {URL}"])
+def test_a_database_is_repaired_where_it_is(run: Run, places: str) -> None:
+    Path("folder").mkdir()
+
+    status, shown, said = run("repair", *places.split())
+
+    assert (status, shown) == (2, "")
+    assert "a database is repaired where it is" in said
     assert "geheim" not in said
 
 

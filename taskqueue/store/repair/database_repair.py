@@ -1,0 +1,514 @@
+"""Repairs a store in a database where it lies: each task of which a part is damaged ends where a person can see it.
+
+    rows about the store   made anew, with epochs and numbers far above all that were given
+    projects               stopped; "recovered-NUMBER" if the name can't be read
+    orders ──► entries that can't be used, or whose specs can't, are deleted
+    ids    ──► a live task without its entry has failed, with the reason ``damaged``; of one that is over the entry is
+               made anew, or it becomes bare if its spec is gone
+           ──► a record that can't be read is made anew from the entry of its task
+    edges  ──► the other order has the same
+    counts ──► counted
+
+Unlike the repair of a folder it keeps all that is sound where it is, leases and histories, too. What it can't mend it
+says: tasks of flows and of reruns of which the description itself is damaged.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Final, TypeVar
+
+from msgspec import Struct, field
+
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.links import Edge, Propagation
+from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.tasks.spec import NO_SPEC, Spec
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    FAILED,
+    LIVE,
+    OVER,
+    PROCESSING,
+    STATE_NAMES,
+    WAITING,
+    Task,
+    time_key,
+)
+from taskqueue.errors import Damaged, StoreError
+from taskqueue.store.batch import batch_of
+from taskqueue.store.contract import Batch, Entry, Family
+from taskqueue.store.damaged_rows import DamagedRow
+from taskqueue.store.postgres.checksums import checksums, matches
+from taskqueue.store.postgres.fence import read_position
+from taskqueue.store.postgres.packing import unpacked_number
+from taskqueue.store.postgres.postgres_store import PostgresStore
+from taskqueue.store.postgres.schema import SCHEDULER, table
+from taskqueue.store.postgres.session import TURNS, Session, Statement
+from taskqueue.store.postgres.target import Target
+from taskqueue.store.quarantine import STATE_OF
+from taskqueue.store.records import layout, over_entries
+from taskqueue.store.records.edges import decode_mark, edge_keys, tasks_of
+from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
+from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
+from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
+from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.pages import pages
+from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.consistency import SMALL
+
+T = TypeVar("T")
+
+DAMAGED: Final = "damaged"
+"""The error of the attempt with which a damaged task ends."""
+
+SKIPPED_NUMBERS: Final = 1024
+"""Numbers that may have been given since the largest one that is left in the store."""
+
+SHOWN: Final = 1000
+"""Lines that are kept."""
+
+_EMPTIED: Final = (layout.SLOTS_READY, layout.SLOTS_WAITING)
+"""Families without values, of which an entry that can be read by its key is whole."""
+
+
+class Mended(Struct):
+    """What a repair has done.
+
+    Attributes:
+        lines: what was damaged, and what became of it, one line each, at most SHOWN.
+        found: number of all such lines.
+        failed: tasks that have ended as failed.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    found: int = 0
+    failed: int = 0
+
+    def note(self, line: str) -> None:
+        """Report what was done."""
+        self.found += 1
+        if len(self.lines) < SHOWN:
+            self.lines.append(line)
+
+
+def mend(store: PostgresStore, now: float, progress: Callable[[int], object] = lambda entries: None) -> Mended:
+    """Repair a store in place; its rows about itself have been mended by ``mend_fence`` before it was opened.
+
+    Args:
+        now: unix seconds.
+        progress: called with the number of entries that have been looked at.
+
+    Raises:
+        StoreError: the database failed; running it again goes on.
+    """
+    mended = Mended()
+    _Mending(store, now, mended, progress).run()
+    return mended
+
+
+def mend_fence(target: Target) -> list[str]:
+    """Make anew the rows with which a database says what it has and who may write; returns what was done, in lines.
+
+    Raises:
+        StoreError: the database failed, or nothing is left that tells which epochs there have been.
+    """
+    lines: list[str] = []
+    with closing(Session(target, TURNS)) as session:
+        meta = _sound_meta(session, target.schema, lines)
+        try:
+            read_position(session, target.schema)
+        except Damaged as error:
+            _make_fence(session, target, int(meta.get(EPOCH_KEY, b"0")), lines, str(error).partition(";")[0])
+        for key, family in ((layout.NEXT_LOG_KEY, layout.LOG), (layout.NEXT_FLOW_KEY, layout.FLOWS)):
+            last = session.run(
+                "read", [Statement(f"select key from {table(target.schema, family)} order by key desc limit 1")]
+            )[0]
+            if last and key not in meta:
+                number = int.from_bytes(last[0][0] or b"", "big") + SKIPPED_NUMBERS
+                _put_meta(session, target.schema, key, b"%d" % number, lines)
+        if FORMAT_KEY not in meta and EPOCH_KEY in meta:
+            _put_meta(session, target.schema, FORMAT_KEY, b"%d" % FORMAT, lines)
+    return lines
+
+
+def _sound_meta(session: Session, schema: str, lines: list[str]) -> dict[bytes, bytes]:
+    """The entries of META; those that don't match their checksums, or are no numbers, are deleted."""
+    name = table(schema, META)
+    sound: dict[bytes, bytes] = {}
+    numbers = (FORMAT_KEY, EPOCH_KEY, layout.NEXT_PROJECT_KEY, layout.NEXT_LOG_KEY, layout.NEXT_FLOW_KEY)
+    for key, value, crc in session.run("read", [Statement(f"select key, value, crc from {name}")])[0]:
+        if key is None or value is None:
+            continue
+        if matches(crc, checksums(META, [(key, value)])[0]) and (key not in numbers or value.isdigit()):
+            sound[key] = value
+        else:
+            lines.append(f"meta: {key.decode(errors='replace')} is deleted: it can't be read")
+            session.run("write", [Statement(f"delete from {name} where key = $1::bytea", (key,))])
+    return sound
+
+
+def _put_meta(session: Session, schema: str, key: bytes, value: bytes, lines: list[str]) -> None:
+    sql = f"insert into {table(schema, META)} (key, value) values ($1::bytea, $2::bytea)"
+    session.run("write", [Statement(sql, (key, value))])
+    lines.append(f"meta: {key.decode()} is {value.decode()} from now on")
+
+
+def _make_fence(session: Session, target: Target, epoch: int, lines: list[str], reason: str) -> None:
+    """Make the rows of schedulers and barriers anew, with an epoch after all that may have begun."""
+    schema = target.schema
+    found = session.run("read", [Statement(f"select max(epoch) from {schema}.schedulers")])[0]
+    known = unpacked_number(found[0][0] or b"") if epoch == 0 and found else 0
+    if not epoch and not 0 < known < 1 << EPOCH_BITS - 1:
+        raise StoreError(f"{target.where}: nothing tells which epochs there have been; restore a backup")
+    begun = max(epoch, known) + SKIPPED_EPOCHS
+    session.run("write", [
+        Statement("begin"),
+        Statement(f"delete from {schema}.schedulers where id = {SCHEDULER}"),
+        Statement(f"delete from {schema}.barriers where id = {SCHEDULER}"),
+        Statement(f"insert into {schema}.schedulers (id, epoch, turn) values ({SCHEDULER}, {begun}, 0)"),
+        Statement(f"insert into {schema}.barriers (id, number) values ({SCHEDULER}, 0)"),
+        Statement("commit"),
+    ])  # fmt: skip
+    lines.append(f"{reason}: made anew, with epoch {begun}")
+
+
+class _Mending:
+    def __init__(self, store: PostgresStore, now: float, mended: Mended, progress: Callable[[int], object]) -> None:
+        self._store = store
+        self._now = now
+        self._mended = mended
+        self._progress = progress
+        self._looked = 0
+        self._epoch = store.begin()
+        self._number = self._epoch << EPOCH_SHIFT
+
+    def run(self) -> None:
+        records = self._projects()
+        for record in records:
+            self._project(record)
+        for family in (layout.PARENTS, layout.CHILDREN):
+            self._edges(family)
+        for family in (layout.HISTORY, layout.RESULTS, layout.DEFERRED, *_EMPTIED, *SMALL):
+            self._rest(family)
+        self._release()
+        self._next_project(records)
+        self._store.sync()
+
+    # ------------------------------------------------------------------------------------ projects
+
+    def _projects(self) -> list[ProjectRecord]:
+        found: dict[int, ProjectRecord] = {}
+        for key, value in self._entries(layout.PROJECTS):
+            record = _decoded(layout.decode_project, value)
+            if record is None or layout.project_of(key) != record.number:
+                self._store.damaged.note(DamagedRow(layout.PROJECTS, key, value, "it can't be decoded"))
+            else:
+                found[record.number] = record
+        lost: dict[int, DamagedRow | None] = {
+            layout.project_of(row.key): row for row in self._store.damaged if row.family == layout.PROJECTS
+        }
+        for family in (layout.IDS, layout.SPECS):
+            lost |= {number: lost.get(number) for number in self._numbers(family) if number not in found}
+        for number, row in lost.items():
+            found[number] = self._recovered(number, row, {record.name for record in found.values()})
+        return list(found.values())
+
+    def _recovered(self, number: int, row: DamagedRow | None, names: set[str]) -> ProjectRecord:
+        """A project of which only the name is kept, if that can be read and is free."""
+        read = None if row is None else _decoded(layout.decode_project, row.value)
+        name = read.name if read is not None and read.name not in names else f"recovered-{number}"
+        self._mended.note(f"project number {number}: its record can't be read; it is called {name}, and stopped")
+        record = ProjectRecord(number, name, "stopped", linked=True)
+        self._write(Batch(puts={layout.PROJECTS: [(layout.project_key(number), layout.encode(record))]}))
+        return record
+
+    def _numbers(self, family: Family) -> Iterator[int]:
+        """Numbers of the projects that have anything in a family."""
+        start = b""
+        while page := self._store.scan(family, start, layout.LAST_KEY, 1):
+            number = layout.project_of(page[0][0])
+            yield number
+            start = layout.project_key(number + 1)
+
+    def _next_project(self, records: Sequence[ProjectRecord]) -> None:
+        """See that no number of a project is given twice."""
+        most = max((record.number for record in records), default=0)
+        said = self._store.get(META, [layout.NEXT_PROJECT_KEY])[0]
+        if records and (said is None or not said.isdigit() or int(said) <= most):
+            number = most + SKIPPED_NUMBERS
+            self._mended.note(f"the next project gets number {number}")
+            self._write(Batch(puts={META: [(layout.NEXT_PROJECT_KEY, b"%d" % number)]}))
+
+    # ------------------------------------------------------------------------------------ tasks of a project
+
+    def _project(self, record: ProjectRecord) -> None:
+        for state in STATE_OF.values():
+            self._order(record, state)
+        damaged_ids = self._ids(record)
+        if damaged_ids:
+            self._records(record, damaged_ids)
+        self._unlisted(record)
+        self._count(record)
+
+    def _order(self, record: ProjectRecord, state: int) -> None:
+        """Delete entries that can't be used, or whose specs can't."""
+        family = layout.ORDERS[state]
+        for page in self._pages(family, record.number):
+            specs = self._specs([layout.spec_key_of(key) for key, _ in page])
+            gone = [
+                key
+                for (key, value), spec in zip(page, specs, strict=True)
+                if spec is None or not _is_sound(state, key, value)
+            ]
+            # A row that does not match is passed over by reads: its task lacks it from here on.
+            noted = [row.key for row in self._store.damaged if row.family == family]
+            bad_specs = [row.key for row in self._store.damaged if row.family == layout.SPECS]
+            if gone or noted or bad_specs:
+                self._write(Batch(deletes={family: [*gone, *noted], layout.SPECS: bad_specs}))
+
+    def _ids(self, record: ProjectRecord) -> list[str]:
+        """End tasks that lack their entries or specs; returns taskids whose records can't be read."""
+        unreadable: list[str] = []
+        for page in self._pages(layout.IDS, record.number):
+            tasks = []
+            for key, value in page:
+                if value == AWAITED:
+                    continue
+                taskid = key[4:].decode(errors="replace")
+                task = _decoded(layout.task_of, record.number, taskid, value)
+                if task is None:
+                    unreadable.append(taskid)
+                elif not task.bare and not is_cleared(task, record.cleared):
+                    tasks.append(task)
+            self._end_lost(record, tasks)
+        prefix = layout.project_key(record.number)
+        noted = [row.key for row in self._store.damaged if row.family == layout.IDS and row.key.startswith(prefix)]
+        return unreadable + [key[len(prefix) :].decode(errors="replace") for key in noted]
+
+    def _end_lost(self, record: ProjectRecord, tasks: Sequence[Task]) -> None:
+        specs = self._specs([layout.seq_key(task.project, task.seq) for task in tasks])
+        placed = self._placed(tasks)
+        for task, spec in zip(tasks, specs, strict=True):
+            if task.taskid not in placed or spec is None or spec[0] != task.taskid:
+                self._end(record, task, None if spec is None or spec[0] != task.taskid else spec[1])
+
+    def _placed(self, tasks: Sequence[Task]) -> set[str]:
+        """Taskids of those that have an entry in their order, or a lease."""
+        placed = set()
+        for state, family in layout.ORDERS.items():
+            of = [task for task in tasks if (task.state in LIVE if state == PROCESSING else task.state == state)]
+            keys = [layout.order_key(task.project, task.seq if state == PROCESSING else task.key) for task in of]
+            placed |= {
+                task.taskid for task, value in zip(of, self._store.get(family, keys), strict=True) if value is not None
+            }
+        return placed
+
+    def _end(self, record: ProjectRecord, task: Task, spec: Spec | None) -> None:
+        """End a task: a live one as failed; one that is over stays what it is."""
+        old = task.state, task.key
+        writes = WriteSet()
+        if task.state in LIVE:
+            task.state, task.key = FAILED, time_key(self._now, task.seq)
+            task.slot = 0
+            attempt = AttemptRecord(self._now, "failed", error=DAMAGED)
+            writes.attempts.append(KeptAttempt(task.project, task.taskid, task.attempts % ATTEMPTS_KEPT, attempt))
+            task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+            self._tell_children(task, writes)
+            self._mended.failed += 1
+            self._mended.note(
+                f"{record.name}: task {task.taskid!r} has failed: it was {STATE_NAMES[old[0]]}, and damaged"
+            )
+        elif spec is None:
+            self._bare(record, task)
+            return
+        else:
+            self._mended.note(
+                f"{record.name}: task {task.taskid!r} is {STATE_NAMES[task.state]}, and has its place again"
+            )
+        task.spec = spec or NO_SPEC
+        writes.moves.append((task, *old, task.seq, True, False))
+        self._write(batch_of(writes))
+
+    def _tell_children(self, task: Task, writes: WriteSet) -> None:
+        """Have the daemon tell those who wait for the task that it has failed."""
+        links = task.links
+        if links is not None and links.has_children:
+            self._number += 1
+            writes.propagations[self._number] = Propagation(self._number, "failed", task.project, task.taskid)
+        if links is not None and links.number:
+            self._number += 1
+            writes.propagations[self._number] = Propagation(self._number, "edges", task.project, task.taskid)
+
+    def _bare(self, record: ProjectRecord, task: Task) -> None:
+        """Keep only that the task was: its url can't be read."""
+        self._mended.note(
+            f"{record.name}: task {task.taskid!r} is {STATE_NAMES[task.state]}; its url and body are lost"
+        )
+        task.drop_body(self._now)
+        key, place = layout.id_key(task.project, task.taskid), layout.order_key(task.project, task.key)
+        slots = [layout.attempt_key(task.project, task.taskid, slot) for slot in range(ATTEMPTS_KEPT)]
+        deletes = {layout.ORDERS[task.state]: [place], layout.HISTORY: slots, layout.RESULTS: [key]}
+        deletes[layout.SPECS] = [layout.seq_key(task.project, task.seq)]
+        self._write(Batch(puts={layout.IDS: [(key, layout.encode_bare(task))]}, deletes=deletes))
+
+    def _records(self, record: ProjectRecord, taskids: Iterable[str]) -> None:
+        """Make records anew from the entries of their tasks; what has no entry ends as failed."""
+        wanted = dict.fromkeys(taskids)
+        for state, family in layout.ORDERS.items():
+            for page in self._pages(family, record.number):
+                specs = self._specs([layout.spec_key_of(key) for key, _ in page])
+                for (key, value), spec in zip(page, specs, strict=True):
+                    if spec is not None and spec[0] in wanted:
+                        del wanted[spec[0]]
+                        self._record(record, spec[0], _record_of(state, key, value))
+        for taskid in wanted:
+            self._fail_new(record, taskid)
+
+    def _record(self, record: ProjectRecord, taskid: str, value: bytes) -> None:
+        self._mended.note(f"{record.name}: task {taskid!r}: its record is made anew")
+        self._write(Batch(puts={layout.IDS: [(layout.id_key(record.number, taskid), value)]}))
+
+    def _fail_new(self, record: ProjectRecord, taskid: str, spec: Spec | None = None, seq: int = 0) -> None:
+        """End a task of which only taskid, and perhaps the spec, is left."""
+        self._number += 1
+        seq = seq or self._number
+        task = Task(record.number, taskid, FAILED, time_key(self._now, seq), seq, spec=spec or NO_SPEC, attempts=1)
+        attempt = KeptAttempt(task.project, taskid, 0, AttemptRecord(self._now, "failed", error=DAMAGED))
+        self._write(batch_of(WriteSet(moves=[(task, 0, 0, seq, True, False)], attempts=[attempt])))
+        self._mended.failed += 1
+        self._mended.note(f"{record.name}: task {taskid!r} has failed: nothing is left of it but its name")
+
+    def _unlisted(self, record: ProjectRecord) -> None:
+        """End tasks that were known by their leases only, and whose leases are damaged: their specs are left."""
+        for page in self._pages(layout.SPECS, record.number):
+            read = [(layout.seq_of(key), _decoded(layout.decode_spec, value)) for key, value in page]
+            known = self._store.get(
+                layout.IDS, [layout.id_key(record.number, "" if spec is None else spec[0]) for _, spec in read]
+            )
+            leases = self._store.get(
+                layout.ORDERS[PROCESSING], [layout.order_key(record.number, seq) for seq, _ in read]
+            )
+            for (seq, spec), there, lease in zip(read, known, leases, strict=True):
+                if spec is not None and there is None and lease is None and seq > record.cleared:
+                    self._fail_new(record, spec[0], spec[1], seq)
+
+    def _count(self, record: ProjectRecord) -> None:
+        """Count the project's tasks."""
+        counts: Counter[int] = Counter()
+        unfinished = 0
+        for state, family in layout.ORDERS.items():
+            for page in self._pages(family, record.number):
+                counts[state] += len(page)
+                for _, value in page if state in LIVE else ():
+                    task = (
+                        layout.decode_lease(record.number, value)
+                        if state == PROCESSING
+                        else layout.task_of(record.number, "", value)
+                    )
+                    unfinished += not task.apart
+        for page in self._pages(layout.IDS, record.number):
+            for _, value in page:
+                bare = None if value == AWAITED else _decoded(layout.task_of, record.number, "", value)
+                if bare is not None and bare.bare and bare.state in OVER:
+                    counts[bare.state] += 1
+        before = layout.encode(record)
+        for state, name in enumerate(STATE_NAMES[1:], 1):
+            setattr(record.counts, name, counts[state])
+        record.unfinished = unfinished
+        if self._mended.failed or layout.encode(record) != before:
+            # New entries may lie below the bounds that orders are read from.
+            record.over_low = bytes(len(record.over_low))
+        if layout.encode(record) != before:
+            self._mended.note(f"{record.name}: its tasks are counted anew")
+            self._write(Batch(puts={layout.PROJECTS: [(layout.project_key(record.number), layout.encode(record))]}))
+
+    # ------------------------------------------------------------------------------------ the rest
+
+    def _edges(self, family: Family) -> None:
+        """Make edges anew from the other order, which has the same; delete those that neither has."""
+        other, place = (layout.CHILDREN, 1) if family == layout.PARENTS else (layout.PARENTS, 0)
+        for key, value in self._entries(family):
+            if _decoded(decode_mark, value) is None:
+                self._store.damaged.note(DamagedRow(family, key, value, "it can't be decoded"))
+        for row in [row for row in self._store.damaged if row.family == family]:
+            pair = _decoded(tasks_of, row.key)
+            edge = None if pair is None else Edge(*pair) if family == layout.PARENTS else Edge(pair[1], pair[0])
+            same = None if edge is None else self._store.get(other, [edge_keys(edge)[place]])[0]
+            self._mended.note(f"{family}: key {row.key.hex()}: {'made anew' if same else 'an edge that is lost'}")
+            self._write(Batch(puts={family: [(row.key, same)]}) if same else Batch(deletes={family: [row.key]}))
+
+    def _rest(self, family: Family) -> None:
+        """Delete entries that can't be read, of families that do without any of theirs."""
+        decode = {layout.HISTORY: layout.decode_attempt, layout.RESULTS: layout.decode_result, **SMALL}.get(family)
+        for key, value in self._entries(family):
+            if decode is not None and _decoded(decode, value) is None:
+                self._store.damaged.note(DamagedRow(family, key, value, "it can't be decoded"))
+        for row in [row for row in self._store.damaged if row.family == family]:
+            is_whole = family in _EMPTIED
+            self._mended.note(f"{family}: key {row.key.hex()}: {'made anew' if is_whole else 'deleted'}")
+            self._write(Batch(puts={family: [(row.key, b"")]}) if is_whole else Batch(deletes={family: [row.key]}))
+
+    def _release(self) -> None:
+        """Delete what was set aside."""
+        for page in pages(self._store, layout.DAMAGED):
+            self._write(Batch(deletes={layout.DAMAGED: [key for key, _ in page]}))
+
+    # ------------------------------------------------------------------------------------ what they share
+
+    def _specs(self, keys: Sequence[bytes]) -> list[tuple[str, Spec] | None]:
+        values = self._store.get(layout.SPECS, keys)
+        return [None if value is None else _decoded(layout.decode_spec, value) for value in values]
+
+    def _pages(self, family: Family, number: int) -> Iterator[list[Entry]]:
+        for page in pages(self._store, family, layout.project_key(number), layout.project_key(number + 1)):
+            self._looked += len(page)
+            self._progress(self._looked)
+            yield page
+
+    def _entries(self, family: Family) -> Iterator[Entry]:
+        for page in pages(self._store, family):
+            yield from page
+
+    def _write(self, batch: Batch) -> None:
+        """Write a batch; the rows that it replaces or deletes are no longer damaged."""
+        self._store.write(self._epoch, batch)
+        written = {family: {key for key, _ in entries} for family, entries in batch.puts.items()}
+        for family, keys in batch.deletes.items():
+            written.setdefault(family, set()).update(keys)
+        self._store.damaged.forget(written)
+
+
+def _decoded(decode: Callable[..., T], *values: object) -> T | None:
+    """The decoded value; None: it can't be decoded."""
+    try:
+        return decode(*values)
+    except layout.UNREADABLE:
+        return None
+
+
+def _is_sound(state: int, key: bytes, value: bytes) -> bool:
+    """Whether an entry of an order can be read, and lies where it says."""
+    number = layout.project_of(key)
+    if state in OVER:
+        return _decoded(lambda: over_entries.taskid_at(value).decode()) is not None
+    task = (
+        _decoded(layout.decode_lease, number, value)
+        if state == PROCESSING
+        else _decoded(layout.task_of, number, "", value)
+    )
+    return task is not None and (task.state, layout.order_key(number, task.key)) == (state, key)
+
+
+def _record_of(state: int, key: bytes, value: bytes) -> bytes:
+    """The record of the task at a sound entry."""
+    if state in WAITING:
+        return value
+    number = layout.project_of(key)
+    if state == PROCESSING:
+        return layout.encode_record(layout.decode_lease(number, value))
+    place = int.from_bytes(key[4:], "big")
+    return layout.encode_record(Task(number, "", state, place, layout.seq_of(key), attempts=1))
