@@ -249,7 +249,7 @@ class Ledger:
         """Leave out what belongs to projects whose records can't be used; all of it stays in the store for a repair.
 
         Raises:
-            Unreadable: the number for the next project is taken.
+            Unreadable: the number for the next project, flow or entry of the log is taken.
         """
         if not self.quarantine.is_tolerant:
             return loaded
@@ -261,6 +261,13 @@ class Ledger:
             loaded.counters = {number: each for number, each in loaded.counters.items() if number in known}
         if known and loaded.next_project <= max(known):
             raise_unreadable(META, layout.NEXT_PROJECT_KEY, f"it is {loaded.next_project}, and {max(known)} is taken")
+        for key, family, number in (
+            (layout.NEXT_LOG_KEY, layout.LOG, loaded.next_log),
+            (layout.NEXT_FLOW_KEY, layout.FLOWS, loaded.next_flow),
+        ):
+            last = self._store.scan_back(family, b"", layout.LAST_KEY, 1)
+            if last and int.from_bytes(last[0][0], "big") >= number:
+                raise_unreadable(META, key, f"it is {number}, which is taken")
         loaded.flows = [record for record in loaded.flows if record.project in known]
         return loaded
 

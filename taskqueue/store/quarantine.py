@@ -16,7 +16,7 @@ good: only a look at all records of its project tells which task it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar
 
 from taskqueue.core.tasks.needs import Found, Needs, SetAside
@@ -67,7 +67,7 @@ class Quarantine:
         self._store = store
         self._rows = damaged
         self._delivered: set[tuple[Family, bytes]] = set()
-        self._limbo: set[tuple[int, int]] = set()
+        self._limbo: set[tuple[Family, bytes]] = set()
         self._told: set[tuple[Family, bytes]] = set()
         self.noted: list[DamagedRow] = []
         self.kept = 0
@@ -166,7 +166,7 @@ class Quarantine:
     def _keep(self, family: Family, key: bytes) -> None:
         self.kept += 1
         if family in STATE_OF:
-            self._limbo.add((layout.project_of(key), layout.seq_of(key)))
+            self._limbo.add((family, key))
 
     def _pass_over(self, error: Unreadable) -> None:
         rows = self._rows
@@ -224,9 +224,12 @@ def _is_apart(number: int, state: int, value: bytes) -> bool:
     return task.apart
 
 
-def _hide(tasks: Iterable[Task], limbo: set[tuple[int, int]]) -> None:
+def _hide(tasks: Iterable[Task], limbo: Collection[tuple[Family, bytes]]) -> None:
+    """Make looked-up tasks bare whose places have been set aside; a lease's is told by the seq alone."""
     for task in tasks:
-        if (task.project, task.seq) in limbo and not task.bare:
+        place = layout.ORDERS[task.state], layout.order_key(task.project, task.key)
+        lease = layout.ORDERS[PROCESSING], layout.order_key(task.project, task.seq)
+        if not task.bare and (place in limbo or (task.state in LIVE and lease in limbo)):
             _bare(task)
 
 

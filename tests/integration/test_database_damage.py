@@ -239,6 +239,37 @@ def run_all(fetcher: Peer, count: int) -> set[str]:
     return urls
 
 
+def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or_has_failed(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target, sql: psycopg.Connection[tuple[Any, ...]]
+) -> None:
+    it = daemon(url=postgres_url(), schema=target.schema, head_tasks=4)
+    with Client(it.url) as client:
+        client.push("news", "http://site/0")
+        client.projects.stop("news")
+        client.push_many("news", [f"http://site/{number}" for number in range(1, 20)])
+        it.kill()
+        it.start()
+        assert client.verify() == []  # the first turn, which reads heads, has been
+        assert sql.execute("delete from kv_specs where position('site/19'::bytea in value) > 0").rowcount == 1
+        first = "(select min(key) from kv_ready)"
+        assert sql.execute(f"update kv_ready set value = {FLIPPED} where key = {first}").rowcount == 1
+        assert client.push("news", "http://site/19", priority=9) == "merged"
+
+        assert len(client.tasks.list("news", "ready").tasks) == 18
+        assert len(client.tasks.list("news", "ready").tasks) == 19
+        assert client.projects.start("news").state == "running"
+        ran = run_all(peer(it), 19)
+
+        assert ran == {f"news http://site/{number}" for number in range(19)}
+        [failed] = client.tasks.list("news", "failed").tasks
+        assert (failed.url, failed.error) == ("", "damaged")
+        counts = client.projects.show("news").counts
+        assert (counts.ready, counts.success, counts.failed) == (0, 19, 1)
+        assert client.verify() == []
+        assert client.tasks.retry("news", [failed.taskid]) == ["done"]
+    assert 'damaged project=news reason="task' in it.log()
+
+
 # ------------------------------------------------------------------------------------------------ looking and mending
 
 LINES = [

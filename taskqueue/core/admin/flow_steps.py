@@ -33,7 +33,7 @@ from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.staged import MemberRef, StageRef
 from taskqueue.core.tasks.task import LIVE, Task
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt, Rejected
+from taskqueue.errors import Corrupt, Damaged, Rejected
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.replies import FlowReply
@@ -113,7 +113,7 @@ def _take_step(turn: TurnState, due: FlowStep) -> None:
         return
     ahead = turn.found.stages[due.ahead].tasks if due.ahead is not None else ()
     if due.ahead is not None and not ahead:
-        raise Corrupt(f"flow {flow.record.name!r}: the store has no task {due.ahead.first} of it")
+        raise Damaged(f"flow {flow.record.name!r}: the store has no task {due.ahead.first} of it")
     if due.kind == "check":
         _look_at(turn, flow, project, due.part)
     elif due.kind == "make":

@@ -8,12 +8,16 @@ not match either. A row without a checksum was written before there were any, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
+from operator import add
 from typing import Final
 
 import google_crc32c
 
-from taskqueue.store.contract import Entry, Family
+from taskqueue.store.contract import Family
+from taskqueue.store.postgres.packing import big_endian
 from taskqueue.store.records.layout import DATABASE_FAMILIES
 
 MISMATCH: Final = "its checksum does not match"
@@ -23,11 +27,10 @@ _begun_with: Final[Mapping[Family, int]] = {
 }
 
 
-def checksums(family: Family, entries: Iterable[Entry]) -> list[int]:
-    """The checksum of each entry."""
-    extend, begun = google_crc32c.extend, _begun_with[family]
-    # One call for both parts: to put them together costs a third of a second call.
-    return [extend(begun, key + value) for key, value in entries]
+def checksums(family: Family, keys: Iterable[bytes], values: Iterable[bytes]) -> list[int]:
+    """The checksum of each entry, by its key and value."""
+    # In C from end to end: 0.12 µs an entry, where a comprehension takes 0.17, and a call for each part 0.26.
+    return list(map(google_crc32c.extend, repeat(_begun_with[family]), map(add, keys, values)))
 
 
 def checksum(name: str, *parts: bytes) -> int:
@@ -38,3 +41,11 @@ def checksum(name: str, *parts: bytes) -> int:
 def matches(stored: bytes | None, computed: int) -> bool:
     """Whether a column's value, in binary, is this checksum, or the row has none."""
     return stored is None or int.from_bytes(stored, "big") == computed
+
+
+def all_match(stored: Sequence[bytes | None], computed: Sequence[int]) -> bool:
+    """Whether all values of a column are these checksums, or null; compared at once if none is null."""
+    try:
+        return b"".join(stored) == big_endian(array("I", computed))  # type: ignore[arg-type]
+    except TypeError:
+        return all(map(matches, stored, computed))

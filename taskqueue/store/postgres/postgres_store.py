@@ -305,7 +305,7 @@ class PostgresStore:
     def _put_with(self, sql: str, family: Family, entries: Sequence[Entry]) -> Statement:
         """Of a key that is put twice the last value counts, which the database would refuse to choose."""
         last = dict(entries)
-        stored, written = self._stored(family, last), packed_checksums(checksums(family, last.items()))
+        stored, written = self._stored(family, last), packed_checksums(checksums(family, last, last.values()))
         return Statement(sql, (packed_array(stored), packed_array(last.values()), written))
 
     def _stored(self, family: Family, keys: Collection[bytes]) -> Collection[bytes]:

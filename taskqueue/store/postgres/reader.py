@@ -8,7 +8,7 @@ from typing import cast
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.damaged_rows import DamagedRow, DamagedRows
-from taskqueue.store.postgres.checksums import MISMATCH, checksums, matches
+from taskqueue.store.postgres.checksums import MISMATCH, all_match, checksums, matches
 from taskqueue.store.postgres.packing import packed_array, packed_number
 from taskqueue.store.postgres.prefixes import Prefixes, Segment
 from taskqueue.store.postgres.schema import table
@@ -97,9 +97,10 @@ class Reader:
     def _sound(self, family: Family, rows: list[Row]) -> list[Entry]:
         """The entries of rows that match their checksums, and are not passed over."""
         entries = [(key, value) for key, value, _ in rows]
-        checked = zip(entries, [row[2] for row in rows], checksums(family, entries), strict=True)
-        if wrong := [entry for entry, stored, computed in checked if not matches(stored, computed)]:
-            self._note(family, wrong)
+        computed = checksums(family, [row[0] for row in rows], [row[1] for row in rows])
+        if not all_match([row[2] for row in rows], computed):
+            checked = zip(entries, rows, computed, strict=True)
+            self._note(family, [entry for entry, row, checksum in checked if not matches(row[2], checksum)])
         return entries if self._damaged is None else self._damaged.without(family, entries)
 
     def _note(self, family: Family, entries: Sequence[Entry]) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from taskqueue.errors import FormatError
+from taskqueue.errors import FormatError, Unreadable
 from taskqueue.store.contract import Batch, Store, StoreReader
 
 FORMAT: Final = 5
@@ -23,6 +23,8 @@ FORMAT: Final = 5
 
 META: Final = "meta"
 FORMAT_KEY: Final = b"format"
+_EPOCH_KEY: Final = b"epoch"
+"""As ``epoch`` has it; a store in which an epoch has begun is no new one."""
 
 DIGITS_MOST: Final = 18
 """Digits that a decimal number in META may have."""
@@ -71,9 +73,12 @@ def upgrade(store: Store, where: str, migrations: Migrations) -> None:
 
     Raises:
         FormatError: it is newer, or too old to be migrated.
+        Unreadable: it is not new, and does not say its format.
     """
     refuse_newer(store, where)
     version = _version(store, where)
+    if version is None and store.get(META, [_EPOCH_KEY])[0] is not None:
+        raise Unreadable([(META, FORMAT_KEY, "it is missing")])
     if version is None:
         _mark(store, NO_EPOCH, FORMAT)
     elif version < FORMAT:

@@ -16,7 +16,7 @@ says: tasks of flows and of reruns of which the description itself is damaged.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final, TypeVar
 
@@ -26,6 +26,7 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.links import Edge, Propagation
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.core.tasks.spec import NO_SPEC, Spec
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
@@ -55,8 +56,9 @@ from taskqueue.store.records.edges import decode_mark, edge_keys, tasks_of
 from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
 from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.link_bytes import AWAITED, HAS_RESULT
 from taskqueue.store.records.pages import pages
+from taskqueue.store.records.slots import decode_slot, name_key
 from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.consistency import SMALL
 
@@ -143,7 +145,7 @@ def _sound_meta(session: Session, schema: str, lines: list[str]) -> dict[bytes, 
     for key, value, crc in session.run("read", [Statement(f"select key, value, crc from {name}")])[0]:
         if key is None or value is None:
             continue
-        if matches(crc, checksums(META, [(key, value)])[0]) and (key not in numbers or value.isdigit()):
+        if matches(crc, checksums(META, [key], [value])[0]) and (key not in numbers or value.isdigit()):
             sound[key] = value
         else:
             lines.append(f"meta: {key.decode(errors='replace')} is deleted: it can't be read")
@@ -190,8 +192,10 @@ class _Mending:
         records = self._projects()
         for record in records:
             self._project(record)
+        numbers = {record.number for record in records}
         for family in (layout.PARENTS, layout.CHILDREN):
             self._edges(family)
+            self._lost_edges(family, numbers)
         for family in (layout.HISTORY, layout.RESULTS, layout.DEFERRED, *_EMPTIED, *SMALL):
             self._rest(family)
         self._release()
@@ -246,16 +250,19 @@ class _Mending:
     # ------------------------------------------------------------------------------------ tasks of a project
 
     def _project(self, record: ProjectRecord) -> None:
+        before = self._mended.found
         for state in STATE_OF.values():
             self._order(record, state)
         damaged_ids = self._ids(record)
         if damaged_ids:
             self._records(record, damaged_ids)
         self._unlisted(record)
-        self._count(record)
+        if record.slots is not None:
+            self._slots(record, record.slots.division)
+        self._count(record, is_changed=self._mended.found > before)
 
     def _order(self, record: ProjectRecord, state: int) -> None:
-        """Delete entries that can't be used, or whose specs can't."""
+        """Delete entries that can't be used, or whose specs can't; of the others make lost records of tasks anew."""
         family = layout.ORDERS[state]
         for page in self._pages(family, record.number):
             specs = self._specs([layout.spec_key_of(key) for key, _ in page])
@@ -264,11 +271,36 @@ class _Mending:
                 for (key, value), spec in zip(page, specs, strict=True)
                 if spec is None or not _is_sound(state, key, value)
             ]
+            self._add_records(record, state, page, specs)
             # A row that does not match is passed over by reads: its task lacks it from here on.
             noted = [row.key for row in self._store.damaged if row.family == family]
             bad_specs = [row.key for row in self._store.damaged if row.family == layout.SPECS]
             if gone or noted or bad_specs:
                 self._write(Batch(deletes={family: [*gone, *noted], layout.SPECS: bad_specs}))
+
+    def _add_records(
+        self, record: ProjectRecord, state: int, page: Sequence[Entry], specs: Sequence[tuple[str, Spec] | None]
+    ) -> None:
+        """Make the records of tasks anew that have an entry and a spec, but no record that can be read.
+
+        An entry whose record is that of a later life of the task goes, with the spec of the former one.
+        """
+        named = [(entry, spec[0]) for entry, spec in zip(page, specs, strict=True) if spec is not None]
+        known = self._store.get(layout.IDS, [layout.id_key(record.number, taskid) for _, taskid in named])
+        for ((key, value), taskid), there in zip(named, known, strict=True):
+            if state == PROCESSING or not _is_sound(state, key, value):
+                continue
+            if there is None:
+                self._record(record, taskid, _record_of(state, key, value))
+            elif self._is_of_later_life(record, taskid, there, key):
+                self._mended.note(
+                    f"{record.name}: task {taskid!r}: its place among the {STATE_NAMES[state]} is deleted"
+                )
+                self._write(Batch(deletes={layout.ORDERS[state]: [key], layout.SPECS: [layout.spec_key_of(key)]}))
+
+    def _is_of_later_life(self, record: ProjectRecord, taskid: str, there: bytes, key: bytes) -> bool:
+        task = None if there == AWAITED else _decoded(layout.task_of, record.number, taskid, there)
+        return task is not None and task.seq != layout.seq_of(key)
 
     def _ids(self, record: ProjectRecord) -> list[str]:
         """End tasks that lack their entries or specs; returns taskids whose records can't be read."""
@@ -284,10 +316,26 @@ class _Mending:
                     unreadable.append(taskid)
                 elif not task.bare and not is_cleared(task, record.cleared):
                     tasks.append(task)
+            self._forget_results(record, tasks, dict(page))
             self._end_lost(record, tasks)
         prefix = layout.project_key(record.number)
         noted = [row.key for row in self._store.damaged if row.family == layout.IDS and row.key.startswith(prefix)]
         return unreadable + [key[len(prefix) :].decode(errors="replace") for key in noted]
+
+    def _forget_results(self, record: ProjectRecord, tasks: Sequence[Task], values: Mapping[bytes, bytes]) -> None:
+        """Note of tasks whose results are gone that they have none."""
+        having = [task for task in tasks if task.has_result]
+        keys = [layout.id_key(task.project, task.taskid) for task in having]
+        for task, key, result in zip(having, keys, self._store.get(layout.RESULTS, keys), strict=True):
+            if result is not None and _decoded(layout.decode_result, result) is not None:
+                continue
+            task.note_result(is_there=False)
+            value = bytes((values[key][0] & ~HAS_RESULT,)) + values[key][1:]
+            puts = {layout.IDS: [(key, value)]}
+            if task.state in WAITING:
+                puts[layout.ORDERS[task.state]] = [(layout.order_key(task.project, task.key), value)]
+            self._mended.note(f"{record.name}: task {task.taskid!r}: its result is lost")
+            self._write(Batch(puts=puts, deletes={layout.RESULTS: [key]}))
 
     def _end_lost(self, record: ProjectRecord, tasks: Sequence[Task]) -> None:
         specs = self._specs([layout.seq_key(task.project, task.seq) for task in tasks])
@@ -396,7 +444,31 @@ class _Mending:
                 if spec is not None and there is None and lease is None and seq > record.cleared:
                     self._fail_new(record, spec[0], spec[1], seq)
 
-    def _count(self, record: ProjectRecord) -> None:
+    def _slots(self, record: ProjectRecord, division: int) -> None:
+        """Make names of slots anew from the slots, and slots, as far as their names tell, from these."""
+        for page in self._pages(layout.SLOTS, record.number):
+            read = [(key, slot) for key, value in page if (slot := _decoded(decode_slot, value)) is not None]
+            keys = [name_key(record.number, slot.name) for _, slot in read]
+            for key, (place, _), number in zip(keys, read, self._store.get(layout.SLOT_NAMES, keys), strict=True):
+                if place[4:] != number and int.from_bytes(place[4:], "big") >= division:
+                    self._mended.note(f"{record.name}: the name of a slot, key {key.hex()}, leads to it again")
+                    self._write(Batch(puts={layout.SLOT_NAMES: [(key, place[4:])]}))
+        for page in self._pages(layout.SLOT_NAMES, record.number):
+            keys = [key[:4] + number for key, number in page]
+            for (name, _), key, value in zip(page, keys, self._store.get(layout.SLOTS, keys), strict=True):
+                if value is None or _decoded(decode_slot, value) is None:
+                    self._mended.note(f"{record.name}: slot {name[4:].decode(errors='replace')!r} is as if it were new")
+                    slot = SlotRecord(name[4:].decode(errors="replace"))
+                    self._write(Batch(puts={layout.SLOTS: [(key, layout.encode(slot))]}))
+        self._drop_slots(record.number)
+
+    def _drop_slots(self, number: int) -> None:
+        """Delete what could not be made anew of a project's names and slots."""
+        for row in [row for row in self._store.damaged if row.family in (layout.SLOT_NAMES, layout.SLOTS)]:
+            if layout.project_of(row.key) == number:
+                self._write(Batch(deletes={row.family: [row.key]}))
+
+    def _count(self, record: ProjectRecord, *, is_changed: bool) -> None:
         """Count the project's tasks."""
         counts: Counter[int] = Counter()
         unfinished = 0
@@ -419,7 +491,7 @@ class _Mending:
         for state, name in enumerate(STATE_NAMES[1:], 1):
             setattr(record.counts, name, counts[state])
         record.unfinished = unfinished
-        if self._mended.failed or layout.encode(record) != before:
+        if is_changed or layout.encode(record) != before:
             # New entries may lie below the bounds that orders are read from.
             record.over_low = bytes(len(record.over_low))
         if layout.encode(record) != before:
@@ -441,16 +513,43 @@ class _Mending:
             self._mended.note(f"{family}: key {row.key.hex()}: {'made anew' if same else 'an edge that is lost'}")
             self._write(Batch(puts={family: [(row.key, same)]}) if same else Batch(deletes={family: [row.key]}))
 
+    def _lost_edges(self, family: Family, projects: Container[int]) -> None:
+        """Make edges anew that only the other order has, if neither end is of a deleted project."""
+        other, place = (layout.CHILDREN, 0) if family == layout.PARENTS else (layout.PARENTS, 1)
+        for page in pages(self._store, other):
+            pairs = [(pair, value) for key, value in page if (pair := _decoded(tasks_of, key)) is not None]
+            edges = [
+                (Edge(*pair) if other == layout.PARENTS else Edge(pair[1], pair[0]), value) for pair, value in pairs
+            ]
+            keys = [edge_keys(edge)[place] for edge, _ in edges]
+            for (edge, value), key, same in zip(edges, keys, self._store.get(family, keys), strict=True):
+                if same is None and edge.child.project in projects and edge.parent.project in projects:
+                    self._mended.note(f"{family}: key {key.hex()}: made anew")
+                    self._write(Batch(puts={family: [(key, value)]}))
+
     def _rest(self, family: Family) -> None:
         """Delete entries that can't be read, of families that do without any of theirs."""
         decode = {layout.HISTORY: layout.decode_attempt, layout.RESULTS: layout.decode_result, **SMALL}.get(family)
         for key, value in self._entries(family):
             if decode is not None and _decoded(decode, value) is None:
                 self._store.damaged.note(DamagedRow(family, key, value, "it can't be decoded"))
+        if family == layout.DEFERRED:
+            self._drop_deferred()
         for row in [row for row in self._store.damaged if row.family == family]:
             is_whole = family in _EMPTIED
             self._mended.note(f"{family}: key {row.key.hex()}: {'made anew' if is_whole else 'deleted'}")
             self._write(Batch(puts={family: [(row.key, b"")]}) if is_whole else Batch(deletes={family: [row.key]}))
+
+    def _drop_deferred(self) -> None:
+        """Delete updates that wait for the end of a lease that is lost."""
+        for page in pages(self._store, layout.DEFERRED):
+            places = [layout.order_key(layout.project_of(key), layout.seq_of(key)) for key, _ in page]
+            leases = self._store.get(layout.ORDERS[PROCESSING], places)
+            gone = [key for (key, _), lease in zip(page, leases, strict=True) if lease is None]
+            for key in gone:
+                self._mended.note(f"deferred: key {key.hex()}: an update of a task whose lease is lost")
+            if gone:
+                self._write(Batch(deletes={layout.DEFERRED: gone}))
 
     def _release(self) -> None:
         """Delete what was set aside."""

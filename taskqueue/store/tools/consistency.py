@@ -171,10 +171,16 @@ class _Check:
         for key in layout.META_KEYS:
             try:
                 self._store.get(META, [key])
-                if key in (layout.NEXT_LOG_KEY, layout.NEXT_FLOW_KEY):
-                    stored_number(self._store, key, 1)
+                family = {layout.NEXT_LOG_KEY: layout.LOG, layout.NEXT_FLOW_KEY: layout.FLOWS}.get(key)
+                if family is not None and self._is_taken(family, stored_number(self._store, key, 1)):
+                    self._note(META, key, "it is a number that is taken")
             except Unreadable as error:
                 self._note(META, key, error.rows[0][2])
+
+    def _is_taken(self, family: Family, number: int) -> bool:
+        """Whether a family whose keys are numbers has this one, or a larger one."""
+        size = 4 if family == layout.FLOWS else 8
+        return bool(self._store.scan(family, number.to_bytes(size, "big"), layout.LAST_KEY, 1))
 
     def _projects(self, page: Sequence[Entry]) -> None:
         for key, value in page:

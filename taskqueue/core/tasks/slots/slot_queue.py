@@ -25,7 +25,7 @@ from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK, FoundSlot, FoundSlotPage
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable, entry_of
 from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT, TASK_BYTES, Task
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Corrupt, Damaged
 
 MOST_TASKS: Final = 1024
 """Tasks of a slot that are read at once, at most."""
@@ -261,7 +261,7 @@ class SlotQueue:
 
     def _read(self, number: int, found: FoundSlot, entry: int) -> None:
         if found.record is None:
-            raise Corrupt(f"the store has no record of slot number {number}")
+            raise Damaged(f"the store has no record of slot number {number}")
         slot = self.slots.take_in(number, found.record, Head(0))
         slot.entry = entry
         self._fill(slot, found)

@@ -13,7 +13,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, old_below
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.replies import (
     NewTasksReply,
@@ -482,7 +482,7 @@ def test_an_order_that_names_a_live_task_stops_the_daemon(world: World) -> None:
     key = next(iter(ids))
     ids[key] = b"\x01" + ids[key][1:]
 
-    with pytest.raises(Corrupt, match="not where its order has it"):
+    with pytest.raises(Unreadable, match="not where its order has it"):
         world.ledger.find(world.scheduler.begin(world.now, []).needs)
 
 
