@@ -275,7 +275,9 @@ def main() -> int:
             print(rows[-1], flush=True)
     print(*harms, sep="\n")
     if told.write:
-        DOCUMENT.write_text(TABLE.sub(lambda _: "".join(f"{line}\n" for line in (*HEAD, *rows)), DOCUMENT.read_text()))
+        DOCUMENT.write_text(
+            TABLE.sub(lambda _: "".join(f"{line}\n" for line in (*HEAD, *rows)), DOCUMENT.read_text(), count=1)
+        )
     return 1 if harms else 0
 
 

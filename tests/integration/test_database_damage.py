@@ -10,7 +10,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.cli.main import main
-from taskqueue.errors import Damaged, FormatError, Unreadable
+from taskqueue.errors import Damaged, FormatError, RequestRejected, Unreadable
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, PostgresStore
@@ -196,10 +196,13 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
             client.push(name, "http://site/lost")
         client.push("record-flipped", "http://site/kept")
         client.push("sound", "http://site/1")
+        client.push("finished", "http://site/over")
+        assert run_all(peer(it), 1, projects=["finished"]) == {"finished http://site/over"}
     it.stop()
     for name, change in DAMAGES.items():
         assert sql.execute(change, [name.encode()]).rowcount == 1
-    sql.execute(f"update kv_ids set value = {FLIPPED} {OF_PROJECT}", [b"record-flipped"])
+    for each in (b"record-flipped", b"finished"):
+        assert sql.execute(f"update kv_ids set value = {FLIPPED} {OF_PROJECT}", [each]).rowcount == 1
 
     it.start()
     with Client(it.url) as client:
@@ -221,15 +224,19 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
         for name in DAMAGES:
             assert client.push(name, "http://site/lost") == "ignored"
             assert client.push(name, "http://site/2") == "new"
+        for is_forced in (False, True):
+            with pytest.raises(RequestRejected, match="can't be read; run: taskqueue store repair"):
+                client.push("finished", "http://site/over", force_update=is_forced)
+        assert client.push("finished", "http://site/2") == "new"
         assert client.push("spec-deleted", "http://site/lost", force_update=True) == "restarted"
         counts = client.projects.show("spec-deleted").counts
         assert (counts.ready, counts.failed) == (2, 0)
-    assert "spec-deleted http://site/lost" in run_all(peer(it), len(DAMAGES) + 1)
+    assert "spec-deleted http://site/lost" in run_all(peer(it), len(DAMAGES) + 2)
 
 
-def run_all(fetcher: Peer, count: int) -> set[str]:
-    """Run so many tasks; returns their urls."""
-    fetcher.ask("hello", capacity=2)
+def run_all(fetcher: Peer, count: int, **wishes: object) -> set[str]:
+    """Run so many tasks; returns their projects and urls."""
+    fetcher.ask("hello", capacity=2, **wishes)
     urls: set[str] = set()
     while len(urls) < count:
         for task in fetcher.receive()["tasks"]:
