@@ -287,6 +287,7 @@ def put_flow(crawl: Crawl, **counts: int) -> None:
     for state, number in ({"ready": 1, "processing": 1, "success": 1} | counts).items():
         record.counts[STATE_NAMES.index(state)] = number
     crawl.put(layout.FLOWS, flow_key(1), layout.encode(record))
+    crawl.put(META, layout.NEXT_FLOW_KEY, b"2")
     for index, taskid in enumerate(MEMBERS):
         staged = layout.encode(NewTask(taskid, "http://a/"))
         crawl.put(layout.STAGES, stage_key(1, index), staged)
