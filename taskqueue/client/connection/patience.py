@@ -19,17 +19,17 @@ def checked_seconds(name: str, seconds: float) -> float:
     return seconds
 
 
-def checked_count(name: str, count: int) -> int:
-    """The argument of that name, if it counts at least one thing.
+def checked_count(name: str, count: int, least: int = 1) -> int:
+    """The argument of that name, if it counts at least so many things.
 
     Raises:
         TypeError: it is no integer.
-        ValueError: it is less than 1.
+        ValueError: it is less than ``least``.
     """
     if isinstance(count, bool) or not isinstance(count, int):
         raise TypeError(f"{name}: expected an integer, got {type(count).__name__}")
-    if count < 1:
-        raise ValueError(f"{name}: expected at least 1, got {count}")
+    if count < least:
+        raise ValueError(f"{name}: expected at least {least}, got {count}")
     return count
 
 

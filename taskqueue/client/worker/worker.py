@@ -19,6 +19,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.connection.patience import checked_count, checked_seconds
 from taskqueue.client.fetcher.checked_wishes import checked_priority
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
@@ -110,16 +111,15 @@ class Worker:
             raise TypeError(f"handler: expected a function, got {type(handler).__name__}")
         if isinstance(projects, str):
             raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
-        if concurrency < 1:
-            raise ValueError(f"concurrency: expected at least 1, got {concurrency}")
-        if prefetch is not None and prefetch < 0:
-            raise ValueError(f"prefetch: expected at least 0, got {prefetch}")
-        if overtime is not None and not 0 <= overtime < inf:
-            raise ValueError(f"overtime: expected seconds, at least 0, got {overtime}")
-        if not extend_most >= 1:
+        checked_count("concurrency", concurrency)
+        if prefetch is not None:
+            checked_count("prefetch", prefetch, least=0)
+        if overtime is not None and checked_seconds("overtime", overtime) == inf:
+            raise ValueError("overtime: expected seconds that end, got inf")
+        if checked_seconds("extend_most", extend_most) < 1:
             raise ValueError(f"extend_most: expected at least 1, got {extend_most}")
-        if max_hung is not None and max_hung < 1:
-            raise ValueError(f"max_hung: expected at least 1, got {max_hung}")
+        if max_hung is not None:
+            checked_count("max_hung", max_hung)
         if name is not None and isinstance(client, AsyncClient):
             raise ValueError("name: an AsyncClient has its own; give one of the two")
         self._client = client
@@ -130,10 +130,10 @@ class Worker:
         self._concurrency = concurrency
         self._prefetch = prefetch
         self._priority = checked_priority(priority)
-        self._grace = grace
+        self._grace = checked_seconds("grace", grace)
         self._limits = Limits(concurrency, overtime, concurrency if max_hung is None else max_hung)
         self._leases = extend_most if extend else 1
-        self._log = WorkerLog(summary_seconds)
+        self._log = WorkerLog(checked_seconds("summary_seconds", summary_seconds))
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._stopping = asyncio.Event()
         self._freed = asyncio.Event()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from taskqueue import Client, RequestRejected
+from taskqueue import Client, RequestRejected, Worker
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 
 NAMESPACES: Final = (
@@ -108,3 +108,10 @@ def test_what_can_not_be_is_told_by_its_name(daemon: Daemon, call: Callable[[Cli
 def test_a_client_is_not_made_with_a_patience_that_can_not_be(argument: str, odd: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=f"{argument}: expected "):
         Client("tcp://127.0.0.1:9", **{argument: odd})
+
+
+@pytest.mark.parametrize("argument", [name for name in numbers(Worker.__init__) if name != "priority"])
+@pytest.mark.parametrize("odd", [nan, -1, "5", True])
+def test_a_worker_is_not_made_with_a_number_that_can_not_be(argument: str, odd: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=f"{argument}: expected "):
+        Worker("tcp://127.0.0.1:9", print, **{argument: odd})
