@@ -13,7 +13,7 @@ it ended is known. ``merges`` and ``restarts`` tell when a plain new-task merges
 from __future__ import annotations
 
 from taskqueue.core.parts.recrawl_interval import good_for
-from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task
+from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task, is_held
 from taskqueue.protocol.fields import Schedule, Wall
 from taskqueue.protocol.replies import NewOutcome
 
@@ -47,11 +47,13 @@ def merges(task: Task, schedule: Schedule, now: Wall) -> bool:
 
 
 def hurries(task: Task, schedule: Schedule, now: Wall) -> bool:
-    """Whether the message brings forward a task with a time to wait for, unless a retry or a recrawl holds it back.
+    """Whether the message brings forward a task with a time to wait for, unless a retry, a recrawl or a rerun holds it.
 
     Pages link to each other all the time: if a link cancelled a back-off, each failing page would be hammered.
     """
-    return task.state in (DELAYED, BLOCKED) and not task.held_back and due_at(schedule, now) < task.exetime
+    if task.state not in (DELAYED, BLOCKED) or task.held_back or is_held(task):
+        return False
+    return due_at(schedule, now) < task.exetime
 
 
 def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:

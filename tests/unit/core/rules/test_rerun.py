@@ -341,6 +341,19 @@ def test_no_task_runs_before_all_are_reset(make_world: MakeWorld) -> None:
     assert fetcher.taken == ["A"]
 
 
+def test_a_link_to_a_task_does_not_let_it_run_before_all_are_reset(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    fetcher = done(world)
+    begin(world, "A")
+    until(world, "reset")
+    world.turn()
+
+    assert world.push("news", task("A")) == ["ignored"]
+    fetcher.finish_all()
+    assert in_order(fetcher.taken, EXAMPLE)
+    assert sorted(fetcher.taken) == ["A", "D", "F", "G", "H"]
+
+
 def test_what_is_processing_loses_its_lease_and_runs_again_in_its_place(world: World) -> None:
     fetcher = done(world)
     world.push("news", task("A", force_update=True))
