@@ -83,6 +83,11 @@ class Desk:
         tasks = [{"taskid": taskid, "url": f"http://p/{taskid}", "schedule": schedule} for taskid in taskids]
         return self.request("producer", "new-task", project="p", tasks=tasks)
 
+    def child(self, taskid: str, *parents: str, **schedule: Any) -> Message:
+        """A producer's request for a task that waits for others."""
+        item = {"taskid": taskid, "url": f"http://p/{taskid}", "schedule": schedule, "depends_on": list(parents)}
+        return self.request("producer", "new-task", project="p", tasks=[item])
+
     def hello(self, fetcher: str, capacity: int = 1, **facts: Any) -> Message:
         """A fetcher's facts."""
         return self.request(fetcher, "hello", capacity=capacity, **facts)

@@ -96,8 +96,10 @@ class Edges:
             self._journal.drop(self._truth.given_later, name)
 
     def cancelled(self, name: Name) -> None:
-        """It was cancelled, and with it what was deferred."""
+        """It was cancelled, and with it what was deferred; but if it had parents, it has those of the update now."""
         self._now[name] = CANCELLED
+        if name in self._truth.given and self._truth.given[name].parents:
+            self.ended(name)
         self._journal.drop(self._truth.given_later, name)
 
     def retried(self, name: Name) -> None:

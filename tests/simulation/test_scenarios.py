@@ -159,6 +159,22 @@ def test_everybody_who_waits_for_an_end_is_answered_in_time() -> None:
     assert [each["finished"] for each in desk.settle(at=30)] == [False]
 
 
+def test_a_task_that_is_cancelled_with_an_update_deferred_still_runs_after_the_parents_that_it_was_given_last() -> None:
+    desk = Desk()
+    (parent,) = handed(desk.turn(desk.push("parent"), desk.hello("f", capacity=3)))
+    desk.turn(desk.done("f", parent))
+    assert handed(desk.turn(desk.child("child", "parent")))
+    assert outcomes(desk.turn(desk.child("child", "parent", force_update=True))) == ["deferred"]
+    desk.turn(desk.request("operator", "task-cancel", project="p", taskids=["child"]))
+    desk.settle()
+
+    desk.turn(desk.request("operator", "rerun", project="p", taskid="parent", scope="downstream"))
+
+    (parent,) = handed(desk.settle())
+    assert parent["taskid"] == "parent"
+    assert [task["taskid"] for task in handed(desk.turn(desk.done("f", parent)) + desk.settle())] == ["child"]
+
+
 def test_who_waits_for_a_shared_token_gets_it_when_others_want_no_more() -> None:
     sections: dict[str, Layer] = {name: {"bucket": "both"} for name in ("many", "few")}
     world = World(CoreConfig(projects=sections, buckets={"both": Pace(1.0, 1.0)}))

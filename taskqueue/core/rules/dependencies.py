@@ -6,7 +6,8 @@
 
 Rules:
 1. Each time a task is given parents all of its edges get one new number, and former ones are void.
-2. The edges of a deferred update count from its arrival on: the lease has them.
+2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
+   update when a cancel drops it, as edges that both have have been made anew.
 3. What is forgotten while somebody waits for it is awaited. An awaited task is not known, not counted and not listed.
 """
 
@@ -109,6 +110,13 @@ def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: New
     if lease.links is not None:
         turn.changes.propagate("edges", task.project, task.taskid)
     lease.defer_edges(edges)
+
+
+def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> None:
+    """Give a task that has parents those of its deferred update, which a cancel is about to drop (rule 2)."""
+    if lease is None or lease.deferred is None or task.links is None or not task.links.number:
+        return
+    adopt(turn, task, lease.links)
 
 
 def _check(turn: TurnState, project: Project, item: NewTask) -> None:

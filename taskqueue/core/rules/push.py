@@ -231,6 +231,7 @@ def _carry_out(
 def cancel(turn: TurnState, project: Project, task: Task) -> None:
     """End a task in any state; a fetcher that is processing it will find its report stale."""
     if task.state == PROCESSING:
+        dependencies.take_deferred_parents(turn, task, task.lease)
         turn.revoke(task)
     turn.touch(project)
     project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
