@@ -63,12 +63,16 @@ class Edges:
         self._truth = truth
         self._journal = truth.journal
         self._now: dict[Name, int] = {}
+        self._reset: set[Name] = set()
+        self._let_go: set[Name] = set()
 
     # ------------------------------------------------------------------------------------ what is heard
 
     def begin(self) -> None:
         """A turn begins."""
         self._now.clear()
+        self._reset.clear()
+        self._let_go.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
         """A task was pushed, and that became of it."""
@@ -234,8 +238,11 @@ class Edges:
                 continue
             names = [Name(numbers[row.project], row.taskid) for row in said.get(progress.id, ())]
             before, former = self._truth.reruns.get(progress.id, (0, frozenset()))
+            if record.cursor is not None and record.cursor.phase == "release" and record.cursor.position:
+                self._let_go |= former
             self._check_reset(names, former, progress.matched - before)
             self._unsatisfy(turn, names, former.union(names))
+            self._reset.update(names)
             if progress.ended_at:
                 self._journal.drop(self._truth.reruns, progress.id)
             else:
@@ -252,7 +259,7 @@ class Edges:
             raise Violation("G6", "", f"a rerun says that it has reset {gained} tasks, but these are {names}")
 
     def _unsatisfy(self, turn: Round, names: list[Name], members: Collection[Name]) -> None:
-        """They wait for those of the set once more, but for what has succeeded meanwhile."""
+        """They wait for those of the set once more, but for what has succeeded meanwhile, or has failed once more."""
         for name in names:
             self.ended(name)
             given = self._truth.given.get(name)
@@ -264,7 +271,8 @@ class Edges:
                 for each in given.parents
                 if each in names or ((each in members or each.taskid in untold) and not self._is_success(each))
             }
-            given = given._replace(succeeded=given.succeeded - again, failed=given.failed - again)
+            told_anew = {each for each in again if each in members and each not in names and self._has_failed(each)}
+            given = given._replace(succeeded=given.succeeded - again, failed=given.failed - (again - told_anew))
             self._put(self._truth.given, name, given)
 
     def _untold(self, turn: Round, name: Name) -> set[str]:
@@ -278,6 +286,17 @@ class Edges:
 
     def _is_success(self, name: Name) -> bool:
         return self._now.get(name, self._state(name)) == SUCCESS
+
+    def _has_failed(self, name: Name) -> bool:
+        return self._now.get(name, self._state(name)) in (FAILED, CANCELLED)
+
+    def is_kept(self, name: Name) -> bool:
+        """A rerun has reset the task in this very turn, which hears nothing after that."""
+        return name in self._reset
+
+    def is_let_go(self, name: Name) -> bool:
+        """A rerun that holds the task goes on in this turn to let go of what it holds."""
+        return name in self._let_go
 
     # ------------------------------------------------------------------------------------ the end
 

@@ -10,7 +10,7 @@ S7   a fetcher never has, and works on, more than its capacity, nor gets what it
 S8   the scheduler is what is loaded from the store, order included                    (rule3)
 S9   the scheduler finds nothing wrong with itself                                     (host)
 S10  a scheduler that was succeeded keeps nothing
-S11  a delayed task is not handed out before its time
+S11  a delayed task is not handed out before its time, nor what a rerun holds before that lets go of it
 S12  all that is in the store agrees                                                   (rule3)
 S13  no slot goes before its time, across restarts
 S14  no slot has more out than its maximum                                             (hosts)
@@ -51,7 +51,7 @@ from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OperationRecord, WriteSet
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, key_time, ready_key
+from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, is_held, key_time, ready_key
 from taskqueue.core.tasks.task import OVER as ENDED
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
@@ -465,9 +465,15 @@ class Judge:
             after = after if may_be == after else after | {WAITING}  # the lease may end in this very turn
         elif outcome != "merged":
             self._revoke(name)
-        self._may_be[name] = after
+        if outcome != "merged" or name in self._may_be or not self._is_held(name):
+            self._may_be[name] = after
         if after != {OVER} and outcome != "merged":
             self.crowds.fed(name.project)
+
+    def _is_held(self, name: Name) -> bool:
+        """Before this turn a rerun held the task: only its release, a person or a replacement lets it go."""
+        held = self.truth.tasks.get(name)
+        return held is not None and held.is_held
 
     def _count(self, name: Name, item: Message) -> None:
         """An answer was taken for good."""
@@ -662,7 +668,9 @@ class Judge:
     def _write_task(self, name: Name, move: Move, now: Now, greatest: int) -> None:
         task, old_state, old_key, *_ = move
         was, may_be = self.truth.tasks.get(name), self._states(name)
-        if old_state == DELAYED and task.state in (READY, PROCESSING) and name not in self._may_be:
+        if self.edges.is_kept(name) or (self._is_held(name) and name not in self._may_be):
+            self._check_let_go(name, task)
+        elif old_state == DELAYED and task.state in (READY, PROCESSING) and name not in self._may_be:
             self._check_due(name, key_time(old_key), now)
         if task.state == PROCESSING and (was is None or was.token != task.token or was.state != PROCESSING):
             self._check_hand_out(name, may_be, greatest, task)
@@ -680,7 +688,7 @@ class Judge:
         if task.state != PROCESSING:
             self._apply_deferred(name)
         place = ready_key(task.priority, task.seq)
-        held = Held(task.project, task.state, task.token, task.key, crashes=task.crashes, ready_place=place)
+        held = Held(task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task))
         self._put(self.truth.tasks, name, held)
 
     def _apply_deferred(self, name: Name) -> None:
@@ -734,6 +742,11 @@ class Judge:
     def _check_due(self, name: Name, due_at: float, now: Now) -> None:
         if due_at > now.wall + EPSILON:
             self._fail("S11", name.taskid, f"it runs {due_at - now.wall:.3f} s before its time")
+
+    def _check_let_go(self, name: Name, task: Task) -> None:
+        is_free = task.state in (READY, DELAYED, PROCESSING) and not is_held(task)
+        if is_free and (self.edges.is_kept(name) or not self.edges.is_let_go(name)):
+            self._fail("S11", name.taskid, "a rerun holds it, and has not let go of it")
 
     # ------------------------------------------------------------------------------------ help
 

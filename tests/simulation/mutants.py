@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup
-from taskqueue.core.admin import draining, operations, rerun
+from taskqueue.core.admin import draining, operations, rerun, rerun_reset
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects import cron_times
@@ -32,19 +32,21 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiting_line import WaitingLine
 from taskqueue.core.rules import completion, cron, cycles, failures, fetchers, lease_end, propagation, slot_division
+from taskqueue.core.rules.push import revive
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.state import State
+from taskqueue.core.tasks import recrawl
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.changes import Changes
-from taskqueue.core.tasks.edge_needs import FoundEdge
+from taskqueue.core.tasks.edge_needs import FoundEdge, FoundEdges
 from taskqueue.core.tasks.heads import Head, Processing
 from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.links import RUN, Mark
+from taskqueue.core.tasks.links import RUN, Mark, TaskRef
 from taskqueue.core.tasks.needs import FoundOrder
-from taskqueue.core.tasks.records import FlowRecord
-from taskqueue.core.tasks.rerun_set import RerunSet
+from taskqueue.core.tasks.records import FlowRecord, OperationRecord
+from taskqueue.core.tasks.rerun_set import HELD, RerunSet
 from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Task
@@ -640,6 +642,21 @@ def _diamonds_end_once_for_each_path(replace_: Replace) -> None:
     original = replace_(rerun, "_follow", follow)
 
 
+def _reruns_hold_nothing(replace_: Replace) -> None:
+    def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, ref: TaskRef, page: FoundEdges) -> int:
+        fate: int = original(turn, rerun_set, record, ref, page)
+        task = turn.task_at(ref)
+        if fate == HELD and task is not None:
+            revive(turn, turn.state.projects.by_number[task.project], task)
+        return fate
+
+    original = replace_(rerun_reset, "_reset_task", reset)
+
+
+def _links_let_go_of_what_a_rerun_holds(replace_: Replace) -> None:
+    replace_(recrawl, "is_held", lambda task: False)
+
+
 def _crash_forgets_how_far_flows_are(replace_: Replace) -> None:
     def init(self: FlowTable, next_number: int, records: Sequence[FlowRecord]) -> None:
         for record in records:
@@ -740,6 +757,8 @@ MUTANTS: Final = (
     Mutant("a cycle across two batches", "G5", _cycles_across_batches, graphs=True),
     Mutant("a stale success releases", "G1", _stale_success_releases, graphs=True),
     Mutant("a rerun runs a diamond's end twice", "G6", _diamonds_end_once_for_each_path, graphs=True),
+    Mutant("a rerun holds nothing", "S11", _reruns_hold_nothing, graphs=True),
+    Mutant("a link lets go of what a rerun holds", "S11", _links_let_go_of_what_a_rerun_holds, graphs=True),
     Mutant("a crash forgets how far flows are", "W1 W2", _crash_forgets_how_far_flows_are, graphs=True),
     Mutant("awaited by nobody, for ever", "G4 S12", _awaited_for_ever, graphs=True),
     Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),

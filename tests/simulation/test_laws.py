@@ -7,8 +7,10 @@ from math import inf
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.core.tasks.task import BLOCKED, DELAYED, PROCESSING, READY, Task
 from tests.simulation.play import Play, play
 from tests.simulation.sleep import SPINS
+from tests.simulation.truth import Held, Name
 from tests.simulation.world import Violation, Weather
 
 CALM = Weather(turn_seconds=1.0, sync_seconds=0.01)
@@ -56,6 +58,17 @@ def test_a_scheduler_that_falls_asleep_in_between_breaks_no_law() -> None:
 @pytest.mark.parametrize("seed", [15972, 16218])
 def test_what_was_over_is_forgotten_with_its_project_also_if_that_is_cleared_in_the_same_turn(seed: int) -> None:
     play(seed)
+
+
+@pytest.mark.parametrize("state", [READY, DELAYED, PROCESSING])
+def test_a_task_that_a_rerun_held_breaks_the_law_if_it_is_free_though_no_rerun_has_let_go_of_it(state: int) -> None:
+    one = _undisturbed()
+    name, task = Name("p0", "a"), Task(1, "a", 0, 0, 1)
+    task.state = state
+    one.judge.truth.tasks[name] = Held(1, BLOCKED, 0, 1, is_held=True)
+
+    with pytest.raises(Violation, match="S11"):
+        one.judge._write_task(name, (task, BLOCKED, 1, 1, False, False), one.world.machine.now(), 0)
 
 
 def _undisturbed() -> Play:

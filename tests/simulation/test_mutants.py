@@ -19,6 +19,7 @@ HARD: Final = (
     "reply before sync",
     "missed cron ticks are replayed",
     "a shared bucket is not kept",
+    "a link lets go of what a rerun holds",
 )
 """They need a rare coincidence."""
 

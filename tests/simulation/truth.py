@@ -72,7 +72,8 @@ class Name(NamedTuple):
 
 class Held(NamedTuple):
     """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
-    bare; how often its fetchers have fallen silent; its place among ready tasks, if it were in no slot."""
+    bare; how often its fetchers have fallen silent; its place among ready tasks, if it were in no slot; whether a rerun
+    holds it."""
 
     number: int
     state: int
@@ -81,6 +82,7 @@ class Held(NamedTuple):
     bare: bool = False
     crashes: int = 0
     ready_place: int = 0
+    is_held: bool = False
 
 
 class Lease(NamedTuple):
