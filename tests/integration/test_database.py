@@ -283,8 +283,10 @@ def test_an_epoch_that_another_scheduler_has_begun_anew_after_a_failover_is_not_
     before = server.run("select epoch, turn, owner from taskqueue.schedulers")
     epoch = first.begin()
     first.close()
-    server.run(f"update taskqueue.schedulers set epoch = {before[0][0]}, turn = {before[0][1]}, owner = null, crc = null")
-    server.run(f"update taskqueue.kv_meta set value = '{before[0][0]}', crc = null where key = 'epoch'")
+    epoch_before, turn_before = before[0][:2]
+    moved = f"epoch = {epoch_before}, turn = {turn_before}, owner = null, crc = null"
+    server.run(f"update taskqueue.schedulers set {moved}")
+    server.run(f"update taskqueue.kv_meta set value = '{epoch_before}', crc = null where key = 'epoch'")
 
     other = PostgresStore(target)
     assert other.begin() == epoch

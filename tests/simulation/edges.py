@@ -65,6 +65,7 @@ class Edges:
         self._now: dict[Name, int] = {}
         self._reset: set[Name] = set()
         self._let_go: set[Name] = set()
+        self._unsure: set[Name] = set()
 
     # ------------------------------------------------------------------------------------ what is heard
 
@@ -73,6 +74,7 @@ class Edges:
         self._now.clear()
         self._reset.clear()
         self._let_go.clear()
+        self._unsure.clear()
 
     def pushed(self, name: Name, outcome: str, item: Message) -> None:
         """A task was pushed, and that became of it."""
@@ -84,6 +86,7 @@ class Edges:
             self._put(self._truth.given, name, self._give(name, item))
             self._journal.drop(self._truth.given_later, name)
             self._now[name] = READY
+            self._unsure.discard(name)
 
     def succeeded(self, name: Name) -> None:
         """An answer counted: whoever waits for the task has one less to wait for."""
@@ -109,6 +112,13 @@ class Edges:
     def retried(self, name: Name) -> None:
         """It is live again."""
         self._now[name] = READY
+
+    def cleared(self, name: Name, *, surely: bool) -> None:
+        """Its project was cleared; not ``surely``: it may have been over, and then it keeps its parents."""
+        if surely:
+            self.gone(name)
+        else:
+            self._unsure.add(name)
 
     def gone(self, name: Name) -> None:
         """It is forgotten, or was cleared, which is a failure."""
@@ -142,6 +152,8 @@ class Edges:
             one = waits.pop()
             if one == name:
                 raise Violation("G5", name.taskid, f"it was given the parent {parent.taskid}, which waits for it")
+            if one in self._unsure:
+                continue
             for table in (self._truth.given, self._truth.given_later):
                 further = [each for each in table[one].parents if each not in seen] if one in table else []
                 seen.update(further)

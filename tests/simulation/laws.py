@@ -437,6 +437,7 @@ class Judge:
             if self._may_be[name] != {OVER}:
                 self._revoke(name)
                 self._journal.drop(self.truth.deferred, name)
+                self.edges.cleared(name, surely=OVER not in self._may_be[name])
 
     def _hear_fetchers(self, request: Message, reply: Message) -> None:
         self.places.told(reply)

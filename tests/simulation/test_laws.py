@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.core.tasks.task import BLOCKED, DELAYED, PROCESSING, READY, Task
+from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from tests.simulation.laws import Round
 from tests.simulation.play import Play, play
 from tests.simulation.sleep import SPINS
 from tests.simulation.truth import Held, Name
@@ -71,6 +74,50 @@ def test_a_task_that_a_rerun_held_breaks_the_law_if_it_is_free_though_no_rerun_h
         one.judge._write_task(name, (task, BLOCKED, 1, 1, False, False), one.world.machine.now(), 0)
 
 
+def test_what_was_pushed_and_cleared_in_one_turn_waits_for_nothing_any_more() -> None:
+    one = _undisturbed()
+    _hear(one, _pushed("a", "b"), CLEARED)
+
+    _hear(one, _pushed("b", "a"))
+
+
+@pytest.mark.parametrize("state", [READY, PROCESSING])
+def test_what_was_cleared_earlier_in_the_turn_waits_for_nothing_any_more(state: int) -> None:
+    one = _undisturbed()
+    _hear(one, _pushed("a", "b"))
+    _hold(one, state)
+
+    _hear(one, CLEARED, _pushed("b", "a"))
+
+
+def test_what_is_over_keeps_its_parents_when_its_project_is_cleared() -> None:
+    one = _undisturbed()
+    _hear(one, _pushed("a", "b"))
+    _hold(one, SUCCESS)
+
+    with pytest.raises(Violation, match="G5"):
+        _hear(one, CLEARED, _pushed("b", "a"))
+
+
+def test_what_turns_out_to_have_been_over_when_its_project_was_cleared_keeps_its_parents() -> None:
+    one = _undisturbed()
+    _hear(one, _pushed("a", "b"))
+    _hold(one, PROCESSING)
+    _hear(one, CLEARED)
+    _hold(one, FAILED)
+
+    with pytest.raises(Violation, match="G5"):
+        _hear(one, _pushed("b", "a"))
+
+
+def test_what_was_cleared_and_pushed_again_in_one_turn_has_its_new_parents() -> None:
+    one = _undisturbed()
+    _hold(one, PROCESSING)
+
+    with pytest.raises(Violation, match="G5"):
+        _hear(one, CLEARED, _pushed("a", "b"), _pushed("b", "a"))
+
+
 def _undisturbed() -> Play:
     """A world in which nothing goes wrong."""
     return Play(0, weather=CALM)
@@ -79,6 +126,29 @@ def _undisturbed() -> Play:
 def _keeping(one: Play, seconds: float) -> CoreConfig:
     fields = {key: getattr(one.site.config, key) for key in one.site.config.__struct_fields__}
     return CoreConfig(**{**fields, "projects": {"p0": {"keep_success": seconds}}})
+
+
+CLEARED = {"type": "project-do", "project": "g0", "action": "clear"}, {"type": "project-do-reply"}
+
+
+def _pushed(child: str, parent: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A request for a task that waits for another one, and the reply that it was taken."""
+    item = {"taskid": child, "url": f"http://g0/{child}", "depends_on": [parent]}
+    return {"type": "new-task", "project": "g0", "tasks": [item]}, {"type": "new-task-reply", "outcomes": ["new"]}
+
+
+def _hear(one: Play, *exchanges: tuple[dict[str, Any], dict[str, Any]]) -> None:
+    """Let the judge see a turn with these requests and replies, of which nothing is left to be written."""
+    n = len(one.judge.truth.answers)
+    requests = [request | {"session": "s", "n": n + i} for i, (request, _) in enumerate(exchanges)]
+    said = [(b"s", reply | {"n": n + i}) for i, (_, reply) in enumerate(exchanges)]
+    heard = [(b"s", request) for request in requests]
+    one.judge.turned(Round(one.world.machine.now(), heard, said, WriteSet(), True, [], []))
+
+
+def _hold(one: Play, state: int) -> None:
+    """Let the task that is pushed first be in that state; it has no lease."""
+    one.judge.truth.tasks[Name("g0", "a")] = Held(number=4, state=state, token=0, key=0)
 
 
 def _turn(one: Play, *, awake: bool, heard: bool = False, did: bool = False) -> None:
