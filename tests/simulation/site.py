@@ -104,7 +104,7 @@ class Site:
         self.host = None
         self._store.close()
         if not self.world.is_calm and self._rng.random() < 0.3:
-            self.world.machine.wall_offset -= self._rng.choice((0.5, 30.0, 500.0))
+            self.world.machine.step(-self._rng.choice((0.5, 30.0, 500.0)))
         self.world.clock.after(self._rng.choice((0.1, 5.0, 40.0)), self._begin)
 
     def _begin(self) -> None:
@@ -162,4 +162,4 @@ class Site:
             self._start()
 
     def _step_forward(self) -> None:
-        self.world.machine.wall_offset += self._rng.choice((0.5, 30.0, 400.0))
+        self.world.machine.step(self._rng.choice((0.5, 30.0, 400.0)))

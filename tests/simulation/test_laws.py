@@ -10,6 +10,7 @@ import pytest
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from tests.simulation.client import Client
 from tests.simulation.laws import Round
 from tests.simulation.play import Play, play
 from tests.simulation.sleep import SPINS
@@ -116,6 +117,16 @@ def test_what_was_cleared_and_pushed_again_in_one_turn_has_its_new_parents() -> 
 
     with pytest.raises(Violation, match="G5"):
         _hear(one, CLEARED, _pushed("a", "b"), _pushed("b", "a"))
+
+
+def test_a_delayed_task_may_wait_until_a_clock_that_was_put_back_shows_its_time() -> None:
+    one = Play(0, weather=CALM, storm_seconds=10.0)
+    one.world.machine.step(5000.0)
+    late = {"taskid": "late", "url": "http://p0/late", "schedule": {"delay": 60.0}}
+    Client(one.world, "late", one.judge.told).ask("new-task", project="p0", tasks=[late])
+    one.world.clock.at(9.0, lambda: one.world.machine.step(-5000.0))
+
+    assert one.run().seconds > 5000
 
 
 def _undisturbed() -> Play:

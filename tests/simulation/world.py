@@ -76,17 +76,31 @@ class Clock:
 
 
 class Machine:
-    """The daemon's computer: what its clocks show, and which run of it this is."""
+    """The daemon's computer: what its clocks show, and which run of it this is.
+
+    Attributes:
+        wall_offset: of the wall clock from the true time; ``step`` changes it.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._booted_at = -1000.0
         self.boots = 1
-        self.wall_offset = BEGINNING
+        self.wall_offset = self._furthest = BEGINNING
 
     def now(self) -> Now:
         """What the daemon is told."""
         return Now(wall=Wall(self._clock.now + self.wall_offset), boot=Boot(self._clock.now - self._booted_at))
+
+    def step(self, seconds: float) -> None:
+        """Put the wall clock forward, or back if negative."""
+        self.wall_offset += seconds
+        self._furthest = max(self._furthest, self.wall_offset)
+
+    @property
+    def wall_lag(self) -> float:
+        """Seconds until the wall clock has caught up with all that it has ever shown."""
+        return self._furthest - self.wall_offset
 
     def when(self, boot: float) -> float:
         """True time at which the boot clock shows ``boot``."""
