@@ -12,7 +12,8 @@ Rules:
    known by itself while the flow is made, such as the task of a cron job, becomes part of it as it is, too.
 4. What is cancelled is ended from the last task on, so that what waits for a task is cancelled before it, and fails
    by nothing.
-5. Checks go one at a time, and flows that are being made or ended take turns.
+5. Checks go one at a time, each from its first task to its last, so that none misses what another one accepts; flows
+   that are being made or ended take turns.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ def step(turn: TurnState) -> None:
 
 
 def _next(state: State) -> Flow | None:
-    """The flow whose turn it is; of several that are checked only the first takes steps."""
-    checked = [flow.number for flow in state.flows.active.values() if flow.check is not None]
-    first = min(checked, default=0)
+    """The flow whose turn it is; of several that are checked only one takes steps, until its check ends."""
+    checked = [(not flow.check.checked, flow.number) for flow in state.flows.active.values() if flow.check is not None]
+    _, first = min(checked, default=(True, 0))
     return next((flow for flow in state.flows.active.values() if flow.check is None or flow.number == first), None)
 
 

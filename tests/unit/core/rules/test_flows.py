@@ -317,6 +317,23 @@ def test_a_task_that_is_pushed_while_the_flow_is_checked_refuses_it(make_world: 
     assert "known already: a, f;" in answer.reason
 
 
+def test_a_check_that_has_begun_ends_before_another_one_begins(make_world: MakeWorld) -> None:
+    world = make_world(turn_tasks=2)
+    for name in ("old", "new"):
+        stage(world, *(task(taskid) for taskid in "abcdefghij"), name=name)
+    first, second = submission(world, 10, name="new"), submission(world, 10, name="old")
+    world.turn(first)
+    for _ in range(3):
+        world.turn()
+    world.turn(second)
+
+    world.settle()
+    accepted, refusal = Waiting(world, first.n).answer, Waiting(world, second.n).answer
+    assert isinstance(accepted, FlowReply)
+    assert isinstance(refusal, ErrorReply)
+    assert "known already: a, b, c, d, e;" in refusal.reason
+
+
 def test_a_known_task_that_is_reused_stays_as_it_is_and_its_success_satisfies(world: World) -> None:
     fetcher = world.fetcher()
     world.push("news", task("a"), task("b", priority=5))
