@@ -18,7 +18,7 @@ MAX_HOST_CHARS: Final = 1000
 """Longer hosts are not looked at; a name in the DNS has at most 253 (RFC 1035, section 2.3.4)."""
 
 FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
-"""What no host has (URL Standard, forbidden domain code points): with it another host would stand in the url."""
+"""Forbidden domain code points (URL Standard): with one of them, the url would name another host."""
 
 RARE: Final = re.compile(r"[\[%]")
 """In an ASCII host that may be spelled in several ways."""
@@ -48,7 +48,7 @@ def with_ascii_host(url: str) -> str:
     """The url with its host in ASCII; user, password and port stay.
 
     Raises:
-        ValueError: it is no url, such as one with a bracket that is not closed.
+        ValueError: the text is not a url, such as one with a bracket that is not closed.
     """
     split = urlsplit(url)
     if split.netloc.isascii() and not RARE.search(split.netloc):

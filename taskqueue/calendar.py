@@ -56,10 +56,10 @@ SHORTHANDS: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-"""What crontab(5) has for the commonest expressions."""
+"""Words of crontab(5) for the commonest expressions."""
 
 STEPS_MOST: Final = (59, 23, 31, 12, 7)
-"""The largest step of each field; one that is larger matches once, as no field means it: */90 is not 90 minutes."""
+"""Largest step of each field. With a larger one only the first value would match: */90 would mean each hour."""
 
 KEPT_ANSWERS: Final = 4096
 """Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""

@@ -123,7 +123,7 @@ def _decoded(name: str, text: str) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """What JSON says, if all of its texts are such in UTF-8: by an escape it can say one half of a pair."""
+    """Decode JSON, and refuse half of a surrogate pair, which an escape can say and UTF-8 can't."""
     said = json.loads(text)
     json.dumps(said, ensure_ascii=False).encode()
     return said

@@ -36,7 +36,7 @@ def opened(file: str) -> AbstractContextManager[BufferedReader]:
     """The file, or standard input, which stays open.
 
     Raises:
-        OSError: there is no such file.
+        OSError: the file can't be opened.
         click.UsageError: it is standard input, and this process has none.
     """
     return nullcontext(stdin_bytes()) if file == STDIN else open(file, "rb")

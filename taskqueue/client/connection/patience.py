@@ -9,7 +9,7 @@ def checked_seconds(name: str, seconds: float) -> float:
     """The argument of that name, if a caller can wait so long: from 0 on, ``inf`` for ever.
 
     Raises:
-        TypeError: it is no number.
+        TypeError: the argument is not a number.
         ValueError: it is negative or not a number.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -23,7 +23,7 @@ def checked_count(name: str, count: int, least: int = 1) -> int:
     """The argument of that name, if it counts at least so many things.
 
     Raises:
-        TypeError: it is no integer.
+        TypeError: the argument is not an integer.
         ValueError: it is less than ``least``.
     """
     if isinstance(count, bool) or not isinstance(count, int):
