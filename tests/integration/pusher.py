@@ -24,7 +24,7 @@ class Pusher:
 
     def __init__(self, it: Daemon, peer: PeerFactory) -> None:
         self.acknowledged: set[str] = set()
-        self._url = it.url
+        self._it = it
         self._peer = peer(it)
         self._numbers = count()
 
@@ -48,6 +48,15 @@ class Pusher:
         while len(self.acknowledged) == known:
             self.push()
 
+    def push_until_failed(self) -> None:
+        """Push until the store has failed once more; the daemon may be well again before it could say so."""
+        known = self._failures()
+        while self._failures() == known:
+            self.push()
+
+    def _failures(self) -> int:
+        return self._it.log().count("store-failed")
+
     def push_until_unavailable(self) -> str:
         """Push until the daemon says that it can't; returns why."""
         while (reply := self.push()) is None or reply.get("code") != "unavailable":
@@ -56,7 +65,7 @@ class Pusher:
 
     def lost(self) -> set[str]:
         """What was acknowledged and is not there."""
-        with Client(self._url) as client:
+        with Client(self._it.url) as client:
             return self.acknowledged - {
                 row.taskid for state in get_args(StateName) for row in client.tasks.all("news", state)
             }

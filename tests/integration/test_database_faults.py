@@ -68,7 +68,7 @@ def test_a_fault_of_the_servers_disk_is_said_and_gone_through_and_nothing_acknow
     pusher.push_until_answered()
 
     shim.fail([call], error, count=times)
-    pusher.push_until_unavailable()
+    pusher.push_until_failed()
     shim.heal()
     pusher.push_until_answered()
 

@@ -106,7 +106,7 @@ def find_damage(path: str, boot_id: str, *, has_failed: bool = False) -> Damage 
         except FileNotFoundError:
             return None  # somebody else is at work in it
         explained = has_failed or _was_off(mark, boot_id)
-        return check_files(Files(path, name, manifest, tables, logs), mark, explained=explained)
+        return check_files(Files(path, name, manifest, tables, logs), mark, explained=explained, has_failed=has_failed)
 
 
 class Files(NamedTuple):
@@ -127,12 +127,13 @@ class Files(NamedTuple):
     logs: Mapping[str, BinaryIO]
 
 
-def check_files(files: Files, mark: SyncedMark | None, *, explained: bool) -> Damage | None:
+def check_files(files: Files, mark: SyncedMark | None, *, explained: bool, has_failed: bool = False) -> Damage | None:
     """Check tables, MANIFEST and logs.
 
     Args:
         mark: as it was before the files were opened.
         explained: gaps beyond the mark are what a power cut leaves.
+        has_failed: a write of this process has failed, and the mark says all that it has synced.
 
     Raises:
         StoreError: the MANIFEST is of an unknown kind.
@@ -154,7 +155,9 @@ def check_files(files: Files, mark: SyncedMark | None, *, explained: bool) -> Da
         return _broken([Flaw(files.name, files.manifest.tell(), NO_STORE)])
     known = {number for _, number in manifest.tables}
     strange = any(number_of(table) not in known for table in files.tables)
-    return compare_logs(files.name, manifest, logs, mark, explained=explained, strange_tables=strange)
+    return compare_logs(
+        files.name, manifest, logs, mark, explained=explained, strange_tables=strange, has_failed=has_failed
+    )
 
 
 def _table_flaws(manifest: Manifest, tables: Mapping[str, int]) -> Iterator[Flaw]:
@@ -182,6 +185,7 @@ def compare_logs(
     *,
     explained: bool,
     strange_tables: bool = False,
+    has_failed: bool = False,
 ) -> Damage | None:
     """Compare what logs contain with what the MANIFEST and the mark say of them.
 
@@ -190,9 +194,10 @@ def compare_logs(
         logs: in the order of their numbers.
         explained: gaps beyond the mark are what a power cut leaves.
         strange_tables: there are tables that the MANIFEST does not name, so that it may be what is damaged.
+        has_failed: a write of this process has failed, and the mark says all that it has synced.
     """
     chain = follow_chain(logs)
-    beginning = _missing_beginning(name, manifest, logs, chain, mark)
+    beginning = _missing_beginning(name, manifest, logs, chain, mark, has_failed=has_failed)
     last = manifest.last_seq if chain.first is None else chain.last
     marked = 0 if mark is None else mark.seq
     if beginning is None and last >= marked and not chain.has_gap:
@@ -234,9 +239,12 @@ def number_of(name: str) -> int:
 
 
 def _missing_beginning(
-    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: SyncedMark | None
+    name: str, manifest: Manifest, logs: Sequence[WriteLog], chain: Chain, mark: SyncedMark | None, *, has_failed: bool
 ) -> Flaw | None:
     """The flaw that the first needed log is missing or empty; None: it is there.
+
+    A log that another one follows had something in it, unless the first write after an opening failed: on a full disk
+    RocksDB begins another log then, and leaves both empty.
 
     Logs are deleted oldest first, and the MANIFEST says up to which one. Right after an opening it names the number
     after the last old log, which no file need have; which log was begun then is in the mark, if it is of that opening.
@@ -246,7 +254,9 @@ def _missing_beginning(
         needed = max(manifest.first_log, mark.first_log)
         if there is None or there > needed:
             return Flaw(f"{needed:06d}.log", 0, "it is missing")
-        if chain.first is None and (len(logs) > 1 or (there == mark.first_log and mark.seq > mark.opened_seq)):
+        had_changes = mark.seq > mark.opened_seq
+        followed = len(logs) > 1 and (had_changes or not has_failed)
+        if chain.first is None and (followed or (there == mark.first_log and had_changes)):
             return Flaw(logs[0].name, 0, "it has lost what was in it")
     if chain.first is not None and chain.first > manifest.last_seq + 1:
         missing = f"changes {manifest.last_seq + 1:,} to {chain.first - 1:,} are missing before it"

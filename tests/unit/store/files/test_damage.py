@@ -32,10 +32,11 @@ def judged(
     last_seq: int = 0,
     largest_seq: int = 0,
     explained: bool = False,
+    has_failed: bool = False,
 ) -> Damage | None:
     tables = {(0, 9): Table(0, 100, largest_seq)} if largest_seq else {}
     manifest = Manifest(first_log=first_log, last_seq=last_seq, tables=tables)
-    return compare_logs(NAME, manifest, logs, marked, explained=explained)
+    return compare_logs(NAME, manifest, logs, marked, explained=explained or has_failed, has_failed=has_failed)
 
 
 @pytest.mark.parametrize("explained", [True, False])
@@ -81,6 +82,18 @@ def test_less_than_was_safe_is_damage(logs: list[WriteLog], lost: int, said: str
     assert damage.is_unexplained
     assert damage.lost == lost
     assert damage.lines()[0] == said
+
+
+def test_logs_are_empty_though_another_one_follows_if_the_first_write_after_an_opening_has_failed() -> None:
+    opened = mark(100, opened_seq=100)
+
+    assert judged(log(4), log(6), marked=opened, last_seq=100, has_failed=True) is None
+    for damage in (
+        judged(log(4), log(6), marked=opened, last_seq=100, explained=True),
+        judged(log(4), log(6), marked=mark(101, opened_seq=100), last_seq=100, has_failed=True),
+    ):
+        assert damage is not None
+        assert damage.is_unexplained
 
 
 def test_a_gap_is_damage_even_if_nobody_knows_what_was_safe() -> None:
