@@ -1,6 +1,7 @@
-"""Log lines on stderr, of the daemon, a worker and the page: one line per event, written by a thread of its own.
+"""Log lines on stderr, of the daemon, a worker and the page: one line per event.
 
-    any thread ──line──► queue, MOST_BYTES ──► thread ──► stderr
+    any thread ──line──► stderr, if it takes the line at once
+                  └────► queue, MOST_BYTES ──► thread ──► stderr
                              └── full: dropped and counted; "log-lost lines=…" follows when there is room again
 
 Whoever reads stderr may stand still: a paused log driver, ``| less``. A program that waited for it would stop with it,
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import select
+import stat
 import sys
 import threading
 from collections import deque
@@ -69,6 +71,7 @@ class LogHandler(logging.Handler):
         super().__init__()
         self.setFormatter(LogLines())
         self._descriptor = sys.__stderr__.fileno() if descriptor is None and sys.__stderr__ else descriptor
+        self._is_file = self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
         self._most_bytes = most_bytes
         self._stuck_seconds = stuck_seconds
         self._begin()
@@ -90,6 +93,10 @@ class LogHandler(logging.Handler):
             self.handleError(record)
             return
         with self._changed:
+            if self._takes_at_once(line):
+                with suppress(OSError):
+                    self._write(line)
+                return
             if self._descriptor is None or self._bytes + len(line) > self._most_bytes:
                 self._lost += 1
                 return
@@ -112,6 +119,16 @@ class LogHandler(logging.Handler):
 
     def _line(self, record: logging.LogRecord) -> bytes:
         return _cut(self.format(record)).encode(errors="backslashreplace") + b"\n"
+
+    def _takes_at_once(self, line: bytes) -> bool:
+        """Whether nothing waits, and to write the line waits for nothing: so much fits into a pipe that has room."""
+        if self._descriptor is None or self._bytes or self._lost:
+            return False
+        if self._is_file:
+            return True
+        ready = select.poll()
+        ready.register(self._descriptor, select.POLLOUT)
+        return len(line) <= select.PIPE_BUF and bool(ready.poll(0))
 
     def _put(self, line: bytes) -> None:
         self._lines.append(line)
