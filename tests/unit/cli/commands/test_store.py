@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from contextlib import closing
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def filled(run: Run) -> str:
 def damage(path: str) -> None:
     with closing(RocksStore(path)) as store:
         store.write(store.begin(), Batch(deletes={layout.IDS: [layout.id_key(1, "a")]}))
+
+
+def test_only_their_owner_may_read_what_the_store_commands_make(run: Run, filled: str) -> None:
+    before = os.umask(0)
+    try:
+        assert run("import", "export.jsonl", "--store", "mine")[0] == 0
+        assert run("backup", "copy", "--store", "mine")[0] == 0
+        assert run("export", "--store", "mine", "-o", "out.jsonl")[0] == 0
+    finally:
+        umask = os.umask(before)
+
+    made = [Path("out.jsonl"), *Path("mine").iterdir(), *Path("copy").iterdir()]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in made} == {0o600}
+    assert umask == 0  # that of a program that runs commands stays its own
 
 
 def test_stats_tell_tasks_bytes_and_what_the_cache_needs(run: Run, filled: str) -> None:
