@@ -91,7 +91,6 @@ class PatientProtocol(H11Protocol):
         if self.cycle is not None:
             # The application may be about to answer what came before, and must not do so into this response.
             self.cycle.disconnected = True
-            self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:

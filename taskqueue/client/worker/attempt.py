@@ -94,7 +94,7 @@ class Attempts(Struct, frozen=True):
         self.log.ran(task, running.outcome, seconds, now)
 
     async def _finished(self, task: Task, running: Run) -> TaskReport | None:
-        """What to report; None: somebody else does.
+        """Return the report of the run; None if another process or the daemon has the last word.
 
         Raises:
             RunEnded: it was told to end.

@@ -56,7 +56,7 @@ class Handler:
         return self._chain.around(task)
 
     async def run(self, task: Task, around: Around, code: Interruptible) -> Produced:
-        """What came out of a task; raises what the handler raised, or that it is neither new tasks nor a result.
+        """Return the new tasks and the result; raise what the handler raised, or an error for other values.
 
         Args:
             code: learns where the handler runs.

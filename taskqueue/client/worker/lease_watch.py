@@ -66,7 +66,7 @@ class Run(Struct, eq=False):
 
 
 class Limits(NamedTuple):
-    """What a worker allows its runs.
+    """Limits of the runs of a worker.
 
     Attributes:
         places: runs at once.

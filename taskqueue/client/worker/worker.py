@@ -288,7 +288,7 @@ class Worker:
                 await reporting.fewer_than(1)
 
     def _runs_in_force(self) -> list[asyncio.Task[None]]:
-        """Those that are within their lease: the others are ended anyway, or can't be."""
+        """Runs whose leases are in force; the others are being ended, or hang."""
         return [run for task, run in self._running.items() if not self._is_over(task)]
 
     def _is_over(self, task: Task) -> bool:
