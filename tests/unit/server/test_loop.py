@@ -235,7 +235,7 @@ def serve(
     reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None] = lambda: None,
 ) -> None:
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
-    clock, meters = Clock(), Meters()
+    clock, meters, over = Clock(), Meters(), Event()
 
     def begin(config: CoreConfig) -> Engine:
         ledger = Ledger(FailingStore(path, trouble))
@@ -253,6 +253,7 @@ def serve(
                 trouble.synced.set()
                 if not ends_itself:
                     os.kill(os.getpid(), signal.SIGTERM)
+                over.wait()  # a slow request of a client that has left is dropped
 
     with (
         Signals() as signals,
@@ -264,7 +265,10 @@ def serve(
         loop = Loop(router, signals, clock, meters, begin, probe, reload, lambda events: None, room, config)
         loop.start()
         script_run = pool.submit(follow, router.endpoint)
-        loop.run()
+        try:
+            loop.run()
+        finally:
+            over.set()
         script_run.result()
 
 
