@@ -243,6 +243,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
             it. Nil: it has none.
         fetched: what its slot and its recrawl follow, where it has one of them.
+        part: only new tasks; the task goes on, and its lease with it. Another report follows.
     """
 
     project: KnownName
@@ -255,6 +256,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
     result: Raw = NIL
     fetched: Fetched | None = None
+    part: bool = False
 
 
 # ------------------------------------------------------------------------------------------------ settings, time

@@ -32,7 +32,7 @@ from taskqueue.protocol.views import (
 from taskqueue.protocol.watch_views import WatchReply as WatchReply
 
 NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
-DoneOutcome = Literal["done", "stale", "rejected"]
+DoneOutcome = Literal["done", "kept", "stale", "rejected"]
 
 
 class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -191,6 +191,21 @@ def test_a_worker_takes_reports_prolongs_and_releases_by_http(web: Web, client: 
     assert client.tasks.show("run", names[0]["taskid"]).state == "success"
 
 
+def test_a_report_by_http_may_come_in_parts(web: Web, client: Client) -> None:
+    client.push("parts", "http://parts/", taskid="a")
+    [task] = web.got("POST", "/select", {"projects": ["parts"], "seconds": 30})["tasks"]
+    report = {key: task[key] for key in ("project", "taskid", "token")}
+
+    kept = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://parts/1"], "part": True}]})
+    state = client.tasks.show("parts", "a").state
+    done = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://parts/2"]}]})
+
+    assert (kept["outcomes"], kept["new"], state) == (["kept"], [["new"]], "processing")
+    assert (done["outcomes"], done["new"]) == (["done"], [["new"]])
+    late = web.got("POST", "/done", {"tasks": [{**report, "part": True}]})
+    assert late["outcomes"] == ["stale"]
+
+
 def test_nothing_to_run_is_an_empty_list(web: Web) -> None:
     assert web.got("POST", "/select", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
 

@@ -18,7 +18,7 @@ Rules:
    answered, and each third of ``fetcher_timeout`` while there is something to keep.
 4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
 5. A token is held from its select until the ``done`` or ``release`` about it is answered, or a welcome says that its
-   lease has ended.
+   lease has ended. A part of a report that was kept leaves it held.
 6. A token is running from ``start`` to ``stop``, whatever becomes of its lease: hellos say so, because it takes room
    for as long as that. One that was passed on is held, but takes none.
 7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
@@ -419,8 +419,8 @@ class ClientSession:
         if call is None:
             return None
         if isinstance(reply, DoneReply):
-            counted = [outcome != "rejected" for outcome in reply.outcomes]
-            self._drop(compress(call.ends, counted))
+            ended = [outcome in ("done", "stale") for outcome in reply.outcomes]
+            self._drop(compress(call.ends, ended))
         elif isinstance(reply, TokensReply):
             self._drop(call.ends)
         return Answered(reply.n, reply)

@@ -1,7 +1,8 @@
 """What is still taken while the disk of the store is nearly full, and what of it is kept.
 
 Rules:
-1. What lets the store grow and ends nothing is refused; people make room, or say settings in the config file.
+1. What lets the store grow and ends nothing is refused, a part of a report included; people make room, or say settings
+   in the config file.
 2. ``done``, ``extend`` and ``release`` are taken, and what makes room: cancelling, clearing, deleting.
 3. Outcomes are kept only of what ended or prolonged a lease, and of new operations. All else that is taken has the same
    effect when it is repeated; so a peer that says it from ever more sessions can't fill what is left of the disk.
@@ -9,10 +10,12 @@ Rules:
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.replies import AnyReply, DoneReply, OperationReply, TokensReply
+
+REASON: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
 
 
 def refuse() -> NoReturn:
@@ -21,8 +24,7 @@ def refuse() -> NoReturn:
     Raises:
         Rejected: always.
     """
-    reason = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
-    raise Rejected("disk-full", reason)
+    raise Rejected("disk-full", REASON)
 
 
 def is_kept(reply: AnyReply) -> bool:

@@ -8,6 +8,8 @@
 An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
 of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
 nothing. A success that counts replaces the task's result, or leaves it with none.
+
+A part of a report ends nothing: its new tasks are taken if a success with its token would count, and the lease goes on.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from taskqueue.core.projects.pause import CHECKS
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import failures, slots
+from taskqueue.core.rules import disk_full, failures, slots
 from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queue_up, take_batch
 from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
@@ -56,8 +58,8 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
             depth = _depth_below(turn, item) if has_new and item.new else 0
-            outcomes.append(finish(turn, session, item))
-            if has_new and item.new and outcomes[-1] == "done":
+            outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
+            if has_new and item.new and (outcomes[-1] == "done" or outcomes[-1] == "kept"):
                 new, errors = take_batch(turn, item.project, item.new, flaws, (index,), depth)
                 reply.errors += errors
         if has_new:
@@ -94,6 +96,23 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         session.work_counts()
         turn.freed[session.id] = session
     return "done"
+
+
+def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> DoneOutcome:
+    """Apply a part of a report; while the disk is nearly full it is refused."""
+    if not turn.state.config.has_room:
+        reply.errors.append(ItemError(index, disk_full.REASON))
+        return "rejected"
+    return keep_part(turn, item)
+
+
+def keep_part(turn: TurnState, item: TaskReport) -> DoneOutcome:
+    """Tell whether a part of a report counts: a success with its token would. The lease stays as it is."""
+    project = turn.state.projects.by_name.get(item.project)
+    task = turn.find(project, item.taskid) if project else None
+    if task is None or not item.token or task.token != item.token:
+        return "stale"
+    return "kept" if task.state == PROCESSING or task.state == READY or task.state == DELAYED else "stale"
 
 
 def expire(turn: TurnState, project: Project, task: Task) -> None:

@@ -103,6 +103,7 @@ class Report(Struct, forbid_unknown_fields=True):
     Attributes:
         new: tasks that it led to, as they are pushed.
         result: any value; what JSON can't say is ``{"$msgpack": "base64"}``.
+        part: only new tasks; the lease goes on, and another report follows.
     """
 
     project: ProjectName
@@ -115,6 +116,7 @@ class Report(Struct, forbid_unknown_fields=True):
     new: Annotated[list[Any], Meta(max_length=MAX_BATCH)] = []
     result: Any = None
     fetched: Fetched | None = None
+    part: bool = False
 
 
 class Reports(Struct, forbid_unknown_fields=True):
@@ -158,7 +160,7 @@ def _report(name: str, said: Report) -> TaskReport:
     followers: list[NewTask | None] = [needed_task(f"{name}.new[{place}]", item) for place, item in enumerate(said.new)]
     return TaskReport(
         said.project, said.taskid, _token(name, said.token), said.ok, said.error, said.retry_after, said.retry,
-        followers, _result(name, said.result), said.fetched,
+        followers, _result(name, said.result), said.fetched, said.part,
     )  # fmt: skip
 
 

@@ -245,6 +245,17 @@ def test_a_malformed_word_about_a_fetch_spoils_no_other_report() -> None:
     }
 
 
+def test_a_part_that_says_how_its_task_ends_is_refused_and_spoils_no_other_report() -> None:
+    part = {"project": "p", "taskid": "a", "token": 1, "part": True}
+
+    heard, flaws = decode_request(frame("done", tasks=[part, {**part, "ok": False}, {**part, "result": 5}]))
+
+    assert isinstance(heard, Done)
+    assert heard.tasks == [TaskReport("p", "a", Token(1), part=True), None, None]
+    said = "a part has new tasks only; the last report says the rest"
+    assert flaws == {(1,): f"tasks[1].part: {said}", (2,): f"tasks[2].part: {said}"}
+
+
 def test_a_report_and_an_assignment_of_a_task_without_a_slot_are_as_long_as_ever() -> None:
     done = Done(session="s", n=1, tasks=[TaskReport("p", "a", Token(1))])
     select = Select(number=1, tasks=[Assignment("p", "a", "u", Token(1), 60.0)])

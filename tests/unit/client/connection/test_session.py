@@ -467,6 +467,16 @@ def test_a_stale_task_is_held_no_more_and_a_rejected_report_changes_nothing() ->
     assert (session.holds(7), session.holds(8)) == (False, True)
 
 
+def test_a_task_is_held_after_a_part_of_its_report_unless_that_is_stale() -> None:
+    session = greeted(capacity=3)
+    select(session, 1, 7, 8)
+    n = session.submit(done(7, 8))
+
+    answer(session, DoneReply(n=n, outcomes=["kept", "stale"]))
+
+    assert (session.holds(7), session.holds(8)) == (True, False)
+
+
 def test_a_released_task_is_held_no_more() -> None:
     session = greeted(capacity=3)
     select(session, 1, 7, 8)

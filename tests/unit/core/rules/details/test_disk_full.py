@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import DoneReply, ErrorReply, TasksReply, WhyReply
 from taskqueue.protocol.requests import (
     AnyRequest,
@@ -53,6 +54,17 @@ def test_a_done_is_taken_with_what_came_out_of_it_and_nothing_is_handed_out(worl
     assert (done.outcomes, done.new) == (["done"], [["new"]])
     assert fetcher.taken == ["a"]
     assert world.next_wake() > world.elapsed
+
+
+def test_a_part_is_refused_with_a_reason_because_it_ends_nothing(world: World, fetcher: Fetcher) -> None:
+    handed = fetcher.held["a"]
+    part = TaskReport("news", "a", handed.token, new=[task("c")], part=True)
+
+    refused = world.ask(DoneReply, fetcher.answers(part))
+
+    assert (refused.outcomes, refused.new) == (["rejected"], [[]])
+    assert "store.min_free" in refused.errors[0].reason
+    assert fetcher.done("a") == "done"
 
 
 def test_why_says_so(world: World, fetcher: Fetcher) -> None:
