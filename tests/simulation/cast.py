@@ -60,6 +60,7 @@ class Fetcher:
         self._name = name
         self._told = told
         self._rng = world.rng(name)
+        self._parts_rng = world.rng(f"{name} parts")
         self._pool = pool
         self._lives = 0
         self._wants = self._rng.choice((None, None, list(PROJECTS[:1]), list(PROJECTS[1:])))
@@ -163,6 +164,9 @@ class Fetcher:
             self._later(client, 0.5 * task["timeout"], lambda: self._extend(token))
         if luck > 0.98 or 0.5 < luck < 0.52:  # it is answered once more
             self._later(client, rng.uniform(1, 200), lambda: self._answer([self._result(task)]))
+        if luck and self._parts_rng.random() < 0.1:  # new tasks go ahead, some of them too late
+            for _ in range(self._parts_rng.randrange(1, 4)):
+                self._later(client, self._parts_rng.uniform(0, 1.5 * seconds), lambda: self._send_part(task))
 
     def _later(self, client: Client, seconds: float, action: Any) -> None:
         self._world.clock.after(seconds, lambda: action() if client.alive and client is self._client else None)
@@ -180,6 +184,17 @@ class Fetcher:
     def _answer(self, results: list[Message]) -> None:
         tokens = [result["token"] for result in results]
         self._client.ask("done", lambda reply: self._let_go(tokens), tasks=results)
+
+    def _send_part(self, task: Message) -> None:
+        token = task["token"]
+        part: Message = {key: task[key] for key in ("project", "taskid", "token")}
+        part |= {"part": True, "new": self._follow_ups(task)}
+
+        def heed(reply: Message) -> None:
+            if reply["type"] == "done-reply" and reply["outcomes"] == ["stale"]:
+                self._let_go([token])
+
+        self._client.ask("done", heed, tasks=[part])
 
     def _result(self, task: Message) -> Message:
         rng = self._rng

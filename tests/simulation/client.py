@@ -123,6 +123,6 @@ def _new_gist(task: Any) -> str:
 
 
 def _outcome(task: Message) -> str:
-    word = "ok" if task.get("ok", True) else "failed"
+    word = "part" if task.get("part") else "ok" if task.get("ok", True) else "failed"
     new = "".join(f"+{_new_gist(follow_up)}" for follow_up in task.get("new", []))
     return f"{word}:{task['token'] & 0xFFFF:x}{new}"

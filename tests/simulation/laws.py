@@ -3,7 +3,8 @@
 S1   what a client was told is accepted is never lost
 S2   a task is over at most once between two restarts; every outcome fits what the task was
 S3   two leases of one task are never in force at once; a lease ends only for a reason
-S4   a token is counted at most once, and only while it is the task's; none is given twice, numbers grow
+S4   a token is counted at most once, and only while it is the task's; none is given twice, numbers grow; a part is kept
+     only while its token could count, which it still can afterwards
 S5   nothing is told that is not kept; a repeat is told the same
 S6   in any window a project hands out at most burst + rate * t, across restarts       (paces)
 S7   a fetcher never has, and works on, more than its capacity, nor gets what it doesn't want   (leases)
@@ -367,8 +368,11 @@ class Judge:
         came_out = iter(follow_ups(request, reply))
         for item, outcome in zip(request["tasks"], reply["outcomes"], strict=True):
             name = Name(item["project"], item["taskid"])
-            self.leases.lets_go(request["session"], item["token"])
-            if outcome == "done":
+            if not item.get("part"):
+                self.leases.lets_go(request["session"], item["token"])
+            if outcome == "kept":
+                self._keep(name, item)
+            elif outcome == "done":
                 self._count(name, item)
             elif outcome == "stale":
                 self._refuse(name, item)
@@ -476,9 +480,13 @@ class Judge:
         held = self.truth.tasks.get(name)
         return held is not None and held.is_held
 
-    def _count(self, name: Name, item: Message) -> None:
-        """An answer was taken for good."""
-        token, ok = item["token"], item.get("ok", True)
+    def _keep(self, name: Name, item: Message) -> None:
+        """A part of an answer was taken: all that it needs is what a success needs, and nothing has ended."""
+        if not item.get("part"):
+            self._fail("S4", name.taskid, "an answer that was no part was kept as one")
+        self._check_token(name, item["token"], ok=True)
+
+    def _check_token(self, name: Name, token: int, *, ok: bool) -> None:
         may_be = self._states(name)
         if token in self.truth.counted:
             self._fail("S4", name.taskid, f"token {token:x} was counted twice")
@@ -486,6 +494,13 @@ class Judge:
             self._fail("S4", name.taskid, f"token {token:x} was counted, but {self._token(name):x} is in force")
         if not may_be & frozenset((LEASED, WAITING) if ok else (LEASED,)):
             self._fail("S2", name.taskid, f"its answer counted, but it was {_words(may_be)}")
+
+    def _count(self, name: Name, item: Message) -> None:
+        """An answer was taken for good."""
+        token, ok = item["token"], item.get("ok", True)
+        if item.get("part"):
+            self._fail("S4", name.taskid, "a part of an answer was taken for all of it")
+        self._check_token(name, token, ok=ok)
         self._put(self.truth.counted, token, True)
         self._may_be[name] = self._after_answer(name, item, ok)
         if ok:

@@ -49,7 +49,7 @@ from taskqueue.core.tasks.records import FlowRecord, OperationRecord
 from taskqueue.core.tasks.rerun_set import HELD, RerunSet
 from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_table import SlotTable
-from taskqueue.core.tasks.task import PROCESSING, SEQ_BITS, Task
+from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
@@ -145,6 +145,34 @@ def _an_answer_counts_twice(replace_: Replace) -> None:
         return outcome
 
     original = replace_(lease_end, "finish", finish)
+
+
+def _a_part_ends_the_lease(replace_: Replace) -> None:
+    def keep(turn: TurnState, item: TaskReport) -> DoneOutcome:
+        outcome: DoneOutcome = original(turn, item)
+        project = turn.state.projects.by_name.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
+        if outcome == "kept" and project is not None and task is not None and task.state == PROCESSING:
+            lease_end.give_back(turn, project, task)
+        return outcome
+
+    original = replace_(lease_end, "keep_part", keep)
+
+
+def _a_part_uses_up_its_token(replace_: Replace) -> None:
+    def keep(turn: TurnState, item: TaskReport) -> DoneOutcome:
+        outcome: DoneOutcome = original(turn, item)
+        project = turn.state.projects.by_name.get(item.project)
+        task = turn.find(project, item.taskid) if project else None
+        if outcome == "kept" and task is not None:
+            task.token = NO_TOKEN
+        return outcome
+
+    original = replace_(lease_end, "keep_part", keep)
+
+
+def _a_part_of_any_token_is_kept(replace_: Replace) -> None:
+    replace_(lease_end, "keep_part", lambda turn, item: "kept")
 
 
 def _leases_never_expire(replace_: Replace) -> None:
@@ -710,6 +738,9 @@ MUTANTS: Final = (
     Mutant("a look-up older than its decision", "S2", _look_up_older_than_decision),
     Mutant("a zombie scheduler writes", "S10", _zombie_scheduler),
     Mutant("an answer counts twice", "S4", _an_answer_counts_twice),
+    Mutant("a part ends the lease", "S2 S3 S4", _a_part_ends_the_lease),
+    Mutant("a part uses up its token", "S4", _a_part_uses_up_its_token),
+    Mutant("a part of a stale token is kept", "S4", _a_part_of_any_token_is_kept),
     Mutant("reply before sync", "S5", _reply_before_sync),
     Mutant("the floor is ignored", "S8 S9", _floor_ignored),
     Mutant("the floor stays where it was after a trim", "S8 S9", _floor_left_where_it_was),
