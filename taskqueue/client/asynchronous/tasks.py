@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.identity import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
 from taskqueue.protocol.choices import FailuresBy, StateName
+from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.replies import (
     FailuresReply,
     TaskListReply,
@@ -17,6 +19,7 @@ from taskqueue.protocol.replies import (
     TasksReply,
 )
 from taskqueue.protocol.requests import (
+    AnyRequest,
     Failures,
     TaskCancel,
     TaskList,
@@ -26,9 +29,15 @@ from taskqueue.protocol.requests import (
 )
 from taskqueue.protocol.views import TaskRow
 
+NAMES_BYTES: Final = 400 << 10
+"""About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""
+
 
 class AsyncTasks:
-    """Tasks that were pushed before. What is done with all that a filter names is in ``client.operations``."""
+    """Tasks that were pushed before. What is done with all that a filter names is in ``client.operations``.
+
+    Of more than 10,000 taskids, or 400 KiB of them, each so many are a change of their own.
+    """
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -69,18 +78,25 @@ class AsyncTasks:
         ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
         ``force_update``.
         """
-        request = TaskRetry(session="", n=0, project=project, taskids=list(taskids))
-        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+        return await self._change(taskids, lambda some: TaskRetry(session="", n=0, project=project, taskids=some))
 
     async def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
-        request = TaskCancel(session="", n=0, project=project, taskids=list(taskids))
-        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+        return await self._change(taskids, lambda some: TaskCancel(session="", n=0, project=project, taskids=some))
 
     async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
-        request = TaskReprioritise(session="", n=0, project=project, taskids=list(taskids), priority=priority)
-        return list((await self._exchange.ask(request, TasksReply)).outcomes)
+        return await self._change(
+            taskids,
+            lambda some: TaskReprioritise(session="", n=0, project=project, taskids=some, priority=priority),
+        )
+
+    async def _change(self, taskids: Iterable[str], request: Callable[[list[str]], AnyRequest]) -> Sequence[str]:
+        """Ask for the change of some tasks after the other; returns the outcomes of all."""
+        outcomes: list[str] = []
+        for some in _messages(taskids):
+            outcomes += (await self._exchange.ask(request(some), TasksReply)).outcomes
+        return outcomes
 
     async def list(
         self,
@@ -172,3 +188,16 @@ class AsyncTasks:
         start = unix_seconds_or_0("since", since)
         request = Failures(session="", n=0, project=project, by=by, since=start, limit=limit)
         return await self._exchange.ask(request, FailuresReply)
+
+
+def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
+    """The taskids of each message; of none there is one message, which the daemon may refuse."""
+    some: list[str] = []
+    size = 0
+    for taskid in taskids:
+        if len(some) >= MAX_BATCH or size >= NAMES_BYTES:
+            yield some
+            some, size = [], 0
+        some.append(taskid)
+        size += 2 + len(as_text("taskids", taskid).encode())
+    yield some

@@ -32,7 +32,7 @@ from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BlockingBatchSender
-from taskqueue.client.tasks.reports import Reported, failure_of, success_of
+from taskqueue.client.tasks.reports import Reported, failure_of, joined, reports_of
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
@@ -202,19 +202,30 @@ class Client:
     ) -> Reported:
         """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
 
+        More than 5,000 new tasks, or 4 MiB of them, go ahead in parts, each of which is kept by itself. What was kept
+        stays, whatever happens then; the lease goes on until the last one. If a part is stale, nothing more is sent.
+
         Args:
-            new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one.
+            new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one; an
+                iterator is asked for a part at a time.
             result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
                 success. None: nothing.
             facts: how its fetch went, such as ``status_code=200, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
             ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; nothing
-                was sent.
+                was sent, except for parts that came before it.
+            RequestRejected, MessageTooLarge: the daemon does not take the report, such as for a new task that is too
+                large, which is named; the task is still held. Call ``failed``, or ``done`` with something else.
         """
         if facts:
             checked_task(task).fetched(**facts)
-        return self.single_reports.ask(success_of(checked_task(task), new, packed_result(result)))
+        said: list[Reported] = []
+        for report in reports_of(checked_task(task), new, packed_result(result)):
+            said.append(self.single_reports.ask(report))
+            if said[-1].outcome == "stale":
+                break
+        return joined(said)
 
     def failed(
         self,

@@ -11,9 +11,10 @@ Rules:
 2. Callers that were answered together are given COMPANY_SECONDS to come again, so that they stay together: threads come
    back one by one, and the first would leave alone, for a message of its own. Measured with 8 threads: 8 tasks a
    message instead of 4, and a third less CPU time, of the client as well as of the daemon.
-3. What is too large, or refused as a whole for what may be one single in it, goes again in halves, so that nobody gets
-   the error of somebody else. It is safe to do so: nothing of it was done. Any other refusal, such as for a full disk,
-   is everybody's at once: halves would be refused, too, down to the last single.
+3. What is too large, can't be encoded, or is refused as a whole for what may be one single in it, goes again in halves,
+   so that nobody gets the error of somebody else. It is safe to do so: nothing of it was done. A single that is refused
+   alone may know how to go in parts. Any other refusal, such as for a full disk, is everybody's at once: halves would
+   be refused, too, down to the last single.
 4. Who has given up is passed over. A message that nobody waits for any more is forgotten.
 5. Any thread may ``add``; all the rest happens in the event loop. A thread that adds while an answer is awaited need
    not wake the loop: that answer does.
@@ -46,6 +47,9 @@ MOST_BYTES: Final = 1 << 20
 ABOUT_ONE: Final = ("malformed", "too-large")
 """Codes of refusals of a whole message of which a single in it may be the reason."""
 
+UNENCODABLE: Final = (TypeError, ValueError, RecursionError)
+"""Raised, before anything is sent, for a message that can't be encoded."""
+
 COMPANY_SECONDS: Final = 0.001
 """The shortest time that an event loop on epoll sleeps."""
 
@@ -73,6 +77,8 @@ class Batching(Generic[I, A]):
         size_of: about the bytes of an item in a message.
         patience: seconds that each caller waits for its answer; inf: for ever.
         late: makes the error of a caller that has waited so long.
+        send_alone: sends a single that was refused although it was alone otherwise, such as in parts; raises its error
+            if that can't be. None: nothing can.
         begin: does the same as ``send`` if it can do so at once, and returns what gives up the message; the second
             argument is called, once, with what ``send`` would have returned or raised. It returns None, and has done
             nothing, if something has to be waited for; then ``send`` is called. None: it is always called.
@@ -88,12 +94,14 @@ class Batching(Generic[I, A]):
         patience: float,
         late: Callable[[float], RequestTimeout],
         begin: Callable[[list[I], Callable[[Outcomes[A]], None]], Callable[[], None] | None] | None = None,
+        send_alone: Callable[[I, Exception], Awaitable[A]] | None = None,
     ) -> None:
         self.size_of = size_of
         self.patience = patience
         self._send = send
         self._late = late
         self._begin = begin
+        self._send_alone = send_alone
         self._waiting: deque[Single[I, A]] = deque()
         self._under_way: list[Single[I, A]] = []
         self._sending: Callable[[], object] | None = None
@@ -233,7 +241,7 @@ class Batching(Generic[I, A]):
         if not isinstance(outcomes, Exception):
             try:
                 _tell_each(self._under_way, outcomes)
-            except ValueError as error:  # They are not as many.
+            except ClientError as error:
                 outcomes = error
         if isinstance(outcomes, Exception):
             if _may_be_about_one(outcomes):
@@ -273,11 +281,21 @@ class Batching(Generic[I, A]):
     async def _go_apart(self, singles: list[Single[I, A]], error: Exception) -> None:
         half = len(singles) // 2
         if half == 0:
-            _fail(singles[0], error)
+            await self._go_alone(singles[0], error)
             return
         for part in (singles[:half], singles[half:]):
             if wanted := [single for single in part if not single.answer.done()]:
                 await self._exchange(wanted)
+
+    async def _go_alone(self, single: Single[I, A], error: Exception) -> None:
+        try:
+            if self._send_alone is None:
+                raise error
+            outcome = await self._send_alone(single.item, error)
+        except Exception as final:
+            _fail(single, final)
+        else:
+            _tell_each([single], [outcome])
 
     def _expire(self, answer: Answer[A]) -> None:
         if not answer.done():
@@ -287,15 +305,19 @@ class Batching(Generic[I, A]):
 
 def _may_be_about_one(error: Exception) -> bool:
     """Without one of its singles the message may be taken."""
-    return isinstance(error, MessageTooLarge) or (isinstance(error, RequestRejected) and error.code in ABOUT_ONE)
+    if isinstance(error, RequestRejected):
+        return error.code in ABOUT_ONE
+    return isinstance(error, (MessageTooLarge, *UNENCODABLE))
 
 
 def _tell_each(singles: Sequence[Single[I, A]], outcomes: Sequence[A | Exception]) -> None:
-    for single, outcome in zip(singles, outcomes, strict=True):
+    for single, outcome in zip(singles, outcomes, strict=False):
         if isinstance(outcome, Exception):
             _fail(single, outcome)
         elif not single.answer.done():
             single.answer.set_result(outcome)
+    if len(singles) != len(outcomes):
+        raise ClientError(f"the daemon's answer has {len(outcomes)} outcomes, and {len(singles)} were asked for")
 
 
 def _fail_each(singles: Sequence[Single[I, A]], error: Exception) -> None:

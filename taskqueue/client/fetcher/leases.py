@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.task import Task
-from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.replies import OperationsReply, TokensReply
 from taskqueue.protocol.requests import Extend, LeaseRef, OperationList, Release
+
+LEASES_MOST: Final = 2000
+"""Leases in a message. Each takes 240 bytes at most, and a daemon takes messages of 512 KiB at least."""
 
 
 class Leases:
@@ -53,8 +56,8 @@ class Leases:
 
 
 def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:
-    for start in range(0, len(tasks), MAX_BATCH):
-        yield [_ref(task) for task in tasks[start : start + MAX_BATCH]]
+    for start in range(0, len(tasks), LEASES_MOST):
+        yield [_ref(task) for task in tasks[start : start + LEASES_MOST]]
 
 
 def _ref(task: Task) -> LeaseRef:

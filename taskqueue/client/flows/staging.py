@@ -16,7 +16,7 @@ from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.flows.plan import FlowPlan
-from taskqueue.client.tasks.push_many import BATCH_BYTES, size_of
+from taskqueue.client.tasks.push_many import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
 from taskqueue.protocol.replies import FlowReply, FlowStaged
@@ -25,9 +25,6 @@ from taskqueue.protocol.views import FlowView
 
 BATCH_TASKS: Final = 1000
 """Most tasks of one message."""
-
-PARENT_BYTES: Final = 40
-"""About what a parent takes in a message: most taskids are 32 hex digits."""
 
 CHECKED_A_SECOND: Final = 1000
 """Tasks that the daemon checks in a second at the very least, before it accepts a flow."""
@@ -47,7 +44,7 @@ def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
             batch, edges, size = [], 0, 0
         batch.append(task)
         edges += parents
-        size += size_of(task) + PARENT_BYTES * parents
+        size += size_of(task)
     if batch:
         yield batch
 
@@ -97,9 +94,9 @@ class Staging:
         request = FlowStage(session="", n=0, project=plan.project, flow=plan.name, first=first, tasks=list(tasks))
         try:
             reply = await self._exchange.ask(request, FlowStaged)
-        except MessageTooLarge:
+        except MessageTooLarge as refusal:
             if len(tasks) == 1:
-                raise
+                raise too_large(tasks[0], refusal) from None
             half = len(tasks) // 2
             await self._stage(plan, first, tasks[:half])
             await self._stage(plan, first + half, tasks[half:])

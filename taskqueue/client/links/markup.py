@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.fields import MAX_BATCH, MAX_URL_CHARS
+from taskqueue.protocol.fields import MAX_URL_CHARS
 
-MAX_HREFS: Final = MAX_BATCH
-"""Different links of a page that are looked at: no more tasks can be reported with one. At some 40 µs each, a page of
-nothing but links costs less than half a second."""
+MAX_HREFS: Final = 10_000
+"""Different links of a page that are looked at: pages are made by strangers. At some 40 µs each, a page of nothing but
+links costs less than half a second."""
 
 LINKING: Final = {"a": "href", "area": "href", "frame": "src", "iframe": "src"}
 """Which attribute of which element leads to a page."""

@@ -16,11 +16,18 @@ from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.client.tasks.url_rules import check_meant
-from taskqueue.protocol.fields import NewTask
+from taskqueue.errors import MessageTooLarge, RequestRejected
+from taskqueue.protocol.fields import MAX_EDGES, NewTask
 from taskqueue.protocol.replies import NewOutcome, NewTasksReply
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""
+
+PARENT_BYTES: Final = 40
+"""About what a task that is waited for takes in a message: most taskids are 32 hex digits."""
+
+NAMED_CHARS: Final = 200
+"""Characters of a url by which an error names a task."""
 
 FIRST_ERRORS: Final = 20
 """Reasons of rejected tasks that ``Pushed`` keeps."""
@@ -118,11 +125,18 @@ OUTCOMES: Final[tuple[NewOutcome, ...]] = (
 
 
 class PushBatch(Struct, eq=False):
-    """Tasks for one message; ``places`` are those in the iterable."""
+    """Tasks for one message.
+
+    Attributes:
+        places: of the tasks in the iterable.
+        size: about the bytes of the message.
+        edges: tasks that these wait for together.
+    """
 
     tasks: list[NewTask] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
     size: int = 0
+    edges: int = 0
 
     def count(self, reply: NewTasksReply) -> Pushed:
         """What became of these tasks."""
@@ -196,11 +210,14 @@ class Packer:
         except (TypeError, ValueError) as error:
             self._pushed.reject(place, str(error))
             return None
+        crowded = self.rest() if self._batch.edges + len(task.depends_on) > MAX_EDGES else None
         batch = self._batch
         batch.tasks.append(task)
         batch.places.append(place)
         batch.size += size_of(task)
-        return self.rest() if len(batch.tasks) >= self._most or batch.size >= BATCH_BYTES else None
+        batch.edges += len(task.depends_on)
+        is_full = len(batch.tasks) >= self._most or batch.size >= BATCH_BYTES
+        return crowded or (self.rest() if is_full else None)
 
     def rest(self) -> PushBatch | None:
         """What has been packed since the last full batch; None if nothing."""
@@ -256,4 +273,17 @@ def check_several(field: str, items: object) -> None:
 
 def size_of(task: NewTask) -> int:
     """About its bytes in a message, rather more than fewer."""
-    return 256 + 2 * len(task.url) + memoryview(task.body).nbytes
+    return 256 + 2 * len(task.url) + memoryview(task.body).nbytes + PARENT_BYTES * len(task.depends_on)
+
+
+def is_too_large(refusal: Exception) -> bool:
+    """Whether less of a message would have been taken."""
+    if isinstance(refusal, RequestRejected):
+        return refusal.code == "too-large"
+    return isinstance(refusal, MessageTooLarge)
+
+
+def too_large(task: NewTask | None, refusal: Exception) -> MessageTooLarge:
+    """The error that a task is too large for a message of its own, which names the task."""
+    named = "a task" if task is None else f"the task {task.url[:NAMED_CHARS]!r} (taskid {task.taskid})"
+    return MessageTooLarge(f"{named} is too large: {refusal}")

@@ -15,7 +15,7 @@ import msgspec
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.posted_request import PostedRequest
-from taskqueue.client.tasks.push_many import size_of
+from taskqueue.client.tasks.push_many import is_too_large, size_of, too_large
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.fields import NAME_WORDS, NewTask, ProjectName
@@ -44,7 +44,10 @@ def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
         request = PostedRequest(exchange, NewTasksReply, outcomes_of, told)
         return request.forget if request.send(_message(pushes)) else None
 
-    return Batching(send, _size_of, exchange.patience, exchange.late, begin)
+    async def send_alone(push: Push, refusal: Exception) -> NewOutcome:
+        raise too_large(push.task, refusal) if is_too_large(refusal) else refusal
+
+    return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
 
 
 def push_of(project: str, task: NewTask) -> Push:

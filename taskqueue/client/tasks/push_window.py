@@ -14,8 +14,8 @@ from typing import Self
 
 from taskqueue.client.connection.background import Background, BackgroundCall
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.push_many import PushBatch, Pushed
-from taskqueue.errors import MessageTooLarge
+from taskqueue.client.tasks.push_many import PushBatch, Pushed, is_too_large, too_large
+from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import NewTasks
 
@@ -34,9 +34,11 @@ class BatchSender:
         message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks))
         try:
             return batch.count(await self._exchange.ask(message, NewTasksReply))
-        except MessageTooLarge as error:
+        except (MessageTooLarge, RequestRejected) as error:
+            if not is_too_large(error):
+                raise
             if len(batch.tasks) == 1:
-                return batch.rejected(str(error))
+                return batch.rejected(str(too_large(batch.tasks[0], error)))
         pushed = Pushed()
         for half in batch.halves():
             pushed.add(await self.send(project, half))

@@ -1,31 +1,46 @@
-"""What became of tasks: ``done`` messages, each with everything that was reported while the last one was unanswered."""
+"""What became of tasks: ``done`` messages, each with everything that was reported while the last one was unanswered.
+
+A report with many new tasks goes in parts, each of which is answered before the next one is made:
+
+    new ──► gathered, to PART_TASKS or PART_BYTES ──► part ──► part ──► … ──► the last report, which ends the lease
+
+One that is too large all the same, because the daemon takes less than it usually does, is divided further.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.posted_request import PostedRequest
-from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, size_of
+from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.task import Task
-from taskqueue.errors import RequestRejected
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask, TaskReport
+from taskqueue.errors import ClientError, RequestRejected
+from taskqueue.protocol.fields import MAX_EDGES, MAX_ERROR_CHARS, NIL, NewTask, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
+
+PART_TASKS: Final = 5000
+"""New tasks at which a part of a report is full; a message takes twice as many."""
+
+PART_BYTES: Final = 4 << 20
+"""About the bytes at which it is full: half of what a daemon takes in a message if it is not told otherwise."""
 
 
 class Reported(NamedTuple):
     """What the daemon made of a report about a task.
 
     Attributes:
-        outcome: ``done``: it counted. ``stale``: the task had been given to somebody else, cancelled or replaced
-            meanwhile; nothing changed, its new tasks were not taken.
-        new: what became of each new task, in order.
+        outcome: ``done``: it counted. ``kept``: it was a part, and counted. ``stale``: the task had been given to
+            somebody else, cancelled or replaced meanwhile; nothing changed, its new tasks were not taken, those apart
+            that had been kept with earlier parts.
+        new: what became of each new task, in order; if it is stale, of those of earlier parts.
         reasons: of new tasks that were rejected, by their place.
     """
 
@@ -33,37 +48,114 @@ class Reported(NamedTuple):
     new: list[NewOutcome]
     reasons: dict[int, str]
 
+    def and_then(self, later: Reported) -> Reported:
+        """Return both as one: that of a part, and that of what was sent after it."""
+        moved = {len(self.new) + place: reason for place, reason in later.reasons.items()}
+        return Reported(later.outcome, self.new + later.new, self.reasons | moved)
+
+
+class NewTasksGathered:
+    """New tasks of one report, as many as a part takes.
+
+    Attributes:
+        tasks: in order.
+    """
+
+    __slots__ = ("_bytes", "_edges", "tasks")
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self.tasks: list[NewTask] = []
+        self._bytes = self._edges = 0
+
+    def has_room(self, task: NewTask) -> bool:
+        """Whether the task may go with those that are here."""
+        if len(self.tasks) >= PART_TASKS or self._bytes >= PART_BYTES:
+            return False
+        return not task.depends_on or self._edges + len(task.depends_on) <= MAX_EDGES or not self.tasks
+
+    def add(self, task: NewTask) -> None:
+        """Add a task for which there is room."""
+        self.tasks.append(task)
+        self._bytes += size_of(task)
+        self._edges += len(task.depends_on)
+
+    def take(self) -> list[NewTask]:
+        """Return the tasks, and begin anew."""
+        tasks = self.tasks
+        self._clear()
+        return tasks
+
 
 def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> Batching[TaskReport, Reported]:
     """The reports of one client, which leave through this exchange.
 
     Args:
-        leaving: told the tokens of the tasks that a message is about, before it is sent.
+        leaving: told the tokens of the tasks whose last reports a message has, before it is sent.
     """
 
     async def send(reports: list[TaskReport]) -> list[Reported | Exception]:
         await exchange.ready(inf)
-        leaving([report.token for report in reports])
+        leaving(_ended(reports))
         return _parts(await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf))
 
     def begin(reports: list[TaskReport], told: Callable[[Outcomes[Reported]], None]) -> Callable[[], None] | None:
         if not exchange.is_free:
             return None
-        leaving([report.token for report in reports])
+        leaving(_ended(reports))
         request = PostedRequest(exchange, DoneReply, _parts, told)
         return request.forget if request.send(Done(session="", n=0, tasks=list(reports))) else None
 
-    return Batching(send, _size_of, exchange.patience, exchange.late, begin)
+    async def send_alone(report: TaskReport, refusal: Exception) -> Reported:
+        """Send a report that was refused although it was alone: in two if it was too large."""
+        if not is_too_large(refusal):
+            raise refusal
+        first, rest = _divided(report, refusal)
+        kept = await ask(first)
+        return kept if kept.outcome == "stale" else kept.and_then(await ask(rest))
+
+    async def ask(report: TaskReport) -> Reported:
+        try:
+            [said] = await send([report])
+        except ClientError as refusal:
+            return await send_alone(report, refusal)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
 
 
-def success_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> TaskReport:
-    """The report that a task succeeded, what came out of it, and how its fetch went.
+def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[TaskReport]:
+    """The reports that a task succeeded, and what came out of it: parts of it as they are full, and the last one.
 
     Raises:
-        ValueError, TypeError: one of ``new`` is no task.
+        ValueError, TypeError: one of ``new`` is no task; those that came before it may have been made into parts.
     """
     check_several("new", new)
-    return success_with(task, [as_new_task(item) for item in new], result)
+    gathered = NewTasksGathered()
+    for item in new:
+        each = as_new_task(item)
+        if not gathered.has_room(each):
+            yield part_of(task, gathered.take())
+        gathered.add(each)
+    yield success_with(task, gathered.tasks, result)
+
+
+def joined(said: list[Reported]) -> Reported:
+    """What became of a report that went in these parts."""
+    whole = said[0]
+    for each in said[1:]:
+        whole = whole.and_then(each)
+    return whole
+
+
+def part_of(task: Task, new: list[NewTask]) -> TaskReport:
+    """A part of the report on a task that goes on."""
+    followers: list[NewTask | None] = [*new]
+    return TaskReport(task.project, task.taskid, task.token, new=followers, part=True)
 
 
 def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
@@ -84,9 +176,35 @@ def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -
     )  # fmt: skip
 
 
+def refusal_of(task: Task, refusal: Exception) -> TaskReport:
+    """The report that a task failed because its own report was refused; there is nothing in it that could be, again."""
+    said = f"its report was refused: {refusal}".encode(errors="replace").decode()
+    return TaskReport(task.project, task.taskid, task.token, False, said[:MAX_ERROR_CHARS])
+
+
 def _asked_pause(task: Task) -> float | None:
     """The Retry-After of a task's answer, if the task has a slot: elsewhere nothing limits how often it is obeyed."""
     return None if task.start_within is None else task.retry_after
+
+
+def _ended(reports: list[TaskReport]) -> list[int]:
+    return [report.token for report in reports if not report.part]
+
+
+def _divided(report: TaskReport, refusal: Exception) -> tuple[TaskReport, TaskReport]:
+    """Return a part of the report, and the rest of it.
+
+    Raises:
+        MessageTooLarge: it has a single new task, or none; if it has one, that is named.
+    """
+    new = report.new
+    if not new or not report.ok:
+        raise refusal
+    if report.part and len(new) == 1:
+        raise too_large(new[0], refusal)
+    half = max(1, len(new) // 2)
+    first = TaskReport(report.project, report.taskid, report.token, new=new[:half], part=True)
+    return first, replace(report, new=new[half:])
 
 
 def _size_of(item: TaskReport) -> int:

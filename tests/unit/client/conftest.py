@@ -16,7 +16,7 @@ import zmq
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import decode_request, encode, request_number
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Assignment, TaskReport, Token
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
 
@@ -36,10 +36,14 @@ def friendly(request: AnyRequest) -> list[AnyOutgoing]:
         case NewTasks():
             return [NewTasksReply(n=request.n, outcomes=["new"] * len(request.tasks))]
         case Done():
-            return [DoneReply(n=request.n, outcomes=["done"] * len(request.tasks))]
+            return [DoneReply(n=request.n, outcomes=["kept" if _is_part(each) else "done" for each in request.tasks])]
         case Extend() | Release():
             return [TokensReply(n=request.n, counted=len(request.leases))]
     return [ErrorReply(n=request.n, code="malformed", reason="not in the script")]
+
+
+def _is_part(report: TaskReport | None) -> bool:
+    return report is not None and report.part
 
 
 class Daemon:

@@ -307,7 +307,8 @@ def test_push_many_splits_what_is_too_large_and_rejects_only_what_stays_so(daemo
     pushed = using(daemon, lambda client: client.push_many("p", items))
 
     assert (pushed.new, pushed.rejected) == (7, 1)
-    assert pushed.errors[0].startswith("task 3: the message has")
+    assert pushed.errors[0].startswith("task 3: the task 'http://a/3' (taskid ")
+    assert pushed.errors[0].endswith(" is too large: the message has 5145 bytes, but the daemon takes 2000")
 
 
 def test_a_message_that_the_daemon_would_not_take_is_not_sent(daemon: Daemon) -> None:

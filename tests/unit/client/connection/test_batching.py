@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskqueue import AsyncClient, Client, Closed, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue import AsyncClient, Client, ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.client.connection import batching
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
@@ -229,7 +229,9 @@ def test_a_refusal_that_no_single_task_is_the_reason_of_is_everybodys_at_once(da
     assert [len(tasks) for tasks in pushed(daemon)] == [16]
 
 
-@pytest.mark.parametrize(("answered", "got"), [(0, [ValueError, ValueError]), (1, [str, ValueError]), (3, [str, str])])
+@pytest.mark.parametrize(
+    ("answered", "got"), [(0, [ClientError, ClientError]), (1, [str, ClientError]), (3, [str, str])]
+)
 def test_an_answer_about_another_number_of_tasks_leaves_nobody_waiting(
     daemon: Daemon, answered: int, got: list[type]
 ) -> None:

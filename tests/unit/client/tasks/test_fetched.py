@@ -11,8 +11,8 @@ import pytest
 
 from taskqueue import AsyncClient, Client, Task
 from taskqueue.client.tasks.fetched import retry_after
-from taskqueue.client.tasks.reports import failure_of, success_of
-from taskqueue.protocol.fields import Assignment, Fetched, TaskReport, Token
+from taskqueue.client.tasks.reports import failure_of, success_with
+from taskqueue.protocol.fields import NIL, Assignment, Fetched, TaskReport, Token
 from taskqueue.protocol.requests import Done
 from tests.unit.client.conftest import Daemon
 
@@ -140,7 +140,7 @@ def test_the_answer_s_retry_after_is_reported_of_a_task_of_a_slot(retry: bool) -
 
     assert failure_of(task, "429", None, retry=retry).retry_after == 120.0
     assert failure_of(task, "429", 5.0, retry=retry).retry_after == 5.0
-    assert success_of(task, ()).retry_after == 120.0
+    assert success_with(task, [], NIL).retry_after == 120.0
 
 
 def test_nothing_limits_how_often_a_task_without_a_slot_is_put_off_so_only_its_handler_may() -> None:
@@ -163,7 +163,7 @@ def test_what_was_said_of_a_fetch_travels_with_its_task() -> None:
 
 
 def test_a_task_of_which_nothing_was_said_is_reported_as_ever() -> None:
-    assert success_of(given(), ()) == TaskReport("p", "t", Token(1))
+    assert success_with(given(), [], NIL) == TaskReport("p", "t", Token(1))
     assert failure_of(given(), "why", None, retry=True) == TaskReport("p", "t", Token(1), ok=False, error="why")
 
 
