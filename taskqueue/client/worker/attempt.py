@@ -1,6 +1,7 @@
 """One attempt at a task: the handler runs in a slot, and what came of it is reported when that is free.
 
 start ──► handler ──► stop, slot free ──► report
+  │          ├── many new tasks ──► a part of the report ──► handler
   │          └── told to end: its lease is over ──► stop, slot free ──► nothing, or a failure if the lease is in force
   └── too late for it ──► stop, slot free ──► back
 """
@@ -23,8 +24,8 @@ from taskqueue.client.worker.handler import Handler, traceback_of
 from taskqueue.client.worker.lease_watch import LeaseWatch, Run
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 from taskqueue.client.worker.reporting import Reporting
-from taskqueue.client.worker.worker_log import WorkerLog
-from taskqueue.protocol.fields import TaskReport
+from taskqueue.client.worker.worker_log import Ran, WorkerLog
+from taskqueue.protocol.fields import NewTask, TaskReport
 
 EXTEND_AT: Final = 2 / 3
 """Part of a lease after which it is extended, if it is to be."""
@@ -55,20 +56,22 @@ class Attempts(Struct, frozen=True):
             KeyboardInterrupt: the handler raised it; nothing is reported.
         """
         running = self._start(task)
+        finished: TaskReport | None = None
         try:
             finished = await self._finished(task, running)
         except TooLate:
-            return
+            pass
         except RunEnded as ended:
-            if not self.supply.holds(task):
-                return
-            finished = failure_of(task, str(ended), None, retry=True)
+            if self.supply.holds(task):
+                finished = failure_of(task, str(ended), None, retry=True)
         finally:
-            self._stop(task, running)
-        if finished is None:
+            ran = self._stop(task, running)
+            if finished is None:
+                self.log.ran(ran)
+        if finished is not None:
+            self.reporting.send(finished, ran, running.kept)
+        elif running.outcome == "passed":
             await self.client.pass_on(task)
-        else:
-            self.reporting.send(task, finished)
 
     def _start(self, task: Task) -> Run:
         """The handler is about to be called."""
@@ -80,7 +83,7 @@ class Attempts(Struct, frozen=True):
             run.extending = asyncio.create_task(_extend(self.client, task, self.extend))
         return run
 
-    def _stop(self, task: Task, running: Run) -> None:
+    def _stop(self, task: Task, running: Run) -> Ran:
         """It has ended, whichever way."""
         if running.extending is not None:
             running.extending.cancel()
@@ -91,7 +94,14 @@ class Attempts(Struct, frozen=True):
         else:
             self.supply.stop(task, seconds, now)
         self.watch.end(running)
-        self.log.ran(task, running.outcome, seconds, now)
+        return Ran(task, running.outcome, seconds, now)
+
+    async def _keep(self, task: Task, running: Run, new: list[NewTask]) -> None:
+        """Have a part of the new tasks of a run kept; see ``produced.Keep``."""
+        first, running.kept = running.kept, running.kept + len(new)
+        if not await self.reporting.keep(task, new, first):
+            self.watch.end_stale(running)
+            raise RunEnded
 
     async def _finished(self, task: Task, running: Run) -> TaskReport | None:
         """Return the report of the run; None if another process or the daemon has the last word.
@@ -101,7 +111,7 @@ class Attempts(Struct, frozen=True):
         """
         around = self.handler.around(task)
         try:
-            produced = await self.handler.run(task, around, running.code)
+            produced = await self.handler.run(task, around, running.code, partial(self._keep, task, running))
             note_success(task, around.began_at)
             finished = success_with(task, *produced)
         except Retry as retry:
@@ -119,7 +129,7 @@ class Attempts(Struct, frozen=True):
             running.outcome = "late"
             raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
-            if running.tells and not isinstance(error, KeyboardInterrupt):
+            if (running.tells or running.is_lost) and not isinstance(error, KeyboardInterrupt):
                 running.outcome = "ended"
                 raise RunEnded from error
             if not is_failure(error):

@@ -5,7 +5,7 @@
 
 It is called with a Task: ``task.url``, and how to fetch it, its project's settings included, in ``task.fetch``.
 What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these; a
-``Result`` may be among them.
+``Result`` may be among them. Of many a part is kept while it goes on; a generator is asked for no more until it is.
 What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, ``SystemExit``
 included; only ``KeyboardInterrupt`` stops the worker.
 """
@@ -21,15 +21,15 @@ from contextlib import aclosing
 from types import CoroutineType, TracebackType
 from typing import Any
 
-from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.connection.background import BackgroundCall
 from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.own_process import OwnProcess
-from taskqueue.client.worker.produced import NOTHING, Produced
+from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced
 from taskqueue.client.worker.tracing import RunSpan, Tracing
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, NIL, NewTask
+from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask
 
 Handle = Callable[[Task], Any]
 
@@ -55,16 +55,17 @@ class Handler:
         """For one ``run``: what is called around it, and what is known of it."""
         return self._chain.around(task)
 
-    async def run(self, task: Task, around: Around, code: Interruptible) -> Produced:
+    async def run(self, task: Task, around: Around, code: Interruptible, keep: Keep) -> Produced:
         """Return the new tasks and the result; raise what the handler raised, or an error for other values.
 
         Args:
             code: learns where the handler runs.
+            keep: keeps those new tasks that are more than a report takes.
         """
         span = self._tracing.span_of(task)
         try:
             if not self._in_loop:
-                produced = await self._run_in_thread(task, around, span, code)
+                produced = await self._run_in_thread(task, around, span, code, keep)
             else:
                 code.in_loop = True
                 with span.active(), around, self._own_process:
@@ -72,9 +73,9 @@ class Handler:
                         result = self._handle(task)
                         if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
                             returned = await result
-                            produced = NOTHING if returned is None else await _gathered(returned, code)
+                            produced = NOTHING if returned is None else await _gathered(returned, code, keep)
                         else:
-                            produced = await _waited_for(result, code)
+                            produced = await _waited_for(result, code, keep)
                     except asyncio.CancelledError:
                         code.check_interrupted()
                         raise
@@ -85,27 +86,40 @@ class Handler:
         span.end()
         return produced
 
-    async def _run_in_thread(self, task: Task, around: Around, span: RunSpan, code: Interruptible) -> Produced:
+    async def _run_in_thread(
+        self, task: Task, around: Around, span: RunSpan, code: Interruptible, keep: Keep
+    ) -> Produced:
         loop = asyncio.get_running_loop()
-        result = await loop.run_in_executor(self._threads, code.call, self._in_thread, task, around, span)
+
+        def post(call: Callable[[], None]) -> None:
+            loop.call_soon_threadsafe(call)
+
+        def keep_from_thread(new: list[NewTask]) -> None:
+            call = BackgroundCall(keep(new), post)
+            post(call.begin)
+            code.wait_for(call)
+
+        result = await loop.run_in_executor(
+            self._threads, code.call, self._in_thread, task, around, span, keep_from_thread
+        )
         if around.goes_on:
             code.in_loop = True
             with span.active(), around:
                 try:
-                    around.produced = await _waited_for(result, code)
+                    around.produced = await _waited_for(result, code, keep)
                 except asyncio.CancelledError:
                     code.check_interrupted()
                     raise
         return around.produced or NOTHING
 
-    def _in_thread(self, task: Task, around: Around, span: RunSpan) -> Any:
+    def _in_thread(self, task: Task, around: Around, span: RunSpan, keep: Callable[[list[NewTask]], None]) -> Any:
         """What the handler returned, if that has to be waited for."""
         try:
             with span.active(), around, self._own_process:
                 result = self._handle(task)
                 around.goes_on = _waits(result)
                 if not around.goes_on:
-                    around.produced = _produced(result)
+                    around.produced = _produced(result, keep)
                 return result
         except (StopIteration, GeneratorExit) as error:
             # No future can carry the first, and the second is how Python ends a coroutine.
@@ -131,51 +145,71 @@ def _is_async(handle: Handle) -> bool:
     return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in (handle, call))
 
 
-async def _waited_for(result: Any, code: Interruptible) -> Produced:
+async def _waited_for(result: Any, code: Interruptible, keep: Keep) -> Produced:
     if inspect.isawaitable(result):
         result = await result
-    return await _gathered(result, code)
+    return await _gathered(result, code, keep)
 
 
-async def _gathered(returned: Any, code: Interruptible) -> Produced:
+async def _gathered(returned: Any, code: Interruptible, keep: Keep) -> Produced:
+    gathering = Gathering()
     if isinstance(returned, AsyncGenerator):
         code.generator = returned
         async with aclosing(returned):
-            returned = [item async for item in returned]
+            await _gather_async(returned, gathering, keep)
     elif isinstance(returned, AsyncIterable):
-        returned = [item async for item in returned]
-    return _produced(returned)
+        await _gather_async(returned, gathering, keep)
+    else:
+        try:
+            for item in _several(returned):
+                if (full := gathering.add(item)) is not None:
+                    await keep(full)
+        finally:
+            _close(returned)
+    return gathering.produced()
+
+
+async def _gather_async(items: AsyncIterable[Any], gathering: Gathering, keep: Keep) -> None:
+    async for item in items:
+        if (full := gathering.add(item)) is not None:
+            await keep(full)
 
 
 def _waits(result: Any) -> bool:
     return inspect.isawaitable(result) or isinstance(result, AsyncIterable)
 
 
-def _produced(returned: Any) -> Produced:
+def _produced(returned: Any, keep: Callable[[list[NewTask]], None]) -> Produced:
     if returned is None:
         return NOTHING
+    gathering = Gathering()
+    try:
+        for item in _several(returned):
+            if (full := gathering.add(item)) is not None:
+                keep(full)
+    finally:
+        _close(returned)
+    return gathering.produced()
+
+
+def _several(returned: Any) -> Iterable[Any]:
+    """What a handler returned, as several items.
+
+    Raises:
+        TypeError: it is none of what a handler may return.
+    """
+    if returned is None:
+        return ()
     if isinstance(returned, str | NewTask | Mapping | Result):
-        returned = [returned]
+        return (returned,)
     if not isinstance(returned, Iterable):
         raise TypeError(
             f"the handler returned {type(returned).__name__}, not a url, a task, several of them or a Result"
         )
-    try:
-        return _sorted(returned)
-    finally:
-        # What it does at its end, it does here and now, not wherever it is forgotten.
-        if isinstance(returned, Generator):
-            returned.close()
+    return returned
 
 
-def _sorted(items: Iterable[Any]) -> Produced:
-    new: list[NewTask] = []
-    result: Result | None = None
-    for item in items:
-        if not isinstance(item, Result):
-            new.append(as_new_task(item))
-        elif result is None:
-            result = item
-        else:
-            raise TypeError("the handler returned two results; a task has one")
-    return Produced(new, NIL if result is None else result.packed)
+def _close(returned: Any) -> None:
+    """Have a generator do what it does at its end here and now, not wherever it is forgotten."""
+    if isinstance(returned, Generator):
+        returned.close()

@@ -19,6 +19,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
+from taskqueue.client.connection.background import BackgroundCall
 from taskqueue.client.worker.outcome import RunEnded
 
 P = ParamSpec("P")
@@ -48,7 +49,7 @@ class Interruptible:
         generator: asynchronous generator that the handler has returned; its frames can't be found otherwise.
     """
 
-    __slots__ = ("_lock", "_running", "_thread", "_was_set", "generator", "in_loop", "is_interrupted")
+    __slots__ = ("_awaited", "_lock", "_running", "_thread", "_was_set", "generator", "in_loop", "is_interrupted")
 
     def __init__(self, running: asyncio.Task[Any]) -> None:
         self.in_loop = False
@@ -59,6 +60,7 @@ class Interruptible:
         self._lock = threading.RLock()
         self._thread: int | None = None
         self._was_set = False
+        self._awaited: BackgroundCall[Any] | None = None
 
     def call(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         """Call a function that ``interrupt`` may end, in this thread.
@@ -77,6 +79,18 @@ class Interruptible:
                 except RunEnded:
                     pass
 
+    def wait_for(self, call: BackgroundCall[R]) -> R:
+        """Wait in the code's thread for a call in the event loop, which is cancelled if the code is told to end.
+
+        Raises:
+            RunEnded, Closed: it was; else what the call raises.
+        """
+        self._awaited = call
+        try:
+            return call.result()
+        finally:
+            self._awaited = None
+
     def interrupt(self) -> None:
         """Tell the code to end; nothing happens if it has ended. Called in the event loop."""
         self.is_interrupted = True
@@ -87,6 +101,9 @@ class Interruptible:
             if self._thread is not None:
                 self._was_set = True
                 _set_in(self._thread)
+                # Blocked in C, it would not get the exception before the daemon has answered.
+                if (awaited := self._awaited) is not None:
+                    awaited.cancel()
 
     def check_interrupted(self) -> None:
         """See that a cancellation of the asyncio task does not mean this run.

@@ -50,6 +50,7 @@ class Run(Struct, eq=False):
         is_over: its lease is over, and that has been told.
         is_lost: the daemon has ended its lease before its time: it has no overtime.
         tells: how often it has been told to end.
+        kept: new tasks of it that were sent in parts.
         outcome: one of those that a WorkerLog counts.
         extending: extends its lease; None if nothing does.
     """
@@ -61,6 +62,7 @@ class Run(Struct, eq=False):
     is_over: bool = False
     is_lost: bool = False
     tells: int = 0
+    kept: int = 0
     outcome: str = "failed"
     extending: asyncio.Task[None] | None = None
 
@@ -131,9 +133,15 @@ class LeaseWatch:
         if run.is_over or now + ARRIVAL_SECONDS >= run.task.lease_ends_at:
             return
         self._log.taken_away(run.task)
-        run.is_over, run.is_lost, run.task.lease_ends_at = True, True, now
-        run.task.cancelled.set()
+        self._note_lost(run, now)
         self._interrupt(run, now)
+        self._ring_at(run.next_at)
+
+    def end_stale(self, run: Run) -> None:
+        """Note that a part of a run's report was stale: the run ends itself now, and is told to if it goes on."""
+        now = self._loop.time()
+        self._note_lost(run, now)
+        run.next_at = now + TELL_PAUSE_SECONDS
         self._ring_at(run.next_at)
 
     def is_over(self, task: Task) -> bool:
@@ -180,6 +188,10 @@ class LeaseWatch:
             run.is_over = True
             run.task.cancelled.set()
             self._log.overdue(run.task, now - run.began_at, self._overtime(run), run.code.stack())
+
+    def _note_lost(self, run: Run, now: float) -> None:
+        run.is_over, run.is_lost, run.task.lease_ends_at = True, True, now
+        run.task.cancelled.set()
 
     def _interrupt(self, run: Run, now: float) -> None:
         # Not by when it was due: after a pause of the process, the handler gets as long as without one.

@@ -39,7 +39,7 @@ class Middleware:
         """The handler has ended, whichever way.
 
         Args:
-            new: the tasks that came out of it; None: it did not succeed.
+            new: the tasks that came out of it, but for parts that were kept before; None: it did not succeed.
             error: what it raised, ``Retry``, ``Drop`` and ``PassedOn`` included; None: it has succeeded.
         """
 

@@ -1,24 +1,27 @@
 """Reports of a worker's runs that the daemon has not answered yet.
 
-send ──► unanswered ──► answered: what the daemon did not take is logged
+send ──► unanswered ──► answered: the run counts as what it was
+             ├── refused: the task has failed, for that reason, which is reported in its place
              └── given up: its task is the caller's again
 
-No coroutine waits for an answer: to go on with one for each costs a fifteenth of a short run.
+No coroutine waits for an answer: to go on with one for each costs a fifteenth of a short run. Only a part of a report
+is waited for, by the run that it belongs to.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.told_answer import ToldAnswer
-from taskqueue.client.tasks.reports import Reported, failure_of
+from taskqueue.client.tasks.reports import Reported, part_of, refusal_of
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.worker_log import WorkerLog
-from taskqueue.errors import ClientError, MessageTooLarge
-from taskqueue.protocol.fields import TaskReport
+from taskqueue.client.worker.worker_log import Ran, WorkerLog
+from taskqueue.errors import ClientError, Closed, RequestTimeout
+from taskqueue.protocol.fields import NewTask, TaskReport
 
 log = logging.getLogger("taskqueue.worker")
 
@@ -28,21 +31,41 @@ class Reporting:
 
     Args:
         reports: of its client.
-        log: told of what the daemon did not count.
+        log: told of each run when its report is answered.
     """
 
     def __init__(self, reports: Batching[TaskReport, Reported], log: WorkerLog) -> None:
         self._reports = reports
         self._log = log
-        self._unanswered: dict[Task, ToldAnswer[Reported]] = {}
+        self._unanswered: dict[Task, tuple[ToldAnswer[Reported], Ran]] = {}
         self._answered = asyncio.Event()
 
-    def send(self, task: Task, report: TaskReport) -> None:
-        """Let it leave. If it is not counted, the task's lease runs out and somebody runs it again."""
+    async def keep(self, task: Task, new: list[NewTask], first: int) -> bool:
+        """Have a part of the new tasks of a running task kept; False: its lease is no more.
+
+        Args:
+            first: how many came before it.
+
+        Raises:
+            ClientError: the daemon does not take it, or does not answer.
+        """
+        said = await self._reports.ask(part_of(task, new))
+        self._note(task, said, first)
+        return said.outcome != "stale"
+
+    def send(self, report: TaskReport, ran: Ran, first: int = 0) -> None:
+        """Let the report of a run leave. If it is not counted, the task's lease runs out and it is run again.
+
+        Args:
+            first: how many new tasks of the run have been kept before.
+        """
+        self._send(report, ran, partial(self._told, ran, first))
+
+    def _send(self, report: TaskReport, ran: Ran, told: Callable[[Reported | Exception], None]) -> None:
         try:
-            self._unanswered[task] = self._reports.tell(report, partial(self._told, task, report))
+            self._unanswered[ran.task] = (self._reports.tell(report, told), ran)
         except ClientError as error:
-            warn_unreported(task, error)
+            self._lose(ran, error)
 
     @property
     def unanswered(self) -> int:
@@ -58,29 +81,51 @@ class Reporting:
     def give_up(self) -> list[Task]:
         """Wait for no answer any more; returns the tasks of those that have none."""
         tasks = list(self._unanswered)
-        for answer in self._unanswered.values():
+        for answer, ran in self._unanswered.values():
             answer.give_up()
+            self._log.ran(ran._replace(outcome="unreported"))
         self._unanswered.clear()
         self._reports.forget()
         return tasks
 
-    def _told(self, task: Task, report: TaskReport, said: Reported | Exception) -> None:
-        del self._unanswered[task]
-        self._answered.set()
+    def _told(self, ran: Ran, first: int, said: Reported | Exception) -> None:
         if isinstance(said, Reported):
-            self._note(task, said)
-        elif isinstance(said, MessageTooLarge) and report.ok:
-            self._log.failed(task, said)
-            self.send(task, failure_of(task, str(said), None, retry=True))
+            self._count(ran)
+            self._note(ran.task, said, first)
+        elif isinstance(said, RequestTimeout | Closed):
+            self._lose(ran, said)
         else:
-            warn_unreported(task, said)
+            self._fail(ran, said)
 
-    def _note(self, task: Task, said: Reported) -> None:
+    def _fail(self, ran: Ran, refusal: Exception) -> None:
+        """End a lease whose report was refused, by the daemon or before it was sent, with the refusal for a reason."""
+        self._log.failed(ran.task, refusal)
+        failed = ran._replace(outcome="failed")
+        self._send(refusal_of(ran.task, refusal), failed, partial(self._told_failure, failed))
+
+    def _told_failure(self, failed: Ran, said: Reported | Exception) -> None:
+        """Take the last word on a run whose report was refused: nothing less could be said."""
+        if isinstance(said, Reported):
+            self._count(failed)
+            self._note(failed.task, said, 0)
+        else:
+            self._lose(failed, said)
+
+    def _count(self, ran: Ran) -> None:
+        self._unanswered.pop(ran.task, None)
+        self._answered.set()
+        self._log.ran(ran)
+
+    def _lose(self, ran: Ran, error: Exception) -> None:
+        self._count(ran._replace(outcome="unreported"))
+        warn_unreported(ran.task, error)
+
+    def _note(self, task: Task, said: Reported, first: int) -> None:
         if said.outcome == "stale":
             self._log.stale(task)
         for index, reason in said.reasons.items():
             log.warning(
-                "event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, index, reason
+                "event=rejected project=%s taskid=%s new=%d reason=%r", task.project, task.taskid, first + index, reason
             )
 
 

@@ -28,10 +28,13 @@ FIRST_SECONDS: Final = 10.0
 KINDS_MOST: Final = 100
 """Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
 
-OUTCOMES: Final = ("done", "failed", "retry", "drop", "passed", "late", "ended", "interrupted", "stale")
-"""What is counted. ``late`` went back, because it was too late to start them, and ``interrupted``, because the worker
-was stopped. ``ended`` were told to end, because their leases were over. ``stale`` are among the others, too: their
-handlers have ended, and the daemon did not count it.
+OUTCOMES: Final = (
+    "done", "failed", "retry", "drop", "passed", "late", "ended", "interrupted", "unreported", "stale"
+)  # fmt: skip
+"""What is counted, when the daemon has answered the report. ``late`` went back, because it was too late to start them,
+and ``interrupted``, because the worker was stopped. ``ended`` were told to end, because their leases were over. Of
+``unreported`` the daemon has not answered the report, or refused all that could be said. ``stale`` are among the
+others, too: their handlers have ended, and the daemon did not count it.
 """
 
 log = logging.getLogger("taskqueue.worker")
@@ -46,6 +49,21 @@ class Kind(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type} at {Path(self.file).name}:{self.line}"
+
+
+class Ran(NamedTuple):
+    """A run that has ended.
+
+    Attributes:
+        outcome: one of OUTCOMES.
+        seconds: for which it ran.
+        ended_at: by the loop's clock.
+    """
+
+    task: Task
+    outcome: str
+    seconds: float
+    ended_at: float
 
 
 class Hanging(NamedTuple):
@@ -89,17 +107,12 @@ class WorkerLog:
         self._kinds: OrderedDict[Kind, int] = OrderedDict()
         self._hanging: Hanging | None = None
 
-    def ran(self, task: Task, outcome: str, seconds: float, now: float) -> None:
-        """A run has ended.
-
-        Args:
-            outcome: one of OUTCOMES.
-            now: the loop's time.
-        """
-        self._open(now - seconds)
-        self._counts[outcome] += 1
-        if seconds > self._slowest[0]:
-            self._slowest = (seconds, task.url)
+    def ran(self, ran: Ran) -> None:
+        """Count a run whose outcome is known."""
+        self._open(ran.ended_at - ran.seconds)
+        self._counts[ran.outcome] += 1
+        if ran.seconds > self._slowest[0]:
+            self._slowest = (ran.seconds, ran.task.url)
 
     def failed(self, task: Task, error: BaseException) -> None:
         """A handler has failed."""
