@@ -9,14 +9,17 @@ from taskqueue.client.fetcher.buffered_task import Consumer
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.lease_watch import Limits
+from taskqueue.client.worker.reporting import Reporting
 from taskqueue.protocol.codec import decode_outgoing
-from taskqueue.protocol.replies import HelloWanted
+from taskqueue.protocol.replies import AnyReply, DoneReply, HelloWanted
 from tests.mutants.mutant import Mutant, Replace
 
 DRAINING: Final = "unit/client/fetcher/test_draining.py"
 LOST: Final = "unit/client/fetcher/test_lost_leases.py"
 WATCH: Final = "unit/client/worker/test_lease_watch.py"
+PARTS: Final = "unit/client/worker/test_parts.py"
 
 
 def _drained_and_keeps_what_waits(replace: Replace) -> None:
@@ -70,7 +73,53 @@ def _forgets_an_extension(replace: Replace) -> None:
     replace(Leases, "extend", extend)
 
 
+def _a_part_lets_go_of_its_token(replace: Replace) -> None:
+    def taken(self: ClientSession, reply: AnyReply, now: float) -> Any:
+        if isinstance(reply, DoneReply):
+            reply.outcomes = ["done" if outcome == "kept" else outcome for outcome in reply.outcomes]
+        return original(self, reply, now)
+
+    original = replace(ClientSession, "_answered", taken)
+
+
+def _goes_on_after_a_stale_part(replace: Replace) -> None:
+    async def keep(self: Reporting, *arguments: Any) -> bool:
+        await original(self, *arguments)
+        return True
+
+    original = Reporting.keep
+    replace(Reporting, "keep", keep)
+
+
+def _a_refused_report_is_done(replace: Replace) -> None:
+    replace(Reporting, "_fail", lambda self, ran, refusal: self._count(ran))
+
+
+def _waits_for_an_answer_whatever_ends_the_run(replace: Replace) -> None:
+    replace(Interruptible, "wait_for", lambda self, call: call.result())
+
+
 MUTANTS: Final = (
+    Mutant(
+        "a client lets go of a task of which a part was kept",
+        _a_part_lets_go_of_its_token,
+        (f"{SESSION}::test_a_task_is_held_after_a_part_of_its_report_unless_that_is_stale",),
+    ),
+    Mutant(
+        "a generator goes on after a stale part",
+        _goes_on_after_a_stale_part,
+        (f"{PARTS}::test_a_stale_part_ends_the_handler_and_nothing_more_is_said",),
+    ),
+    Mutant(
+        "a refused report is counted as done",
+        _a_refused_report_is_done,
+        (f"{PARTS}::test_a_report_that_the_daemon_refuses_ends_its_lease_as_a_failure_and_is_not_counted_as_done",),
+    ),
+    Mutant(
+        "a thread waits for the answer to a part although its run is to end",
+        _waits_for_an_answer_whatever_ends_the_run,
+        (f"{PARTS}::test_a_lease_that_is_lost_while_a_part_is_unanswered_ends_the_handler",),
+    ),
     Mutant(
         "what the daemon has dropped is repeated after silence only",
         _dropped_calls_wait_for_silence,
