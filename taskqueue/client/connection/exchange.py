@@ -36,7 +36,7 @@ from taskqueue.client.connection.session_events import (
     Unreadable,
     Welcomed,
 )
-from taskqueue.errors import ClientError, Closed, RequestRejected, RequestTimeout
+from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.protocol.replies import AnyReply, ErrorReply
 from taskqueue.protocol.requests import AnyRequest
 
@@ -120,13 +120,21 @@ class Exchange:
         self._check_open()
         until = asyncio.get_running_loop().time() + patience
         if not self.is_free:
-            await self._in_time(self._admitted(), patience)
-        session = self._session
-        n = session.submit(request) if known_as is None else session.submit_known(request, *known_as)
+            await self._in_time(self._turn(), patience)
+        n = self._submit(request, known_as)
         reply = self.checked(await self._answer(n, until, patience), kind)
         if isinstance(reply, ClientError):
             raise reply
         return reply
+
+    def _submit(self, request: AnyRequest, known_as: KnownAs) -> int:
+        try:
+            if known_as is None:
+                return self._session.submit(request)
+            return self._session.submit_known(request, *known_as)
+        except (MessageTooLarge, ValueError):
+            self._admit_next()
+            raise
 
     def begin(self, request: AnyRequest, answer: Answer[AnyReply]) -> int | None:
         """Send a request at once, whatever becomes of it; returns its number, by which it is to be forgotten.
@@ -207,10 +215,23 @@ class Exchange:
         except TimeoutError:
             raise self.late(patience) from None
 
-    async def _admitted(self) -> None:
-        """Wait for a welcome, and for room."""
-        await self._greet()
-        await self._room()
+    async def _turn(self) -> None:
+        """Wait for a welcome and for room, first come, first served; then the caller has to submit at once.
+
+        The caller's place in the queue is kept until then, so that no later call can see a free session before.
+        """
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await self._greet()
+            self._admit_next()
+            await turn
+            self._check_welcomed()
+        except (ClientError, asyncio.CancelledError):
+            self._queue.remove(turn)
+            self._admit_next()
+            raise
+        self._queue.remove(turn)
 
     def late(self, patience: float) -> RequestTimeout:
         """The error of a caller that has waited for so many seconds."""
@@ -250,6 +271,9 @@ class Exchange:
             if not self._welcomed.is_set() and self._connection and self._connection.attempts.obstacle:
                 raise self.late(self._connect_patience)
         await self._welcomed.wait()
+        self._check_welcomed()
+
+    def _check_welcomed(self) -> None:
         self._check_open()
         if self._refusal is not None:
             raise RequestRejected(self._refusal.code, self._refusal.reason)
@@ -273,27 +297,12 @@ class Exchange:
         if self._connection is not None and self._connection.loop is not asyncio.get_running_loop():
             raise ClientError(OTHER_LOOP)
 
-    async def _room(self) -> None:
-        """Wait until the session's window has room for one more, first come, first served."""
-        if self._session.has_room and not self._queue:
-            return
-        while True:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._queue.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                self._admit_next()
-                raise
-            if self._session.has_room:
-                return
-
     def _admit_next(self) -> None:
-        while self._queue and self._session.has_room:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
+        """Let the first of the queue go on if it may, or has to hear that it never will."""
+        is_over = self._closed or self._refusal is not None
+        may_go = is_over or (self._welcomed.is_set() and self._session.has_room)
+        if may_go and self._queue and not self._queue[0].done():
+            self._queue[0].set_result(None)
 
     async def _answer(self, n: int, until: float, patience: float) -> AnyReply:
         loop = asyncio.get_running_loop()
@@ -316,10 +325,10 @@ class Exchange:
 
     def _fail_all(self, error: ClientError) -> None:
         self._welcomed.set()
-        waiting: list[Answer[Any]] = [*self._answers.values(), *self._queue]
-        for each in waiting:
+        for each in list(self._answers.values()):
             if not each.done():
                 each.set_exception(error)
+        self._admit_next()
 
     async def _say_goodbye(self) -> None:
         """A fetcher's leases go back now, not when it has been silent for long."""
@@ -374,6 +383,7 @@ class Exchange:
         self._refusal = None
         self._trouble = ""
         self._welcomed.set()
+        self._admit_next()
         if restarted:
             log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
 
@@ -389,6 +399,7 @@ class Exchange:
         else:
             self._refusal = error
             self._welcomed.set()
+            self._admit_next()
 
     # ------------------------------------------------------------------------------------ sleeping
 

@@ -1,0 +1,132 @@
+"""Requests leave in the order in which they were asked, whatever the moment of a welcome or of a reconnect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from taskqueue import MessageTooLarge
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.tasks.new_task import new_task
+from taskqueue.protocol.replies import NewTasksReply
+from taskqueue.protocol.requests import NewTasks
+from tests.unit.client.conftest import WAIT_SECONDS, Daemon
+
+SIZES = st.integers(0, 90)
+"""Of groups of asks: some are larger than the window of a session."""
+
+MOMENTS = st.lists(st.tuples(st.integers(0, 6), SIZES), max_size=5)
+"""After how many passes of the event loop how many more are asked."""
+
+
+class Asking:
+    """Asks an exchange many things at once, which are numbered in the order of the calls."""
+
+    def __init__(self, daemon: Daemon, when_heard: Callable[[Asking], None]) -> None:
+        self.exchange = Exchange(
+            daemon.url, ClientSession("s"), WAIT_SECONDS, lambda *_: None, lambda _: None, lambda: when_heard(self)
+        )
+        self.asked = 0
+        self._numbers = count()
+        self._asks: list[asyncio.Future[Any]] = []
+
+    def ask(self, times: int) -> None:
+        """Call so many times: a task of asyncio begins in the order in which it was made."""
+        self._asks += [asyncio.ensure_future(self._ask()) for _ in range(times)]
+
+    def ask_at(self, moments: list[tuple[int, int]]) -> None:
+        """Ask in later passes of the loop, too."""
+        self._asks.append(asyncio.ensure_future(self._ask_at(moments)))
+
+    async def answered(self) -> None:
+        """Wait for all answers."""
+        while self._asks:
+            waiting, self._asks = self._asks, []
+            await asyncio.gather(*waiting)
+
+    async def _ask(self) -> NewTasksReply:
+        url = f"http://a/{next(self._numbers)}"
+        message = NewTasks(session="", n=0, project="p", tasks=[new_task(url)])
+        return await self.exchange.ask(message, NewTasksReply)
+
+    async def _ask_at(self, moments: list[tuple[int, int]]) -> None:
+        for passes, times in moments:
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            self.ask(times)
+
+
+def order_heard(daemon: Daemon) -> list[int]:
+    """Numbers of what was asked, in the order in which each was heard first."""
+    tasks = [request.tasks[0] for request in daemon.heard if isinstance(request, NewTasks)]
+    return list(dict.fromkeys(int(task.url.rpartition("/")[2]) for task in tasks if task is not None))
+
+
+def assert_in_order(daemon: Daemon) -> None:
+    heard = order_heard(daemon)
+    assert heard == sorted(heard)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=SIZES, at_welcome=MOMENTS)
+def test_asks_leave_in_the_order_of_their_calls_whenever_the_welcome_comes(
+    daemon: Daemon, before: int, at_welcome: list[tuple[int, int]]
+) -> None:
+    async def main() -> None:
+        moments = [at_welcome]
+        asking = Asking(daemon, lambda it: it.ask_at(moments.pop()) if moments else None)
+        asking.ask(before)
+        await asking.exchange.ready()
+        await asking.answered()
+        await asking.exchange.close()
+
+    daemon.heard.clear()
+    asyncio.run(main())
+
+    assert_in_order(daemon)
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(before=SIZES, away=SIZES, at_reconnect=MOMENTS)
+def test_asks_leave_in_the_order_of_their_calls_whenever_a_connection_is_made_anew(
+    daemon: Daemon, before: int, away: int, at_reconnect: list[tuple[int, int]]
+) -> None:
+    async def main() -> None:
+        asking = Asking(daemon, lambda it: it.ask_at(moments.pop()) if moments else None)
+        moments: list[list[tuple[int, int]]] = []
+        await asking.exchange.ready()
+        asking.ask(before)
+        await asyncio.to_thread(daemon.stop)
+        asking.ask(away)
+        moments.append(at_reconnect)
+        asking.ask_at([(1, 1)] * 50)  # those are on their way while the connection is made
+        await asyncio.to_thread(daemon.start)
+        await asking.answered()
+        await asking.exchange.close()
+
+    daemon.heard.clear()
+    asyncio.run(main())
+
+    assert_in_order(daemon)
+
+
+def test_who_waits_behind_a_message_that_is_too_large_is_not_forgotten(daemon: Daemon) -> None:
+    async def main() -> NewTasksReply:
+        exchange = Exchange(daemon.url, ClientSession("s"), WAIT_SECONDS, lambda *_: None, lambda _: None, lambda: None)
+        large = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/", save="x" * (9 << 20))])
+        small = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/")])
+        told, reply = await asyncio.gather(
+            exchange.ask(large, NewTasksReply), exchange.ask(small, NewTasksReply), return_exceptions=True
+        )
+        await exchange.close()
+        assert isinstance(told, MessageTooLarge)
+        assert isinstance(reply, NewTasksReply)
+        return reply
+
+    assert asyncio.run(main()).outcomes == ["new"]
