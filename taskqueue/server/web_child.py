@@ -26,8 +26,10 @@ STEADY_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0
 """How long it may take to end before it is killed."""
 
-EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "[::1]"}
-"""Hosts that a socket listens on, and where it is reached from this machine."""
+EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "127.0.0.1"}
+"""Hosts that a socket listens on, and where it is reached from this machine. A socket of IPv6 takes IPv4, too, and many
+containers have no ``::1``.
+"""
 
 
 class WebChild:

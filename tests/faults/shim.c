@@ -7,6 +7,7 @@
  *     FAULTS_RECORD    the file to which records are appended; optional
  *     FAULTS_BYTES     "1": records have what was written and sent
  *     FAULTS_BOOT_ID   a file that is opened in the place of the kernel's boot id; optional
+ *     FAULTS_IPV4      "1": the machine has no IPv6
  *
  * A call is written down twice: before it is made ("began") and after it has returned ("ended"), each by one
  * append, so that the order of the records is one in which these moments were. tests/faults/record.py reads them,
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -348,4 +350,13 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags) {
     ssize_t result = real_send(fd, bytes, length, flags);
     note(SEND, ENDED, fd, NULL, 0, 0, result, result < 0 ? errno : 0, NULL, 0);
     return result;
+}
+
+int socket(int domain, int type, int protocol) {
+    REAL(int, socket, int, int, int);
+    if (domain == AF_INET6 && getenv("FAULTS_IPV4")) {
+        errno = EAFNOSUPPORT;
+        return -1;
+    }
+    return real_socket(domain, type, protocol);
 }

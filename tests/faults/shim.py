@@ -28,6 +28,7 @@ ALWAYS: Final = 1000
 FOR_EVER: Final = 0xFFFFFFFF
 
 WITH_BYTES: Final = {"FAULTS_BYTES": "1"}
+WITHOUT_IPV6: Final = {"FAULTS_IPV4": "1"}
 
 _RULE: Final = struct.Struct("=IiIIII40s")
 _RULES: Final = 16

@@ -69,7 +69,8 @@ def test_a_daemon_that_is_killed_leaves_no_web_process_behind(daemon: DaemonFact
     ("endpoint", "address"),
     [
         ("tcp://0.0.0.0:7400", "tcp://127.0.0.1:7400"),
-        ("tcp://[::]:7400", "tcp://[::1]:7400"),
+        ("tcp://[::]:7400", "tcp://127.0.0.1:7400"),
+        ("tcp://[::1]:7400", "tcp://[::1]:7400"),
         ("tcp://10.0.0.5:7400", "tcp://10.0.0.5:7400"),
         ("ipc:///run/taskqueue", "ipc:///run/taskqueue"),
     ],

@@ -203,7 +203,7 @@ class Connections:
             connection.read_bytes -= len(message) + _header_bytes(len(message))
         connection.peer = peer
         try:
-            connection.address = str(message.get("Peer-Address"))
+            connection.address = tcp.unmapped(str(message.get("Peer-Address")))
         except zmq.ZMQError:
             connection.address = ""
         self._by_peer[peer] = connection

@@ -19,6 +19,7 @@ The memory of all peers together is bounded by ``connection_guard``.
 from __future__ import annotations
 
 import ctypes
+import errno
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -71,6 +72,10 @@ PARTS_AT_ONCE: Final = 1000
 """Parts dropped before the clock is read again."""
 LINGER_MS: Final = 1000
 """How long a stopping daemon tries to transmit what it has sent."""
+EVERYWHERE: Final = "tcp://*:"
+"""All addresses of this machine, of IPv6 and of IPv4."""
+NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT, errno.ENODEV)
+"""What ``bind`` fails with on a machine without IPv6."""
 KEEPALIVE_IDLE_SECONDS: Final = 60
 """Silence after which the kernel probes a connection, so that connections of vanished machines are closed."""
 KEEPALIVE_PROBES: Final = 3
@@ -110,7 +115,7 @@ class Router:
     """Binds its address when it is created.
 
     Args:
-        bind: address; a port of * is a free one.
+        bind: address; a host of * is all of this machine's, a port of * a free one.
         max_message: bytes; see the module.
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
@@ -148,7 +153,7 @@ class Router:
             self._context, self.socket, self._connections, memory, connections, silent_seconds
         )
         try:
-            self.socket.bind(bind)
+            self._bind(bind)
         except zmq.ZMQError:
             self.close()
             raise
@@ -168,7 +173,21 @@ class Router:
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_SECONDS)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, KEEPALIVE_PROBES)
         self.socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, KEEPALIVE_PROBE_SECONDS)
-        self.socket.setsockopt(zmq.IPV6, int("[" in bind))
+        self.socket.setsockopt(zmq.IPV6, int("[" in bind or bind.startswith(EVERYWHERE)))
+
+    def _bind(self, bind: str) -> None:
+        """Listen; everywhere is on IPv4 alone if the machine has no IPv6."""
+        try:
+            self.socket.bind(bind)
+        except zmq.ZMQError as error:
+            if error.errno not in NO_IPV6 or not bind.startswith(EVERYWHERE):
+                raise
+            self.socket.setsockopt(zmq.IPV6, 0)
+            self.socket.bind(bind)
+        endpoint = self.socket.get_string(zmq.LAST_ENDPOINT)
+        # libzmq falls back by itself, too, and says nothing.
+        if bind.startswith(EVERYWHERE) and "[" not in endpoint:
+            log.warning("ipv6-missing endpoint=%s; clients reach the daemon by IPv4 only", endpoint)
 
     def drain(self) -> Iterator[Frame]:
         """Received frames, up to the bounds of a turn; the time that the caller spends between them counts, too."""

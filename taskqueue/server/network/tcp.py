@@ -17,6 +17,9 @@ reused.
 UNSPECIFIED: Final = bytes(16)
 """A sockaddr of AF_UNSPEC: connecting a socket to it dissolves its connection (connect(2))."""
 
+MAPPED: Final = "::ffff:"
+"""Before an address of IPv4 that is written as one of IPv6 (RFC 4291, 2.5.5.2)."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _progress = struct.Struct("@QQ")
 PROGRESS_AT: Final = 120
@@ -52,8 +55,13 @@ def address(fd: int) -> str:
     """Address of the peer's machine; empty if unknown."""
     with suppress(OSError), _borrowed(fd) as connection:
         if connection.family in (socket.AF_INET, socket.AF_INET6):
-            return str(connection.getpeername()[0])
+            return unmapped(str(connection.getpeername()[0]))
     return ""
+
+
+def unmapped(address: str) -> str:
+    """The address of IPv4 by which a socket of both families knows a peer as ``::ffff:10.0.0.1``; others stay."""
+    return address.removeprefix(MAPPED) if "." in address else address
 
 
 def cut(fd: int, expected: bytes) -> bool:
