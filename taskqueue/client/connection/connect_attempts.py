@@ -1,63 +1,76 @@
-"""What became of a client's attempts to connect, from what libzmq tells of each: why nobody answers.
+"""What became of a client's attempts to connect: why nobody answers, address by address.
 
-    CONNECT_DELAYED ──► CLOSED                                   nobody listens there
-                   └──► CONNECTED ──► HANDSHAKE_SUCCEEDED        it works
-                                 ├──► HANDSHAKE_FAILED_…         who listens there is somebody else
-                                 └──► nothing                    the same, or it hangs
-    CONNECT_RETRIED, with nothing of this before it              the host is not known
+An address is tried, and the attempt ends in one of these ways:
 
-The sequences were seen with libzmq 4.3.5; it does not say what the operating system said.
+    REFUSED    nobody listens there, or no way leads there
+    STRANGER   who listens there has hung up, or speaks another protocol
+    MUTE       somebody took the connection and said nothing
+    SILENT     nothing came back at all
+
+The first two are certain: a client that is not to wait for a daemon gives up. The others may be a daemon that is slow.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
-
-import zmq
-
-HANDSHAKE_FAILED: Final = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
-EVENTS: Final = (
-    zmq.EVENT_CONNECT_DELAYED
-    | zmq.EVENT_CONNECTED
-    | zmq.EVENT_CLOSED
-    | zmq.EVENT_CONNECT_RETRIED
-    | zmq.EVENT_HANDSHAKE_SUCCEEDED
-    | HANDSHAKE_FAILED
-)
-"""What ``note`` wants to be told."""
 
 REFUSED: Final = "nobody listens there"
 UNKNOWN: Final = "its host is not known"
 STRANGER: Final = "who listens there is no taskqueue daemon"
 MUTE: Final = "somebody listens there, but is no taskqueue daemon, or hangs"
+SILENT: Final = "nothing comes back from there"
+
+CERTAIN: Final = (REFUSED, STRANGER)
 
 
 class ConnectAttempts:
-    """Of one socket to connect.
+    """Attempts to connect to the addresses of one url.
 
-    Attributes:
-        obstacle: in words, why there is no connection; empty: there is one, or nobody knows yet.
-        is_mute: there is a connection on which nobody has said anything yet.
+    Args:
+        name: of the host; empty: the url has the address itself, so that it need not be said again.
     """
 
-    def __init__(self) -> None:
-        self.obstacle = ""
-        self.is_mute = False
-        self._has_begun = False
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._unknown = ""
+        self._ends: dict[str, str] = {}
 
-    def note(self, event: int) -> None:
-        """Take note of an event of libzmq."""
-        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-            self.obstacle = ""
-            self.is_mute = False
-        elif event == zmq.EVENT_CONNECTED:
-            self.is_mute = True
-        elif event == zmq.EVENT_CLOSED and not self.is_mute:
-            self.obstacle = REFUSED
-        elif event & HANDSHAKE_FAILED:
-            self.obstacle, self.is_mute = STRANGER, False
-        elif event == zmq.EVENT_CONNECT_RETRIED and not self._has_begun:
-            self.obstacle = UNKNOWN
-        self._has_begun = event != zmq.EVENT_CONNECT_RETRIED
+    def unknown(self, error: Exception) -> None:
+        """The name can't be looked up."""
+        self._ends.clear()
+        self._unknown = f"{UNKNOWN} ({getattr(error, 'strerror', None) or error})"
+
+    def found(self, addresses: Sequence[str]) -> None:
+        """These are tried now, one after the other; what is known of them from before stays."""
+        self._unknown = ""
+        self._ends = {address: self._ends.get(address, "") for address in addresses}
+
+    def ended(self, address: str, how: str) -> None:
+        """An attempt has ended without a connection, or a connection can't be used so far."""
+        self._ends[address] = how
+
+    def connected(self) -> None:
+        """There is a connection."""
+        self._unknown = ""
+        self._ends = dict.fromkeys(self._ends, "")
+
+    @property
+    def obstacle(self) -> str:
+        """In words, why there can't be a connection; empty: there is one, or may be soon."""
+        is_certain = bool(self._ends) and all(how in CERTAIN for how in self._ends.values())
+        return self._unknown or (self.why if is_certain else "")
+
+    @property
+    def why(self) -> str:
+        """In words, why there is no connection, as far as that is known."""
+        known = {address: how for address, how in self._ends.items() if how}
+        if not known:
+            return self._unknown or (f"its host {self._name} is being looked up" if self._is_looked_up() else "")
+        if len(set(known.values())) > 1:
+            return "; ".join(f"{address}: {how}" for address, how in known.items())
+        (how,) = set(known.values())
+        return f"{how} ({', '.join(known)})" if self._name else how
+
+    def _is_looked_up(self) -> bool:
+        return bool(self._name) and not self._ends

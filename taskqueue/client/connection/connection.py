@@ -1,45 +1,47 @@
-"""The socket of one client: frames out, frames in, and a word when there is a new connection or none any more.
+"""The connection of one client to its daemon, made anew whenever it is lost, to what its url stands for then.
 
-A DEALER that queues nothing for a peer that isn't there: what can't be sent now is dropped here and sent again by the
-session, which knows what has been answered. So nothing old lies in wait in a socket's queue.
+    look up ──► address ──► up ──lost──────────────────┐
+       ▲          │ ▲  └── refused, or 2 s are over    │
+       │          └─┘ the next one                     │
+       └── pause, longer after each round ◄── the last ┘
+
+What can't be sent now is dropped here and sent again by the session, which knows what has been answered. So nothing old
+lies in wait in a socket's queue.
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import random
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 import zmq
 
-from taskqueue.client.connection.connect_attempts import EVENTS, ConnectAttempts
+from taskqueue.client.connection.addresses import EXAMPLE, Address, Found, Target
+from taskqueue.client.connection.connect_attempts import MUTE, ConnectAttempts
+from taskqueue.client.connection.wire import LINGER_MS, Heard, Wire
 from taskqueue.errors import ClientError
+from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
 
-LINGER_MS = 1000
-"""How long closing may take to send what was given to the socket."""
+TRY_SECONDS: Final = 2.0
+"""How long each address is tried in the first round; twice as long in each further one, up to TRY_SECONDS_MOST, so that
+a daemon behind a slow line is reached in the end.
+"""
+TRY_SECONDS_MOST: Final = 16.0
 
-PING_MS = 10_000
-"""A peer that is silent for three of these is gone; libzmq asks, in its own thread, and only then."""
+PAUSE_SECONDS: Final = 0.1
+PAUSE_SECONDS_MOST: Final = 1.0
+"""Between rounds, doubled after each; then up to twice as long by chance, lest all clients of a daemon come at once."""
 
-MOST_FRAMES: Final = 100
-"""Frames read at once."""
+DOUBLINGS_MOST: Final = 10
 
-RECONNECT_MS, RECONNECT_MOST_MS = 100, 2_000
-
-READABLE: Final = int(zmq.POLLIN)
-"""As a plain number, which is compared in a third of the time of pyzmq's enumeration."""
-
-LOST: Final = zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED
-"""What tells that there is no connection: it has gone, or another attempt has to be made."""
+MESSAGE_BYTES_MOST: Final = 1 << 30
+"""The largest ``max_message`` that a daemon can be given."""
 
 
 class Connection:
-    """Open until ``close``; libzmq connects again by itself whenever the peer is gone.
-
-    Read and written without waiting, when libzmq's descriptor says that there is something: the sockets of
-    ``zmq.asyncio`` cost several times as much, with a future for each frame.
+    """Open until ``close``.
 
     Args:
         url: such as ``tcp://127.0.0.1:7400``.
@@ -62,99 +64,115 @@ class Connection:
         on_connected: Callable[[], None],
         on_lost: Callable[[], None],
     ) -> None:
-        self._on_frames = on_frames
+        self.loop = asyncio.get_running_loop()
+        self._target = Target(url)
+        self.attempts = ConnectAttempts(self._target.name)
         self._on_connected = on_connected
         self._on_lost = on_lost
-        self.loop = asyncio.get_running_loop()
-        self._reading = False
+        self._heard = Heard(on_frames, self._up, self._down)
+        self._most_bytes = 2 * MAX_MESSAGE_BYTES
+        self._rounds = 0
+        self._left: list[Address] = []
+        self._wire: Wire | None = None
+        self._is_up = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
         self._context = zmq.Context()
-        self._socket = _dealer(self._context)
-        self.attempts = ConnectAttempts()
-        self._monitor = self._socket.get_monitor_socket(EVENTS | LOST)
-        self.loop.add_reader(self._socket.FD, self._read)
-        self.loop.add_reader(self._monitor.FD, self._watch)
-        try:
-            self._socket.connect(url)
-        except zmq.ZMQError as error:
-            self._let_go()
+        self._begin_round()
+        if not self._target.name and self._wire is None:
+            self._let_go(0)
             self._context.term()
-            raise ClientError(f"can't connect to {url!r}: {error}; a url looks like tcp://127.0.0.1:7400") from None
-        # A descriptor tells nothing before its socket has been looked at once.
-        self.loop.call_soon(self._read)
-        self.loop.call_soon(self._watch)
+            raise ClientError(f"can't connect to {url!r}: {self.attempts.why}; {EXAMPLE}")
 
     def send(self, frame: bytes) -> None:
         """Send if there is a connection; else drop the frame."""
-        with suppress(zmq.Again):
-            self._socket.send(frame, zmq.DONTWAIT)
-        self._look_again()
+        if self._is_up and self._wire is not None:
+            self._wire.send(frame)
+
+    def allow(self, max_message: int) -> None:
+        """Take messages of twice as many bytes; if that is more than before, on a new connection."""
+        most_bytes = 2 * min(max_message, MESSAGE_BYTES_MOST)
+        if most_bytes <= self._most_bytes or self._wire is None:
+            return
+        self._most_bytes = most_bytes
+        self._left.insert(0, self._wire.address)
+        self._wire.close(0)
+        self._try_next()
+
+    def why_not(self) -> str:
+        """In words, why there is no connection, as far as that is known."""
+        if self._wire is not None and self._wire.is_mute:
+            self.attempts.ended(self._wire.address.shown, MUTE)
+        return self.attempts.why
 
     async def close(self) -> None:
         """Send what is on its way, for at most a second, and let go of the socket."""
-        self._let_go()
+        self._let_go(LINGER_MS)
         await self.loop.run_in_executor(None, self._context.term)
 
-    def _read(self) -> None:
-        """Take what has arrived, but not without end: others want the loop, too."""
-        self._reading = False
-        if self._socket.closed:
+    def _begin_round(self) -> None:
+        if not self._closed:
+            self._target.look_up(self.loop, self._found)
+
+    def _found(self, found: Found) -> None:
+        if self._closed:
             return
-        frames: list[bytes] = []
-        # Asked each time, because to be refused makes an error, which costs three times as much.
-        while len(frames) < MOST_FRAMES and self._has_frame():
-            frames.append(self._socket.recv(zmq.DONTWAIT))
-        if len(frames) == MOST_FRAMES:
-            self._look_again()
-        if frames:
-            self._on_frames(frames)
-
-    def _look_again(self) -> None:
-        """The descriptor tells only once of what is new, and whoever uses the socket meanwhile takes the word away."""
-        if not self._reading and self._has_frame():
-            self._reading = True
-            self.loop.call_soon(self._read)
-
-    def _has_frame(self) -> bool:
-        return bool(cast(int, self._socket.get(zmq.EVENTS)) & READABLE)
-
-    def _watch(self) -> None:
-        if self._monitor.closed:
+        if isinstance(found, Exception):
+            self.attempts.unknown(found)
+            self._end_round()
             return
-        connected = lost = False
-        with suppress(zmq.Again):
-            while True:
-                event = int.from_bytes(self._monitor.recv_multipart(zmq.DONTWAIT)[0][:2], sys.byteorder)
-                self.attempts.note(event)
-                if event & (LOST | zmq.EVENT_HANDSHAKE_SUCCEEDED):
-                    lost = bool(event & LOST)
-                    connected = connected or not lost
-        if lost:
-            self._on_lost()
-        if connected:
-            # The socket learns of the connection by a command that a send soon after another one does not look at
-            # (libzmq does so once a millisecond): without this, about one first frame in 200 was dropped.
-            self._socket.get(zmq.EVENTS)
-            self._on_connected()
-            self._look_again()
+        self.attempts.found([address.shown for address in found])
+        self._left = list(found)
+        self._try_next()
 
-    def _let_go(self) -> None:
-        self.loop.remove_reader(self._socket.FD)
-        self.loop.remove_reader(self._monitor.FD)
-        self._socket.disable_monitor()
-        self._monitor.close(0)
-        self._socket.close(LINGER_MS)
+    def _try_next(self) -> None:
+        self._set_timer(None)
+        self._wire, self._is_up = None, False
+        if not self._left:
+            self._end_round()
+            return
+        address = self._left.pop(0)
+        try:
+            wire = self._wire = Wire(self._context, address, self._most_bytes, self.loop, self._heard)
+        except zmq.ZMQError as error:
+            self.attempts.ended(address.shown, str(error))
+            self._try_next()
+            return
+        self._set_timer(self.loop.call_later(_doubled(TRY_SECONDS, self._rounds, TRY_SECONDS_MOST), wire.give_up))
+
+    def _up(self) -> None:
+        self._set_timer(None)
+        self._is_up = True
+        self._rounds = 0
+        self._left = []
+        self.attempts.connected()
+        self._on_connected()
+
+    def _down(self, wire: Wire, why: str) -> None:
+        """Try the next address; after a connection that was lost, all of them after a pause."""
+        if wire is not self._wire or self._closed:
+            return
+        if not self._is_up:
+            self.attempts.ended(wire.address.shown, why)
+        self._try_next()
+
+    def _end_round(self) -> None:
+        seconds = _doubled(PAUSE_SECONDS, self._rounds, PAUSE_SECONDS_MOST) * random.uniform(1, 2)
+        self._rounds += 1
+        self._set_timer(self.loop.call_later(seconds, self._begin_round))
+        self._on_lost()
+
+    def _set_timer(self, timer: asyncio.TimerHandle | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+    def _let_go(self, linger_ms: int) -> None:
+        self._closed = True
+        self._set_timer(None)
+        if self._wire is not None:
+            self._wire.close(linger_ms)
 
 
-def _dealer(context: zmq.Context[zmq.Socket[bytes]]) -> zmq.Socket[bytes]:
-    socket = context.socket(zmq.DEALER)
-    socket.setsockopt(zmq.IMMEDIATE, 1)
-    socket.setsockopt(zmq.LINGER, LINGER_MS)
-    # The window of the session bounds what is in flight, so no high-water mark has to.
-    socket.setsockopt(zmq.SNDHWM, 0)
-    socket.setsockopt(zmq.RCVHWM, 0)
-    socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
-    socket.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MOST_MS)
-    socket.setsockopt(zmq.HEARTBEAT_IVL, PING_MS)
-    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 3 * PING_MS)
-    socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
-    return socket
+def _doubled(seconds: float, times: int, most: float) -> float:
+    return float(min(seconds * 2 ** min(times, DOUBLINGS_MOST), most))

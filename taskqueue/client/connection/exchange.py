@@ -21,7 +21,6 @@ from typing import Any, Final, TypeVar
 
 from taskqueue.client.connection.answer import Answer
 from taskqueue.client.connection.batching import OTHER_LOOP
-from taskqueue.client.connection.connect_attempts import MUTE
 from taskqueue.client.connection.connection import Connection
 from taskqueue.client.connection.patience import limit
 from taskqueue.client.connection.reachability import Reachability
@@ -95,6 +94,7 @@ class Exchange:
         self._closed = False
         self._trouble = ""
         self._welcomed = asyncio.Event()
+        self._news = asyncio.Event()
         self._refusal: ErrorReply | None = None
         self._answers: dict[int, Answer[AnyReply]] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -238,16 +238,9 @@ class Exchange:
         silence = f"no answer from {self._url} in {patience:g} s"
         if said := self._trouble:
             return RequestTimeout(f"{silence}: it says that {said}", said, heard=True)
-        if why := self._obstacle():
+        if why := self._connection.why_not() if self._connection else "":
             return RequestTimeout(f"{silence}: {why}", why)
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
-
-    def _obstacle(self) -> str:
-        """Why there is no connection, as far as that is known."""
-        if self._connection is None:
-            return ""
-        attempts = self._connection.attempts
-        return attempts.obstacle or (MUTE if attempts.is_mute else "")
 
     @property
     def is_free(self) -> bool:
@@ -266,12 +259,25 @@ class Exchange:
         """
         self.open()
         if self._connect_patience < inf and not self._welcomed.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._welcomed.wait(), self._connect_patience)
-            if not self._welcomed.is_set() and self._connection and self._connection.attempts.obstacle:
-                raise self.late(self._connect_patience)
+            await self._reach()
         await self._welcomed.wait()
         self._check_welcomed()
+
+    async def _reach(self) -> None:
+        """Wait for the first welcome; after ``connect_patience`` only while it is not known that there can be none."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._welcomed.wait(), self._connect_patience)
+        while not self._welcomed.is_set():
+            if self._connection and self._connection.attempts.obstacle:
+                raise self.late(self._connect_patience)
+            self._news.clear()
+            await self._news.wait()
+
+    def _wake(self) -> None:
+        """Let all go on who wait for the first welcome: there is one, or there will be none."""
+        self._welcomed.set()
+        self._news.set()
+        self._admit_next()
 
     def _check_welcomed(self) -> None:
         self._check_open()
@@ -287,9 +293,7 @@ class Exchange:
         """
         self._check_open()
         if self._connection is None:
-            self._connection = Connection(
-                self._url, self._on_frames, self._on_connected, self.reachability.disconnected
-            )
+            self._connection = Connection(self._url, self._on_frames, self._on_connected, self._on_lost)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -324,11 +328,10 @@ class Exchange:
             answer.set_exception(self.late(patience))
 
     def _fail_all(self, error: ClientError) -> None:
-        self._welcomed.set()
         for each in list(self._answers.values()):
             if not each.done():
                 each.set_exception(error)
-        self._admit_next()
+        self._wake()
 
     async def _say_goodbye(self) -> None:
         """A fetcher's leases go back now, not when it has been silent for long."""
@@ -346,6 +349,10 @@ class Exchange:
         self._session.connected()
         self.pump()
 
+    def _on_lost(self) -> None:
+        self.reachability.disconnected()
+        self._news.set()
+
     def _on_frames(self, frames: list[bytes]) -> None:
         now = asyncio.get_running_loop().time()
         for frame in frames:
@@ -362,6 +369,8 @@ class Exchange:
                 self._on_tasks(event, now)
             case Welcomed(welcome, restarted, ended):
                 self.reachability.welcomed(welcome.version)
+                if self._connection is not None:
+                    self._connection.allow(welcome.max_message)
                 self._welcome(restarted)
                 if ended:
                     self._on_ended(ended)
@@ -382,8 +391,7 @@ class Exchange:
     def _welcome(self, restarted: bool) -> None:
         self._refusal = None
         self._trouble = ""
-        self._welcomed.set()
-        self._admit_next()
+        self._wake()
         if restarted:
             log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
 
@@ -398,8 +406,7 @@ class Exchange:
             self._trouble = error.reason
         else:
             self._refusal = error
-            self._welcomed.set()
-            self._admit_next()
+            self._wake()
 
     # ------------------------------------------------------------------------------------ sleeping
 

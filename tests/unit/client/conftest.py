@@ -54,9 +54,9 @@ class Daemon:
         url: where it is reached, also after ``stop`` and ``start``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "tcp://127.0.0.1:*") -> None:
         self.script: Script = friendly
-        self.url = "tcp://127.0.0.1:*"
+        self.url = url
         self.heard: list[AnyRequest] = []
         self._news: queue.Queue[AnyRequest] = queue.Queue()
         self._session = ""

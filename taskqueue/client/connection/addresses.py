@@ -1,0 +1,116 @@
+"""Addresses of a daemon: what its url names, and what the name of its host stands for at the moment.
+
+    tcp://[::1]:7400     ──────────────► one address, at once
+    tcp://db.example:7400 ──a thread────► its addresses of both families, in the order of the system (RFC 6724)
+    ipc:///run/tq.sock   ──────────────► one address, as it is
+
+libzmq would look up a name itself, but takes one address of it, of one family, and does so in the thread of its I/O.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from taskqueue.errors import ClientError
+
+EXAMPLE = "a url looks like tcp://127.0.0.1:7400 or tcp://[::1]:7400"
+
+
+class Address(NamedTuple):
+    """One place to connect to.
+
+    Attributes:
+        endpoint: as libzmq takes it.
+        shown: for people, such as ``10.0.0.7:7400`` or ``[::1]:7400``.
+        is_ipv6: libzmq has to be told.
+    """
+
+    endpoint: str
+    shown: str
+    is_ipv6: bool = False
+
+
+Found = list[Address] | Exception
+"""What a look-up has found, or why nothing."""
+
+
+class Target:
+    """Where a url leads to.
+
+    Attributes:
+        name: of the host, which has to be looked up; empty: the url has the address itself.
+
+    Raises:
+        ClientError: the url is none.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = ""
+        self._port = 0
+        self._source = ""
+        self._addresses = [Address(url, url)]
+        if url.startswith("tcp://"):
+            self._parse(url)
+
+    def look_up(self, loop: asyncio.AbstractEventLoop, told: Callable[[Found], None]) -> None:
+        """Have ``told`` called with the addresses: at once, or in the loop when the name has been looked up.
+
+        Not in the executor of the loop, whose threads may all be busy with handlers, and which a program that ends
+        waits for: a look-up may take half a minute.
+        """
+        if not self.name:
+            told(self._addresses)
+            return
+
+        def find() -> None:
+            found = self._find()
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(told, found)
+
+        threading.Thread(target=find, name="taskqueue-lookup", daemon=True).start()
+
+    def _parse(self, url: str) -> None:
+        # libzmq takes the address to come from, too: tcp://10.0.0.1:0;10.0.0.2:7400.
+        source, semicolon, place = url.removeprefix("tcp://").rpartition(";")
+        host, _, port = place.rpartition(":")
+        if not host.strip("[]*") or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65_535:
+            raise ClientError(f"can't connect to {url!r}: it has no host or no port; {EXAMPLE}")
+        self._source, self._port = source + semicolon, int(port)
+        if not _is_literal(literal := host.strip("[]")):
+            if host != literal:
+                raise ClientError(f"can't connect to {url!r}: {literal!r} is no IPv6 address; {EXAMPLE}")
+            self.name = host
+        else:
+            self._addresses = [self._address(literal)]
+
+    def _find(self) -> Found:
+        try:
+            found = socket.getaddrinfo(self.name, self._port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            return error
+        return [self._address(host) for host in dict.fromkeys(_host(each[4]) for each in found)]
+
+    def _address(self, host: str) -> Address:
+        is_ipv6 = ":" in host
+        shown = f"[{host}]:{self._port}" if is_ipv6 else f"{host}:{self._port}"
+        return Address(f"tcp://{self._source}{shown}", shown, is_ipv6)
+
+
+def _host(place: Sequence[object]) -> str:
+    """The address of what ``getaddrinfo`` found, with its zone if it has one that is not in it."""
+    host, zone = str(place[0]), place[3] if len(place) > 3 else 0
+    return f"{host}%{zone}" if zone and "%" not in host else host
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
