@@ -26,9 +26,11 @@ from taskqueue.client.connection.connect_attempts import MUTE, REFUSED, SILENT, 
 LINGER_MS: Final = 1000
 """How long closing may take to send what was given to the socket."""
 
-PING_MS: Final = 10_000
+PING_MS: Final = 5_000
 GONE_MS: Final = 3 * PING_MS
-"""After a ping that nothing follows for so long the connection is given up; libzmq asks, in its own thread."""
+"""After a ping that nothing follows for so long the connection is given up; libzmq asks, in its own thread. Together
+20 s at most, so that a call with the default timeout of 30 s has time to be repeated on a new connection.
+"""
 
 RECEIVE_MARK: Final = 1000
 """Messages received and not yet read; beyond it TCP makes the daemon's wait. With MAXMSGSIZE it bounds what a client
