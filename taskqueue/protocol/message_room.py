@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment
+from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment, Schedule
+from taskqueue.protocol.replies import ItemError
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.protocol.rerun_views import RerunView
 from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
@@ -41,6 +42,18 @@ _PARENT_BYTES: Final = 80
 _INDEX_BYTES: Final = 8
 """Bytes of a task that one of a flow waits for, besides its own texts."""
 
+_OUTCOME_BYTES: Final = 10
+"""Bytes of the longest outcome of a task."""
+
+_LIST_BYTES: Final = 5
+"""Bytes of a list besides its items."""
+
+_ERROR_BYTES: Final = 48
+"""Bytes of an item error besides its reason."""
+
+TOKEN_BYTES: Final = 9
+"""Bytes of the longest token."""
+
 _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its error and its fetcher."""
 
@@ -63,14 +76,30 @@ def room_in(max_message: int) -> int:
     return max_message - _ENVELOPE_BYTES
 
 
-def room_beside(url: str, max_message: int) -> int:
+def room_beside(url: str, schedule: Schedule, max_message: int) -> int:
     """Bytes for a task's body, and for what goes with the task, in a message with this task alone."""
-    return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * len(url)
+    return max_message - _ENVELOPE_BYTES - _CHARACTER_BYTES * (len(url) + _texts(schedule))
+
+
+def _texts(schedule: Schedule) -> int:
+    """Characters of its texts."""
+    itag, slot = schedule.itag, schedule.slot
+    return (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
+
+
+def errors_that_fit(errors: list[ItemError], outcomes: int, lists: int, max_message: int) -> list[ItemError]:
+    """The first of the reasons for which there is room beside so many outcomes, in so many lists."""
+    room = max_message - _ENVELOPE_BYTES - _OUTCOME_BYTES * outcomes - _LIST_BYTES * lists
+    for place, error in enumerate(errors):
+        room -= _ERROR_BYTES + len(error.reason.encode())
+        if room < 0:
+            return errors[:place]
+    return errors
 
 
 def assignment_bytes(task: Assignment) -> int:
     """Upper bound of the bytes of an assigned task."""
-    texts = len(task.url) + len(task.taskid) + len(task.schedule.itag or "")
+    texts = len(task.url) + len(task.taskid) + _texts(task.schedule)
     texts += len(task.etag) + len(task.last_modified) + len(task.content_hash)
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 

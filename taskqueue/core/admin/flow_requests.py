@@ -24,7 +24,7 @@ from taskqueue.core.tasks.task import OVER, STATE_NAMES, key_time
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import NewTask, TaskOf
-from taskqueue.protocol.message_room import flow_task_bytes, room_beside, room_in
+from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
 from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowStaged, FlowTasksReply, ItemError
 from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
 from taskqueue.protocol.views import FlowTaskView
@@ -69,7 +69,7 @@ def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
         raise Rejected("state", f"first: {request.first}; {reason}")
     errors = _errors(turn, project, flow if request.first else None, request.tasks)
     if errors:
-        return FlowStaged(n=request.n, staged=staged, errors=errors)
+        return FlowStaged(n=request.n, staged=staged, errors=errors_that_fit(errors, 0, 0, state.config.max_message))
     size = sum(map(_size, request.tasks))
     _check_limits(state, flow if request.first else None, len(request.tasks), size, is_new=flow is None)
     if flow is not None and not request.first:
@@ -140,7 +140,7 @@ def _check_task(
             raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
         if name == project.name and places.get(taskid, -1) >= index:
             raise Rejected("malformed", f"depends_on: {taskid} does not come before {task.taskid}: parents come first")
-    room = room_beside(task.url, turn.state.config.max_message)
+    room = room_beside(task.url, task.schedule, turn.state.config.max_message)
     room -= len(project.fetch) if project.fetch is not None else 0
     if len(task.body) > room:
         raise Rejected("too-large", f"body: {len(task.body)} bytes, at most {max(0, room)} are taken with this url")

@@ -35,15 +35,19 @@ from taskqueue.protocol.requests import (
 )
 from taskqueue.protocol.views import QUIET, ConfigLayer, Counts, ProjectStats, Totals, Window, Windows
 
+FIGURES_BYTES: Final = 8 << 10
+"""More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
+
 
 def status(turn: TurnState, message: Status) -> StatusReply:
     """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.fetches)
-    room = state.config.max_message // 2
+    room = state.config.max_message - FIGURES_BYTES
+    projects = that_fit(state, (project.view(now) for project in page.projects), room // 2)
+    room -= len(state.environment.pack(projects))
     fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
-    projects = that_fit(state, (project.view(now) for project in page.projects), room_in(room))
     return StatusReply(
         n=message.n,
         epoch=state.epoch,

@@ -56,7 +56,7 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     spec = NO_SPEC if task.bare else spec_of(turn, project, task)
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
-    room = room_beside(spec.url, state.config.max_message) - len(spec.body) - len(fetcher.encode())
+    room = room_beside(spec.url, spec.schedule, state.config.max_message) - len(spec.body) - len(fetcher.encode())
     result = result_of(turn, project, task)
     reply = TaskReply(
         n=message.n,

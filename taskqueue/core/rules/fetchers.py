@@ -30,7 +30,7 @@ from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import Assignment
-from taskqueue.protocol.message_room import assignment_bytes, fetch_bytes, room_in
+from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
 from taskqueue.protocol.replies import Outgoing, Select, TokensReply, Welcome
 from taskqueue.protocol.requests import Extend, Hello, Release
 
@@ -73,9 +73,15 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         fetcher_timeout=config.fetcher_timeout,
         max_message=config.max_message,
         version=config.version,
-        ended=[token for token in message.holds if token not in session.leases],
+        ended=_ended(session, message, config.max_message),
         draining=session.draining,
     )
+
+
+def _ended(session: Session, message: Hello, max_message: int) -> list[int]:
+    """Tokens of the hello whose leases are not in force, as many as fit; the next hello is told of the others."""
+    ended = [token for token in message.holds if token not in session.leases]
+    return ended[: room_in(max_message) // TOKEN_BYTES]
 
 
 def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:

@@ -259,7 +259,7 @@ class HandOut:
 
     def _fits_beside(self, fetch: Raw, spec: Spec) -> bool:
         """Whether task and ``fetch`` fit into the longest message; a task may be older than a longer ``fetch``."""
-        room = room_beside(spec.url, self._state.config.max_message)
+        room = room_beside(spec.url, spec.schedule, self._state.config.max_message)
         if spec.page is not None:
             room -= VALIDATORS_BYTES
         return len(spec.body) + len(fetch) <= room

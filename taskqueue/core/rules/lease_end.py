@@ -36,7 +36,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import NIL, TaskReport
-from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
+from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws, Incoming
 
@@ -64,6 +64,9 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
                 reply.errors += errors
         if has_new:
             reply.new.append(new)
+    if reply.errors:
+        known = len(outcomes) + sum(map(len, reply.new))
+        reply.errors = errors_that_fit(reply.errors, known, len(reply.new), turn.state.config.max_message)
     return reply
 
 
@@ -273,7 +276,7 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
     task's body is not kept, but for the interval.
     """
     beside = len(spec.body) + (len(project.fetch) if project.fetch is not None else 0)
-    if room_beside(spec.url, turn.state.config.max_message) - beside < VALIDATORS_BYTES:
+    if room_beside(spec.url, spec.schedule, turn.state.config.max_message) - beside < VALIDATORS_BYTES:
         page = PageFacts(page.interval)
     if turn.state.operations.running:
         project.queue.withdraw(turn.changes, task)

@@ -27,7 +27,7 @@ from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Task, def
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.fields import NewTask, Schedule
-from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.message_room import errors_that_fit, room_beside
 from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
 from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
 
@@ -128,7 +128,7 @@ def take(
         is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
         _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
     # What came in must be able to go out again, with its token and the like around it.
-    room = room_beside(item.url, state.config.max_message)
+    room = room_beside(item.url, item.schedule, state.config.max_message)
     if project.fetch is not None:
         room -= len(project.fetch)
     if len(item.body) > room:
@@ -398,6 +398,8 @@ def _answer(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksRe
     if verdicts is None:
         return None
     outcomes, errors = take_batch(turn, request.project, request.tasks, incoming.flaws, verdicts=verdicts)
+    if errors:
+        errors = errors_that_fit(errors, len(outcomes), 0, turn.state.config.max_message)
     return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment, Schedule, Token
+from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, PLAIN, Assignment, Schedule, Token
 from taskqueue.protocol.message_room import (
     VALIDATORS_BYTES,
     assignment_bytes,
@@ -59,12 +59,12 @@ def test_what_is_known_of_a_page_takes_no_more_than_is_told(said: str) -> None:
 
 @given(TEXTS)
 def test_a_message_with_one_task_and_the_largest_body_beside_its_url_is_not_too_long(url: str) -> None:
-    body = encode(bytes(room_beside(url, MAX_MESSAGE) - 5))
+    body = encode(bytes(room_beside(url, PLAIN, MAX_MESSAGE) - 5))
 
     message = Select(number=LONGEST, tasks=[assignment(url, "t" * 128, body=body)], fetch={})
 
     assert len(encode(message)) <= MAX_MESSAGE
-    assert room_beside(url, MAX_MESSAGE) <= room_in(MAX_MESSAGE)
+    assert room_beside(url, PLAIN, MAX_MESSAGE) <= room_in(MAX_MESSAGE)
 
 
 @given(TEXTS)

@@ -1,0 +1,383 @@
+"""No message of the daemon is longer than ``max_message``, whatever is asked, at the least that it may be set to.
+
+most    made as long as its request and its daemon allow, through the scheduler
+limits  made by hand of the longest values that its fields can have: so it is bounded by these, whatever is asked
+pages   cut where a message is full, which is proved where the request is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+from msgspec import Raw, Struct
+
+from taskqueue.core.admin.operations import NAMES_SHOWN
+from taskqueue.core.admin.rerun import LAYERS_SHOWN
+from taskqueue.core.settings.settings import CoreConfig, Layer
+from taskqueue.core.settings.slot_choice import SlotChoice
+from taskqueue.errors import MAX_REASON_CHARS
+from taskqueue.protocol.children_messages import ChildView
+from taskqueue.protocol.codec import encode
+from taskqueue.protocol.daemon_messages import HistogramView, LevelView
+from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, NewTask, Schedule, Setting
+from taskqueue.protocol.replies import (
+    AnyOutgoing,
+    AnyReply,
+    DaemonReply,
+    DoneReply,
+    ErrorReply,
+    FailuresReply,
+    FetcherReply,
+    FetchersReply,
+    FlowReply,
+    FlowsReply,
+    FlowStaged,
+    FlowTasksReply,
+    HelloWanted,
+    HistoryReply,
+    LogReply,
+    NewTasksReply,
+    OperationReply,
+    OperationsReply,
+    ProjectReply,
+    Select,
+    SlotListReply,
+    SlotReply,
+    StatsReply,
+    StatusReply,
+    TaskChildrenReply,
+    TaskListReply,
+    TaskParentsReply,
+    TaskReply,
+    TasksReply,
+    TokensReply,
+    VerifyReply,
+    WaitReply,
+    WatchReply,
+    Welcome,
+    WhyReply,
+)
+from taskqueue.protocol.requests import (
+    Done,
+    Failures,
+    Fetchers,
+    FetcherShow,
+    Flaws,
+    FlowStage,
+    FlowTasks,
+    Hello,
+    NewTasks,
+    ProjectSet,
+    ProjectShow,
+    SlotList,
+    Status,
+    TaskCancel,
+    TaskFilter,
+)
+from taskqueue.protocol.rerun_views import RerunLayer, RerunView
+from taskqueue.protocol.slot_views import SlotView
+from taskqueue.protocol.views import (
+    Counts,
+    FlowView,
+    OperationView,
+    Point,
+    ProjectStats,
+    TaskRow,
+    Totals,
+    Window,
+    Windows,
+)
+from taskqueue.server.config.config_file import MESSAGE_BYTES_LEAST as LEAST
+from tests.unit.core.conftest import World, packed, task
+
+INT: Final = 2**63 - 1
+FLOAT: Final = 1.7e308
+NAME: Final = "n" * 64
+WIDE: Final = "\U0001f600"
+"""A character of four bytes."""
+TASKID: Final = "t" * 128
+
+LONG_FLAW: Final = WIDE * MAX_REASON_CHARS
+
+
+def world_of(projects: int = 1, **config: Any) -> World:
+    names = ["news", *(f"{'p' * 60}{number:04}" for number in range(projects - 1))]
+    return World(
+        CoreConfig(
+            defaults={"rate": float("inf")}, projects={name: {} for name in names},
+            max_message=LEAST, **config,
+        )
+    )  # fmt: skip
+
+
+def longest(reply: AnyReply) -> AnyReply:
+    """The reply, which has to fit."""
+    assert len(encode(reply)) <= LEAST, f"{type(reply).__name__}: {len(encode(reply))}"
+    return reply
+
+
+# ---------------------------------------------------------------------------------------- most
+
+
+def test_reasons_of_rejected_tasks_leave_out_those_that_do_not_fit() -> None:
+    world = world_of()
+    request = NewTasks(session="p", n=1, project="news", tasks=[None] * MAX_BATCH)
+
+    reply = world.ask(NewTasksReply, request, {(index,): LONG_FLAW for index in range(MAX_BATCH)})
+
+    longest(reply)
+    assert reply.outcomes == ["rejected"] * MAX_BATCH
+    assert [error.index for error in reply.errors] == list(range(len(reply.errors)))
+    assert len(reply.errors) > 200
+
+
+def test_reasons_of_rejected_reports_leave_out_those_that_do_not_fit() -> None:
+    world = world_of()
+
+    reply = world.ask(
+        DoneReply,
+        Done(session="f", n=1, tasks=[None] * MAX_BATCH),
+        {(index,): LONG_FLAW for index in range(MAX_BATCH)},
+    )
+
+    longest(reply)
+    assert reply.outcomes == ["rejected"] * MAX_BATCH
+    assert len(reply.errors) > 200
+
+
+def test_reasons_of_rejected_links_leave_out_those_that_do_not_fit() -> None:
+    world = world_of()
+    world.push("news", task("a"), task("b"))
+    fetcher = world.fetcher()
+    reports = [fetcher.finished(taskid, new=[None] * MAX_BATCH) for taskid in ("a", "b")]
+
+    flaws: Flaws = {(place, index): LONG_FLAW for place in range(2) for index in range(MAX_BATCH)}
+    reply = world.ask(DoneReply, fetcher.answers(*reports), flaws)
+
+    longest(reply)
+    assert reply.outcomes == ["done", "done"]
+    assert list(map(len, reply.new)) == [MAX_BATCH, MAX_BATCH]
+    assert len(reply.errors) > 100
+
+
+def test_reasons_of_a_stage_leave_out_those_that_do_not_fit() -> None:
+    world = world_of()
+    tasks = [NewTask(f"{index:0128}", "http://a/", depends_on=(f"{index:0128}",)) for index in range(3000)]
+
+    reply = world.ask(FlowStaged, FlowStage(session="p", n=1, project="news", flow="f", first=0, tasks=tasks))
+
+    longest(reply)
+    assert len(reply.errors) > 200
+
+
+def test_a_welcome_names_as_many_ended_leases_as_fit_and_the_others_when_it_is_asked_again() -> None:
+    world = world_of()
+    holds = [INT - index for index in range(MAX_CAPACITY)]
+
+    first = world.ask(Welcome, Hello(session="f", n=1, capacity=1, holds=holds))
+    longest(first)
+    second = world.ask(Welcome, Hello(session="f", n=2, capacity=1, holds=holds[len(first.ended) :]))
+
+    assert len(first.ended) > MAX_CAPACITY // 2
+    assert [*first.ended, *second.ended] == holds
+
+
+def test_a_status_has_the_projects_that_fit_and_then_the_fetchers() -> None:
+    world = world_of(projects=20)
+    say_hello(world, 600)
+    for name in world.config.projects:
+        world.answer(ProjectSet(session="p", n=world.n(), project=name, settings={"fetch": {"a": "x" * 65_000}}))
+
+    reply = world.ask(StatusReply, Status(session="p", n=1))
+
+    longest(reply)
+    assert 0 < len(reply.projects) < 20
+    assert 0 < len(reply.fetchers) < 600
+
+
+def say_hello(world: World, fetchers: int) -> None:
+    """Have so many fetchers that are as long as they get when they are shown."""
+    names = list(world.config.projects)
+    for number in range(fetchers):
+        world.answer(Hello(session=f"f{number}", n=1, capacity=1, name=WIDE * 32, projects=names))
+
+
+def test_a_project_of_which_everything_is_said_is_shown_in_one_message() -> None:
+    large = {"fetch": {"a": "x" * 64_000}, "on_finished": {"body": "y" * 64_000}}
+    names: dict[str, Layer] = {f"{'p' * 60}{number:04}": {} for number in range(20)}
+    world = World(CoreConfig(defaults={"rate": 1.0, **large}, projects=names | {"news": large}, max_message=LEAST))
+    world.answer(ProjectSet(session="p", n=1, project="news", settings={"fetch": {"b": "x" * 65_000}}))
+    say_hello(world, 600)
+
+    assert world.ask(ProjectReply, ProjectShow(session="p", n=2, project="news")).project is not None
+    longest(world.answer(ProjectShow(session="p", n=3, project="news")))
+    longest(world.answer(Status(session="p", n=4, filter="news")))
+
+
+def test_a_page_of_fetchers_ends_where_a_message_is_full() -> None:
+    world = world_of(projects=30)
+    say_hello(world, 600)
+
+    for request in (Fetchers(session="p", n=1, limit=500), FetcherShow(session="p", n=2, fetcher=WIDE * 32)):
+        reply = longest(world.answer(request))
+        assert isinstance(reply, FetchersReply | FetcherReply)
+        assert reply.fetchers
+
+
+def test_a_task_with_all_that_it_may_have_is_shown_in_one_message() -> None:
+    world = world_of()
+    schedule = Schedule(itag=WIDE * 256, slot=WIDE * 253, retries=5, age=1e9, timeout=1e7, expires_at=1e11)
+    url = "http://a/" + WIDE * 100
+    most = largest_taken(world, url, schedule)
+    assert world.push("news", NewTask(TASKID, url, schedule, Raw(packed("x" * most)))) == ["new"]
+
+    longest(world.show(TASKID))
+    fetcher = world.fetcher(name=WIDE * 32)
+    assert fetcher.taken == [TASKID]
+    assert len(encode(fetcher.messages[-1])) <= LEAST
+    longest(world.show(TASKID))
+    fetcher.fail(TASKID, error=WIDE * 2048)
+    longest(world.show(TASKID))
+
+
+def largest_taken(world: World, url: str, schedule: Schedule) -> int:
+    """The longest text that is taken as a body, found by halving."""
+    low, high = 0, LEAST
+    while low < high:
+        middle = (low + high + 1) // 2
+        item = NewTask("probe", url, schedule, Raw(packed("x" * middle)))
+        if world.push("news", item) == ["rejected"]:
+            high = middle - 1
+        else:
+            low = middle
+            world.answer(TaskCancel(session="p", n=world.n(), project="news", taskids=["probe"]))
+    return low
+
+
+# ---------------------------------------------------------------------------------------- limits
+
+
+def full(kind: type[Struct], **fields: Any) -> Any:
+    """A value whose fields are the longest there are: numbers, and names of 64 characters."""
+    made: dict[str, Any] = {}
+    for name in kind.__struct_fields__:
+        known = kind.__annotations__.get(name, "int")
+        made[name] = fields.get(name, FLOAT if "float" in known else NAME if known == "str" else INT)
+    return kind(**made)
+
+
+def at_limits() -> Iterator[AnyOutgoing]:
+    """Replies with as many of the longest values as their requests can ask for."""
+    counts, totals = full(Counts), full(Totals)
+    window = full(Window)
+    windows = Windows(*[window] * len(Windows.__struct_fields__))
+    flow = FlowView(NAME, NAME, "cancelled", INT, counts, INT, FLOAT, FLOAT)
+    yield TasksReply(n=INT, outcomes=["unknown"] * MAX_BATCH)
+    yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
+    yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
+    yield HistoryReply(n=INT, points=[full(Point)] * 256, next=FLOAT)
+    yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
+    yield TaskChildrenReply(n=INT, children=[ChildView(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)
+    yield FlowReply(n=INT, flow=flow)
+    yield FlowsReply(n=INT, flows=[flow] * 500, more=True)
+    yield VerifyReply(n=INT, problems=["x" * 4 * 1024] * 100)
+    yield ErrorReply(n=INT, code=NAME, reason=LONG_FLAW)
+    yield HelloWanted(epoch=INT)
+    row = TaskRow(TASKID, WIDE * MAX_URL_CHARS, INT, FLOAT, INT, FLOAT)
+    slot = full(SlotView, name=WIDE * MAX_SLOT_CHARS, place="waiting", auto=True, more=True)
+    choice: dict[str, Setting] = dict.fromkeys(SlotChoice.__struct_fields__, FLOAT)
+    yield SlotReply(n=INT, slot=slot, chosen=choice, sources=dict.fromkeys(choice, WIDE * 256), tasks=[row] * 5)
+    layers = [RerunLayer(INT, [TASKID])] * LAYERS_SHOWN
+    wanted = TaskFilter(url=WIDE * 256, error=WIDE * 256, states=["success"] * 6, before=FLOAT, since=FLOAT)
+    operation = OperationView(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
+    operation.filter, operation.rerun = wanted, RerunView(TASKID, "upstream-failed", INT, layers, INT)
+    yield OperationReply(n=INT, operation=operation)
+    histogram = HistogramView([FLOAT] * 100, [INT] * 101, FLOAT)
+    figures = {f"{NAME}{number}": FLOAT for number in range(100)}
+    daemon = full(DaemonReply, n=INT, database=NAME * 100, levels=[LevelView(INT, INT, INT)] * 10)
+    daemon.shell, daemon.histograms = figures, dict.fromkeys(list(figures)[:10], histogram)
+    yield daemon
+    yield WhyReply(n=INT, sentence=WIDE * 16_384)
+
+
+@pytest.mark.parametrize("reply", [*at_limits()], ids=lambda reply: type(reply).__name__)
+def test_a_reply_at_the_limits_of_its_fields_fits(reply: AnyReply) -> None:
+    longest(reply)
+
+
+# ---------------------------------------------------------------------------------------- pages
+
+
+def test_a_page_of_failures_ends_where_a_message_is_full() -> None:
+    world = World(CoreConfig(defaults={"rate": float("inf"), "retries": 0}, projects={"news": {}}, max_message=LEAST))
+    world.push("news", *[task(f"{number:03}") for number in range(200)])
+    fetcher = world.fetcher(capacity=200, name=WIDE * 32)
+    for taskid in list(fetcher.held):
+        fetcher.fail(taskid, error=taskid + WIDE * 2000)
+
+    world.turn(Failures(session="p", n=world.n(), by="error", limit=1000))
+    world.settle()
+
+    (page,) = [each for each in world.inbox if isinstance(each, FailuresReply)]
+    longest(page)
+    assert page.groups
+
+
+def test_the_tasks_of_a_flow_end_where_a_message_is_full() -> None:
+    world = world_of()
+    tasks = [NewTask(f"{WIDE * 25}{number:03}", "http://a/" + WIDE * 8000) for number in range(100)]
+    for first in range(0, 100, 10):
+        request = FlowStage(session="p", n=world.n(), project="news", flow="f", first=first, tasks=tasks[first:][:10])
+        assert world.ask(FlowStaged, request).errors == []
+
+    page = world.ask(FlowTasksReply, FlowTasks(session="p", n=world.n(), project="news", flow="f", limit=100))
+
+    longest(page)
+    assert page.next == len(page.tasks) > 5
+
+
+def test_a_page_of_slots_ends_where_a_message_is_full() -> None:
+    world = World(CoreConfig(
+        defaults={"rate": float("inf"), "slot": "named"}, projects={"news": {}}, max_message=LEAST, head_tasks=4096
+    ))  # fmt: skip
+    world.push("news", *[task(f"{number}", slot=f"{WIDE * 249}{number:04}") for number in range(600)])
+
+    world.turn(SlotList(session="p", n=77, project="news", limit=1000))
+    world.settle()
+
+    (page,) = [each for each in world.inbox if isinstance(each, SlotListReply)]
+    longest(page)
+    assert len(page.slots) > 100
+
+
+PAGES: Final[dict[Any, str]] = {
+    TaskParentsReply: "core/admin/test_task_parents.py: test_a_page_has_as_many_as_fit_into_a_message",
+    TaskListReply: "core/admin/test_task_list.py: test_a_page_fits_into_a_message_however_small_that_may_be",
+    OperationsReply: "core/rules/test_operations.py: test_a_list_of_operations_fits_into_a_message",
+    LogReply: "core/admin/test_change_log.py: test_a_page_fits_into_a_message",
+    WatchReply: "core/rules/test_watch.py: test_a_reply_fits_into_a_message",
+    Select: "core/test_bounds.py: test_what_is_sent_again_with_a_fetch_that_has_grown_still_fits_into_a_message",
+}
+"""Replies that are bounded by a test elsewhere: which."""
+
+HERE: Final = {
+    NewTasksReply, DoneReply, FlowStaged, Welcome, StatusReply, FetchersReply, FetcherReply, TaskReply, FailuresReply,
+    FlowTasksReply, SlotListReply, ProjectReply,
+}  # fmt: skip
+"""Replies that tests here make as long as they get."""
+
+
+def test_every_message_of_the_daemon_is_bounded_by_one_of_these_tests() -> None:
+    shown = [*PAGES, *HERE, *(type(reply) for reply in at_limits())]
+
+    assert sorted(kind.__name__ for kind in shown) == sorted(kind.__name__ for kind in get_args(AnyOutgoing))
+
+
+@pytest.mark.parametrize("where", PAGES.values())
+def test_the_tests_elsewhere_are_there(where: str) -> None:
+    path, name = where.split(": ")
+
+    assert f"def {name}(" in (Path(__file__).parents[1] / path).read_text()
