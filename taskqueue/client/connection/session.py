@@ -55,8 +55,20 @@ from taskqueue.client.connection.session_events import (
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
-from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, HelloWanted, Select, TokensReply, Welcome
+from taskqueue.protocol.replies import (
+    AnyReply,
+    DoneReply,
+    ErrorReply,
+    FlowStaged,
+    HelloWanted,
+    ItemError,
+    NewTasksReply,
+    Select,
+    TokensReply,
+    Welcome,
+)
 from taskqueue.protocol.requests import AnyRequest, Change, Hello, Hung
+from taskqueue.visible_text import visible
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""
@@ -311,6 +323,7 @@ class ClientSession:
             return Unreadable(rejected.reason)
         if isinstance(said, Select):
             return self._take(said, now)
+        _make_visible(said)
         if isinstance(said, Welcome):
             return self._heed(said, now)
         if isinstance(said, ErrorReply):
@@ -432,3 +445,11 @@ class ClientSession:
         for token in tokens:
             self._leases.pop(token, None)
             self._passed.discard(token)
+
+
+def _make_visible(said: AnyReply | HelloWanted) -> None:
+    """Let nothing in a reason be obeyed by a terminal: it becomes the text of an error, which any program prints."""
+    if isinstance(said, ErrorReply):
+        said.code, said.reason = visible(said.code), visible(said.reason)
+    elif isinstance(said, NewTasksReply | DoneReply | FlowStaged) and said.errors:
+        said.errors = [ItemError(each.index, visible(each.reason), each.parent) for each in said.errors]

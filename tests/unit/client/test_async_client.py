@@ -22,10 +22,10 @@ from taskqueue import (
     Task,
     new_task,
 )
-from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
-from tests.unit.client.conftest import Daemon, friendly
+from taskqueue.protocol.fields import Assignment, NewTask, Token
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, FlowStaged, ItemError, NewTasksReply, Welcome
+from taskqueue.protocol.requests import AnyRequest, Done, Extend, FlowStage, Hello, NewTasks, Release, Verify
+from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 T = TypeVar("T")
 
@@ -75,6 +75,73 @@ def test_push_raises_when_the_task_is_rejected(daemon: Daemon) -> None:
 
     with pytest.raises(RequestRejected, match="the project is full"):
         using(daemon, lambda client: client.push("p", "http://a/"))
+
+
+ESCAPE = "\x1b]0;owned\x07\u202eno\nsuch task"
+SHOWN = r"\u001b]0;owned\u0007\u202eno\nsuch task"
+
+
+@pytest.mark.parametrize("error", [{"errors": [ItemError(0, ESCAPE)]}, None])
+@pytest.mark.parametrize("call", ["push", "push_many", "done", "submit"])
+def test_what_a_daemon_says_is_not_obeyed_by_the_terminal_that_an_error_is_printed_on(
+    daemon: Daemon, call: str, error: dict[str, Any] | None
+) -> None:
+    def refusing(request: AnyRequest) -> list[AnyOutgoing]:
+        if isinstance(request, Hello):
+            return friendly(request)
+        if error is None:
+            return [ErrorReply(n=request.n, code="full", reason=ESCAPE)]
+        if isinstance(request, FlowStage):
+            return [FlowStaged(n=request.n, staged=0, **error)]
+        reply = DoneReply if isinstance(request, Done) else NewTasksReply
+        return [reply(n=request.n, outcomes=["rejected"], **error)]
+
+    async def use(client: AsyncClient) -> str:
+        daemon.script = refusing
+        try:
+            match call:
+                case "push":
+                    await client.push("p", "http://a/")
+                case "push_many":
+                    return (await client.push_many("p", ["http://a/"])).errors[0]
+                case "done":
+                    await client.done(Task(Assignment("p", "t", "http://a/", Token(1), 60.0)))
+                case "submit":
+                    flow = client.flow("p")
+                    flow.task("http://a/")
+                    await flow.submit()
+        except ClientError as raised:
+            return str(raised)
+        raise AssertionError("nothing was said")
+
+    said = using(daemon, use)
+
+    assert SHOWN in said
+    assert said.isprintable()
+
+
+def test_neither_is_what_a_daemon_says_that_can_not_answer_now(daemon: Daemon) -> None:
+    daemon.script = lambda request: (
+        friendly(request)
+        if isinstance(request, Hello)
+        else [ErrorReply(n=request.n, code="unavailable", reason=ESCAPE)]
+    )
+
+    async def main(loop: LeapingLoop) -> str:
+        async with AsyncClient(daemon.url, timeout=600) as client:
+            asking = asyncio.ensure_future(client.verify())
+            for _ in range(2):  # that it asks again shows that it was heard
+                await asyncio.to_thread(daemon.hear, Verify)
+                loop.leap(2.0)
+            loop.leap(600)
+            with pytest.raises(RequestTimeout) as caught:
+                await asking
+        return str(caught.value)
+
+    said = run_leaping(main)
+
+    assert SHOWN in said
+    assert said.isprintable()
 
 
 def test_a_refused_request_raises_with_its_code(daemon: Daemon) -> None:
