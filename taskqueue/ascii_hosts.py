@@ -3,6 +3,7 @@
     bücher.example, BÜCHER。example, b%C3%BCcher.example   xn--bcher-kva.example
     faß.de                                                 xn--fa-hia.de, which is not fass.de
     [::0001]                                               [::1]
+    0x7f.1, 2130706433                                     127.0.0.1
 
 The standard library's ``idna`` codec is of 2003: it makes fass.de of faß.de, which belongs to someone else.
 """
@@ -10,12 +11,12 @@ The standard library's ``idna`` codec is of 2003: it makes fass.de of faß.de, w
 from __future__ import annotations
 
 import re
-from ipaddress import IPv6Address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-MAX_HOST_CHARS: Final = 1000
-"""Longer hosts are not looked at; a name in the DNS has at most 253 (RFC 1035, section 2.3.4)."""
+MAX_HOST_CHARS: Final = 253
+"""Longer hosts are not mapped: no name in the DNS is longer (RFC 1035, section 2.3.4), and a letter takes 1 µs."""
 
 FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
 """Forbidden domain code points (URL Standard): with one of them, the url would name another host."""
@@ -25,6 +26,9 @@ RARE: Final = re.compile(r"[\[%]")
 
 PLACE: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(.*)", re.DOTALL)
 """Host, and port with its colon."""
+
+NUMBERS: Final = re.compile(r"(?:(?:0x[0-9a-f]*|[0-9]+)(?:\.(?!\Z)|\Z)){1,4}", re.ASCII).fullmatch
+"""What may be an IPv4 address."""
 
 
 def ascii_host(host: str) -> str:
@@ -36,12 +40,12 @@ def ascii_host(host: str) -> str:
     if host.startswith("["):
         return _address(host)
     if host.isascii() and "%" not in host:
-        return host.lower()
+        return _without_odd_numbers(host.lower())
     try:
         mapped = _mapped(unquote(host, errors="strict"))
     except ValueError:
         return host
-    return host if FORBIDDEN.search(mapped) else ".".join(map(_label, mapped.split(".")))
+    return host if FORBIDDEN.search(mapped) else _without_odd_numbers(".".join(map(_label, mapped.split("."))))
 
 
 def with_ascii_host(url: str) -> str:
@@ -60,9 +64,34 @@ def with_ascii_host(url: str) -> str:
 
 def _address(host: str) -> str:
     try:
-        return f"[{IPv6Address(host[1:-1])}]"
+        address = IPv6Address(host[1:-1])
     except ValueError:
         return host.lower()
+    if address.ipv4_mapped is None or address.scope_id is not None:
+        return f"[{address}]"
+    return "[::ffff:{:x}:{:x}]".format(*divmod(int(address.ipv4_mapped), 1 << 16))  # Python 3.13 writes 1.2.3.4
+
+
+def _without_odd_numbers(host: str) -> str:
+    """An IPv4 address in four decimal numbers, also of fewer, hexadecimal or octal ones; any other host as it is."""
+    if not NUMBERS(host):
+        return host
+    try:
+        *firsts, last = map(_number, host.split("."))
+        return str(IPv4Address(bytes(firsts) + last.to_bytes(4 - len(firsts), "big")))
+    except (ValueError, OverflowError):
+        return host
+
+
+def _number(part: str) -> int:
+    """A number of an IPv4 address.
+
+    Raises:
+        ValueError: a digit is not octal, after a leading zero.
+    """
+    if part.startswith("0x"):
+        return int(part[2:] or "0", 16)
+    return int(part, 8 if part.startswith("0") else 10)
 
 
 def _mapped(host: str) -> str:
