@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from taskqueue.calendar import Calendar
 from taskqueue.core.settings.settings import merge
 from taskqueue.core.settings.slot_choice import PLAIN_CHOICE
 from taskqueue.core.settings.slot_pace import pace_of
@@ -26,6 +27,7 @@ FORMS: Final = {
     "an ordinary url": "https://www.news-{}.example.co.uk/2026/11/22/a-headline-of-some-words.html?id=123456&ref=home",
     "with a port": "http://127.0.0.1:{}/page/17",
     "with capitals": "http://WWW.News-{}.Example.co.uk/a",
+    "with other letters": "https://www.nachrichten-für-{}.example.co.uk/a",
     "with a user and a port": "https://ann:secret@news-{}.example.co.uk:8443/a",
     "an IPv6 address": "http://[2001:db8::{:x}]:8080/a",
     "without a host": "data:,{}",
@@ -34,11 +36,13 @@ FORMS: Final = {
 
 def main() -> None:
     """Measure and print a table."""
+    ascii_host = Calendar().ascii_host
     print(f"{'µs':>24} {'host_of':>9} {'urlsplit':>9}")
     for label, form in FORMS.items():
         urls = [form.format(1024 + number) for number in range(COUNT)]
-        print(f"{label:>24} {median_us(host_of, urls):9.2f} {median_us(split_host, urls):9.2f}")
-    hosts = [host_of(FORMS["an ordinary url"].format(number)) for number in range(COUNT)]
+        found, split = (median_us(of, urls) for of in (lambda url: host_of(url, ascii_host), split_host))
+        print(f"{label:>24} {found:9.2f} {split:9.2f}")
+    hosts = [host_of(FORMS["an ordinary url"].format(number), ascii_host) for number in range(COUNT)]
     print(f"{'domain of a new host':>24} {median_us(domain_of, hosts):9.2f}")
     print(f"{'domain of a known one':>24} {median_us(domain_of, hosts[:1] * COUNT):9.2f}")
     for count in (0, 1, 100):

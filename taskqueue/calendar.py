@@ -1,5 +1,5 @@
-"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; bodies as bytes; and
-registered domains.
+"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; bodies as bytes; how
+hosts are spelled, and registered domains.
 
 Answers depend on the arguments alone (and on the machine's time zone data, read once a zone), so that they may be
 kept: each cache below is one of a pure function, and bounded. What must never come in here is a clock.
@@ -37,6 +37,7 @@ import msgspec
 from cronsim import CronSim, CronSimError
 from msgspec import Raw
 
+from taskqueue.ascii_hosts import ascii_host
 from taskqueue.core.settings.environment import Hours
 from taskqueue.errors import Rejected
 from taskqueue.registered_domains import domain_of
@@ -63,6 +64,9 @@ STEPS_MOST: Final = (59, 23, 31, 12, 7)
 
 KEPT_ANSWERS: Final = 4096
 """Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""
+
+KEPT_HOSTS: Final = 16_384
+"""Spellings of hosts that are remembered: 4 MB. One takes 10 µs to be mapped."""
 
 KEPT_WEEKS: Final = 1024
 KEPT_ZONES: Final = 1024
@@ -114,6 +118,10 @@ class Calendar:
         """The registered domain of a host, of which a port is dropped; of one that has none the host itself."""
         return domain_of(host)
 
+    def ascii_host(self, host: str) -> str:
+        """The one spelling of a host without its port, in ASCII; a host that has none stays as it is."""
+        return _ascii_host(host)
+
     def pack(self, value: object) -> Raw:
         """A body as MessagePack.
 
@@ -126,6 +134,9 @@ class Calendar:
             raise Rejected("setting", "body: can't be encoded: nested too deep") from None
         except (TypeError, ValueError, OverflowError) as error:
             raise Rejected("setting", f"body: can't be encoded: {error}") from None
+
+
+_ascii_host: Final = lru_cache(KEPT_HOSTS)(ascii_host)
 
 
 @lru_cache(KEPT_ANSWERS)

@@ -20,9 +20,8 @@ from taskqueue.client.robots.book import (
 )
 from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
 from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
-from taskqueue.client.robots.slot_delays import Slots, several_projects
+from taskqueue.client.robots.slot_delays import Slots, several_projects, slot_of_host
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.core.tasks.slot_names import host_of
 from taskqueue.errors import ClientError
 from taskqueue.protocol.fields import NewTask
 
@@ -55,7 +54,7 @@ class Robots:
         *,
         slots: Slots | None = None,
         projects: Iterable[str] = (),
-        slot_of: Callable[[str], str] = host_of,
+        slot_of: Callable[[str], str] = slot_of_host,
         max_age: float = MAX_AGE_SECONDS,
         min_delay: float = 1.0,
         max_delay: float = 300.0,

@@ -13,6 +13,9 @@ from collections.abc import Awaitable, Iterable
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
+from taskqueue.ascii_hosts import ascii_host
+from taskqueue.core.tasks.slot_names import host_of
+
 AGAIN_SECONDS: Final = 60.0
 """Between two attempts to tell one slot."""
 
@@ -79,6 +82,11 @@ class SlotDelays:
         told = self._told.get(news.slot)
         if told is not None and told.delay == news.delay:
             self._told[news.slot] = told._replace(again_at=now + AGAIN_SECONDS)
+
+
+def slot_of_host(url: str) -> str:
+    """The slot of a url in projects with ``slot = "host"``; empty: it has none."""
+    return host_of(url, ascii_host)
 
 
 def several_projects(projects: Iterable[str], *, needed: bool) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_chang
 from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.core.settings.slot_sources import sources_of
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.slot_names import host_of
+from taskqueue.core.tasks.slot_names import given_name, host_of
 from taskqueue.core.tasks.slots.back_off import forgive
 from taskqueue.core.tasks.slots.slot_looks import FoundLook, SlotLook
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
@@ -49,8 +49,9 @@ def show(turn: TurnState, request: SlotShow) -> SlotReply:
     """
     project = turn.state.projects.named(request.project)
     slots = slots_of(project)
-    look = turn.found.slot_answers.looks.get(_look(project, request.slot))
-    slot = slots.by_name.get(request.slot)
+    name = _name(turn, project, request.slot)
+    look = turn.found.slot_answers.looks.get(_look(project, name))
+    slot = slots.by_name.get(name)
     if slot is not None:
         view, record = view_of(turn, slot), slot.record
     elif look is not None and look.record is not None and look.number >= slots.division:
@@ -98,8 +99,9 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
     project = state.projects.named(request.project)
     slots = slots_of(project)
     detail = _said(request)
-    look = turn.found.slot_answers.looks.get(_look(project, request.slot))
-    number, record = _record(turn, project, slots, request.slot, look)
+    name = _name(turn, project, request.slot)
+    look = turn.found.slot_answers.looks.get(_look(project, name))
+    number, record = _record(turn, project, slots, name, look)
     record.choice = _chosen(record.choice, request)
     if "block_until" in request.unset:
         forgive(record)
@@ -113,7 +115,7 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
         slots.repace_stored(number, record, stored_pace(project, record))
         view = stored_view(turn, project, number, record)
     turn.touch(project)
-    change_log.note(turn, by, "slot set", project=project.name, detail=f"{request.slot} {detail}")
+    change_log.note(turn, by, "slot set", project=project.name, detail=f"{name} {detail}")
     return _reply(project, request.n, view, record, look)
 
 
@@ -161,12 +163,17 @@ def _record(
     return number, known
 
 
+def _name(turn: TurnState, project: Project, called: str) -> str:
+    """The name of the slot that a person calls so."""
+    return given_name(project.settings.slot, called, turn.state.environment.ascii_host)
+
+
 def _check_name(turn: TurnState, project: Project, name: str) -> None:
     """Refuse a name for a slot that there is not, if it looks like a host and is none as slots are named."""
-    by = project.settings.slot
-    host = host_of(name) or host_of(f"http://{name}")
+    by, environment = project.settings.slot, turn.state.environment
+    host = host_of(name, environment.ascii_host) or host_of(f"http://{name}", environment.ascii_host)
     if by == "domain" and host:
-        host = turn.state.environment.domain(host)
+        host = environment.domain(host)
     if by != "named" and host and host != name:
         raise Rejected("setting", f'slot: urls of "{name}" are in the slot "{host}"; set that one')
 
@@ -185,7 +192,7 @@ def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:
 def _need(turn: TurnState, request: SlotShow | SlotSet, wanted: Needs) -> None:
     project = turn.state.projects.by_name.get(request.project)
     if project is not None and project.queue.slots is not None:
-        wanted.slot_questions.append(_look(project, request.slot))
+        wanted.slot_questions.append(_look(project, _name(turn, project, request.slot)))
 
 
 REQUESTS: Final = (

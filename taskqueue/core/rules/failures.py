@@ -27,7 +27,7 @@ def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
     """Store a failed attempt in the history of its task, and in the order of failures."""
     state = turn.state
     turn.note_attempt(task, attempt)
-    host = host_of(turn.spec_of(task).url)
+    host = host_of(turn.spec_of(task).url, state.environment.ascii_host)
     failure = Failure(task.project, task.taskid, host, attempt.fetcher, short_error(attempt.error))
     turn.changes.writes.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
     state.wall_timers.note(("failures", 0), state.failures.old_at)

@@ -103,6 +103,8 @@ def _reopen(turn: TurnState, project: Project, division: DivisionRecord) -> None
 def _table(state: State, project: Project, division: DivisionRecord) -> SlotTable:
     if division.by == "domain":
         state.environment.domain("example.org")  # the first look takes tens of milliseconds, the others none
+    if division.by in ("host", "domain"):
+        state.environment.ascii_host("é")  # the same
 
     def pace(record: SlotRecord) -> SlotPace:
         return pace_of(project.settings, record.name, record.choice, record.auto_delay)

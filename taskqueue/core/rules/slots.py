@@ -46,7 +46,8 @@ SLOTS_A_TURN = 256
 
 def name_of(turn: TurnState, project: Project, url: str, named: str | None) -> str:
     """The name of the slot of a task; empty: nothing tells it from others."""
-    return slot_name(project.settings.slot, url, named, turn.state.environment.domain)
+    environment = turn.state.environment
+    return slot_name(project.settings.slot, url, named, environment.domain, environment.ascii_host)
 
 
 def need_name(turn: TurnState, project: Project, url: str, named: str | None, wanted: Needs) -> None:

@@ -1,5 +1,5 @@
-"""What the core is given because it must not do it itself: the calendar, the encoding of bodies, and who has
-registered which domain.
+"""What the core is given because it must not do it itself: the calendar, the encoding of bodies, how hosts are spelled,
+and who has registered which domain.
 
 The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
 one that the daemon uses; what must never come in here is anything that reads a clock.
@@ -46,6 +46,9 @@ class Environment(Protocol):
 
         None has an address, a name without a dot, and what everybody registers under, such as ``co.uk``.
         """
+
+    def ascii_host(self, host: str) -> str:
+        """The one spelling of a host without its port, in ASCII (UTS 46); a host that has none stays as it is."""
 
     def pack(self, value: object) -> Raw:
         """A body as MessagePack.

@@ -16,8 +16,10 @@ from __future__ import annotations
 import re
 from fnmatch import translate
 from functools import lru_cache
+from ipaddress import IPv6Address
 from math import inf
 from typing import Final, NamedTuple
+from unicodedata import normalize
 
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
@@ -83,14 +85,54 @@ def fitting_pattern(choices: Choices, name: str) -> str:
     if not choices or name in choices:
         return name if choices else ""
     patterns = _ranked(tuple(choices))
-    found = _any_of(patterns).match(name)
-    return "" if found is None or found.lastindex is None else patterns[found.lastindex - 1]
+    found = _first_fit(patterns, name)
+    if name.startswith("[") or "xn--" in name:
+        said, read = _as_read(patterns), as_read(name)
+        if read in said:
+            return patterns[said.index(read)]
+        found = min(found, _first_fit(said, read))
+    return patterns[found] if found < len(patterns) else ""
+
+
+def as_read(name: str) -> str:
+    """A name or a pattern in one of the ways in which people may write it: an address at its shortest, else Unicode."""
+    if name.startswith("["):
+        return _shortest(name)
+    return ".".join(map(_label_as_read, normalize("NFKC", name).lower().replace("。", ".").split(".")))
+
+
+def _label_as_read(label: str) -> str:
+    if not label.startswith("xn--"):
+        return label
+    try:
+        return label[4:].encode().decode("punycode")
+    except UnicodeError:
+        return label
+
+
+def _shortest(address: str) -> str:
+    end = address.find("]")
+    try:
+        return f"[{IPv6Address(address[1:end])}{address[end:]}"
+    except ValueError:
+        return address
 
 
 @lru_cache(REMEMBERED)
 def _ranked(patterns: tuple[str, ...]) -> tuple[str, ...]:
     """The patterns, the most specific one first; those that are alike in that by their texts."""
     return tuple(sorted(patterns, key=lambda each: (-len(each.translate(WITHOUT_SIGNS)), each.count("*"), each)))
+
+
+@lru_cache(REMEMBERED)
+def _as_read(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(as_read, patterns))
+
+
+def _first_fit(patterns: tuple[str, ...], name: str) -> int:
+    """Index of the first pattern that matches; their number if none does."""
+    found = _any_of(patterns).match(name)
+    return len(patterns) if found is None or found.lastindex is None else found.lastindex - 1
 
 
 @lru_cache(REMEMBERED)

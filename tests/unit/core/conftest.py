@@ -30,6 +30,7 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
+from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
@@ -129,6 +130,7 @@ class World:
         happened: everything so far that people are told.
         unreachable: peers that nothing can be sent to.
         connections: by session, the one that it uses; each has its own if nothing is said.
+        environment: what a scheduler that is started is given.
     """
 
     def __init__(self, config: CoreConfig) -> None:
@@ -146,6 +148,7 @@ class World:
         self.happened: list[Event] = []
         self.unreachable: list[bytes] = []
         self.connections: dict[str, str] = {}
+        self.environment: Environment = Calendar()
         self._undelivered: list[Outgoing] = []
         self._fetchers: dict[str, Fetcher] = {}
         self._is_checked = False
@@ -341,7 +344,7 @@ class World:
         self._is_checked = False
         self.ledger = Ledger(MemoryStore(self.disk))
         loaded = self.ledger.begin(f"boot-{self._boots}", make_secret=bytes)
-        self.scheduler = Scheduler(loaded, self.config, Calendar(), self.now)
+        self.scheduler = Scheduler(loaded, self.config, self.environment, self.now)
 
     def _wake(self) -> None:
         self.wakes += 1

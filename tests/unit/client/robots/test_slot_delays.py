@@ -60,8 +60,9 @@ def test_a_page_that_is_not_wanted_tells_it_too(make: Make, site: Site, slots: S
     assert slots.told == [("news", "site.example", 5.0)]
 
 
-def test_a_slot_is_named_by_host_and_port_as_they_come(make: Make, site: Site, slots: Slots) -> None:
+def test_a_slot_has_its_name_in_projects_however_a_url_spells_the_host(make: Make, site: Site, slots: Slots) -> None:
     urls = ["http://ann@SITE.example:080/a", "http://site.example:8080/b", "http://bücher.example/"]
+    urls += ["http://B%C3%BCcher.example/2", "http://xn--bcher-kva.example/3"]
     for origin in ("http://site.example", "http://site.example:8080", "http://xn--bcher-kva.example"):
         site.says(asks(5), origin=origin)
     robots = make(slots=slots, projects=["news"])
@@ -69,7 +70,7 @@ def test_a_slot_is_named_by_host_and_port_as_they_come(make: Make, site: Site, s
     for url in urls:
         robots.allowed(url)
 
-    assert [slot for _, slot, _ in slots.told] == ["site.example", "site.example:8080", "bücher.example"]
+    assert [slot for _, slot, _ in slots.told] == ["site.example", "site.example:8080", "xn--bcher-kva.example"]
 
 
 def test_slots_may_be_named_otherwise(make: Make, site: Site, slots: Slots) -> None:

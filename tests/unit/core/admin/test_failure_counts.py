@@ -307,3 +307,10 @@ def test_of_too_many_groups_those_with_the_most_failures_stay() -> None:
     assert [(name, group.failures) for name, group in groups.largest(1)] == [("often.org", 6)]
     assert len(groups.largest(2 * GROUPS_MOST)) == GROUPS_MOST // 2
     assert (groups.failures, groups.count) == (GROUPS_MOST + 6, GROUPS_MOST + 1)
+
+
+def test_a_host_is_counted_once_however_it_is_spelled(world: World) -> None:
+    for n, host in enumerate(["bücher.example", "xn--bcher-kva.example", "B%C3%BCCHER.example"]):
+        fail(world, f"t{n}", host=host, error="gone")
+
+    assert names(ask(world, by="host")) == {"xn--bcher-kva.example": 3}

@@ -197,7 +197,8 @@ def test_a_project_without_slots_has_none_to_set(world: World) -> None:
     ("by", "name", "right"),
     [
         ("host", "A.org", "a.org"), ("host", "http://a.org:80/x", "a.org"), ("domain", "www.a.org", "a.org"),
-        ("host", "https://b.org:444", "b.org:444"),
+        ("host", "https://b.org:444", "b.org:444"), ("host", "b%C3%BCcher.example", "xn--bcher-kva.example"),
+        ("domain", "www.bücher.example", "xn--bcher-kva.example"), ("host", "[0::1]", "[::1]"),
     ],
 )  # fmt: skip
 def test_a_name_in_which_no_url_is_gets_a_hint(make_world: MakeWorld, by: str, name: str, right: str) -> None:
@@ -206,11 +207,23 @@ def test_a_name_in_which_no_url_is_gets_a_hint(make_world: MakeWorld, by: str, n
     assert f'"{right}"' in refused(world, name, delay=1.0)
 
 
-@pytest.mark.parametrize(("by", "name"), [("named", "A Shop.org"), ("host", "a shop"), ("host", "a.org:8080")])
+@pytest.mark.parametrize(
+    ("by", "name"), [("named", "A Shop.org"), ("named", "Bücher.org"), ("host", "a shop"), ("host", "a.org:8080")]
+)
 def test_any_name_that_a_task_may_give_can_be_set(make_world: MakeWorld, by: str, name: str) -> None:
     world = divided(make_world, slot=by)
 
     assert say(world, name, delay=3.0).slot.delay == 3.0
+
+
+@pytest.mark.parametrize("by", ["host", "domain"])
+def test_a_host_may_be_spelled_otherwise_than_its_slot(make_world: MakeWorld, by: str) -> None:
+    world = divided(make_world, slot=by)
+
+    assert say(world, "Bücher.example", delay=3.0).slot.name == "xn--bcher-kva.example"
+    world.push("news", page("a", "b%C3%BCcher.example"))
+    assert show(world, "bücher.example").slot.delay == 3.0
+    assert show(world, "xn--bcher-kva.example").chosen == {"delay": 3.0}
 
 
 def test_a_slot_that_tasks_name_can_be_set_however_it_is_spelled(make_world: MakeWorld) -> None:

@@ -74,6 +74,37 @@ def test_each_slot_has_its_own_delay_between_hand_outs(head_tasks: int) -> None:
     assert handed(fetcher) == [f"{host}/1" for host in HOSTS]
 
 
+BOOKS = [
+    "bücher.example", "xn--bcher-kva.example", "B%C3%BCcher.example", "BÜCHER.EXAMPLE", "bu\u0308cher.example",
+    "bücher。example", "bücher.example.", "XN--BCHER-KVA.example",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["host", "domain"])
+def test_a_host_is_one_slot_however_it_is_spelled(head_tasks: int, by: str) -> None:
+    it = world(head_tasks, slot=by, slot_delay=30.0)
+    fetcher = it.fetcher()
+    it.push("news", *[page(host, str(n)) for n, host in enumerate(BOOKS)])
+    assert handed(fetcher) == [f"{BOOKS[0]}/0"]
+    assert fetcher.held[f"{BOOKS[0]}/0"].url == "http://bücher.example/0"
+
+    for n, host in enumerate(BOOKS[1:], 1):
+        fetcher.finish_all()
+        live(it, fetcher, 29.9)
+        assert handed(fetcher) == []
+        it.advance(0.1)
+        assert handed(fetcher) == [f"{host}/{n}"]
+
+
+def test_a_task_that_names_a_host_is_in_its_slot_however_it_spells_it() -> None:
+    it = world(slot_delay=30.0)
+    fetcher = it.fetcher()
+
+    it.push("news", page("bücher.example", "1"), page("images.example", "2", slot="Bücher.example"))
+
+    assert handed(fetcher) == ["bücher.example/1"]
+
+
 def test_one_task_of_a_slot_is_run_at_once_unless_more_are_allowed(head_tasks: int) -> None:
     it = world(head_tasks)
     fetcher = it.fetcher()

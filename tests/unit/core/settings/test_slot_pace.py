@@ -103,6 +103,31 @@ def test_the_most_specific_pattern_that_matches_fits(name: str, fitting: str) ->
         assert fitting_choice(each, name) == choices[fitting]
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "xn--bcher-kva.example", "xn--*", "bücher.example", "BÜCHER.Example", "bu\u0308cher.example", "bücher。example",
+        "*bücher.example", "b?cher.*",
+    ],
+)  # fmt: skip
+def test_a_pattern_may_have_a_host_in_unicode_or_as_the_dns_has_it(pattern: str) -> None:
+    assert pace("xn--bcher-kva.example", slots={pattern: {"delay": 7}, "*": {"delay": 8}}).interval == 7.0
+    assert pace("other.example", slots={pattern: {"delay": 7}, "*": {"delay": 8}}).interval == 8.0
+
+
+@pytest.mark.parametrize("pattern", ["[::1]:8080", "[0:0::0001]:8080", "[::A]:8080"])
+def test_an_address_in_a_pattern_may_be_spelled_otherwise(pattern: str) -> None:
+    assert pace("[::a]:8080" if "A" in pattern else "[::1]:8080", slots={pattern: {"delay": 7}}).interval == 7.0
+
+
+def test_the_name_itself_wins_over_patterns_in_whichever_spelling_it_stands() -> None:
+    patterns = {"bücher.example": {"delay": 7}, "xn--bcher-kva.exampl?": {"delay": 8}, "[x": {"delay": 9}}
+
+    assert pace("xn--bcher-kva.example", slots=patterns).interval == 7.0
+    assert pace("www.xn--bcher-kva.example", slots=patterns | {"*.bücher.example": {"delay": 6}}).interval == 6.0
+    assert pace("xn--\u00fc.example", slots=patterns).interval == 1.0
+
+
 def test_a_name_that_no_pattern_matches_is_paced_as_the_project_says() -> None:
     assert fitting_choice({"*.org": SlotChoice(delay=1.0)}, "example.net") == PLAIN_CHOICE
     assert fitting_choice({}, "example.net") == PLAIN_CHOICE

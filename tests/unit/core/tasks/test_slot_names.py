@@ -8,10 +8,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from taskqueue.ascii_hosts import ascii_host
 from taskqueue.core.settings.settings import Division
-from taskqueue.core.tasks.slot_names import MAX_HOST_BYTES, OWN_PORTS, host_of, slot_name
+from taskqueue.core.tasks import slot_names
+from taskqueue.core.tasks.slot_names import MAX_HOST_BYTES, OWN_PORTS, slot_name
 
 URL = "http://www.example.org/a"
+BOOKS = "xn--bcher-kva.example"
+
+
+def host_of(url: str) -> str:
+    return slot_names.host_of(url, ascii_host)
 
 
 @pytest.mark.parametrize(
@@ -95,11 +102,13 @@ def test_user_and_password_are_not_the_host(url: str, host: str) -> None:
         ("http://[::1]/", "[::1]"),
         ("http://[2001:DB8::1]:8080/", "[2001:db8::1]:8080"),
         ("https://ann@[::1]:443", "[::1]"),
-        ("http://[::ffff:127.0.0.1]/", "[::ffff:127.0.0.1]"),
+        ("http://[::ffff:127.0.0.1]/", "[::ffff:7f00:1]"),
+        ("http://[2001:0DB8:0:0::1]/", "[2001:db8::1]"),
+        ("http://[::1].:8080/", "[::1]:8080"),
         ("http://[fe80::1%25eth0]/", "[fe80::1%25eth0]"),
     ],
 )
-def test_an_address_of_ipv6_keeps_its_brackets(url: str, host: str) -> None:
+def test_an_address_of_ipv6_keeps_its_brackets_and_is_at_its_shortest(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
@@ -171,26 +180,89 @@ def test_a_url_without_a_host_has_none(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "host"),
+    "place",
     [
-        ("http://MÜLLER.example/", "müller.example"),
-        ("http://xn--MLLER-kva.example/", "xn--mller-kva.example"),
-        ("http://例え.テスト:8080/", "例え.テスト:8080"),
-        ("http://exam%70LE.org/", "exam%70le.org"),
-        ("http://%00.org/", "%00.org"),
+        "bücher.example", "BÜCHER.EXAMPLE", "bu\u0308cher.example", "b%C3%BCcher.example", "b%c3%bccher%2Eexample",
+        "bücher。example", "ｂücher．example", "bücher.example.", "bücher.example。", "bücher.example%2E",
+        "bü\u00adcher.example", BOOKS, "XN--BCHER-KVA.example", "ann@bücher.example:80", "bücher.example..:",
+    ],
+)  # fmt: skip
+def test_a_host_has_one_name_however_it_is_spelled(place: str) -> None:
+    assert host_of(f"http://{place}/ü") == BOOKS
+    assert host_of(f"https://{place.removesuffix(':80').removesuffix(':')}:8443") == f"{BOOKS}:8443"
+
+
+@pytest.mark.parametrize(
+    ("place", "host"),
+    [
+        ("127.1", "127.0.0.1"),
+        ("127.0.1:8080", "127.0.0.1:8080"),
+        ("0x7F.0.0.0x1", "127.0.0.1"),
+        ("0177.0.0.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("0x", "0.0.0.0"),
+        ("１２７.0.0.1", "127.0.0.1"),
+        ("1.2.3.4.", "1.2.3.4"),
+        ("1.2.3.256", "1.2.3.256"),
+        ("256.1", "256.1"),
+        ("1.2.3.4.5", "1.2.3.4.5"),
+        ("4294967296", "4294967296"),
+        ("09.1", "09.1"),
+        ("1..2", "1..2"),
+        ("127.0.0.0xg", "127.0.0.0xg"),
     ],
 )
-def test_a_host_stays_in_the_letters_in_which_it_came(url: str, host: str) -> None:
+def test_an_address_of_ipv4_is_written_in_four_decimal_numbers_as_browsers_do_it(place: str, host: str) -> None:
+    assert host_of(f"http://{place}/") == host
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://例え.テスト:8080/", "xn--r8jz45g.xn--zckzah:8080"),
+        ("http://faß.de/", "xn--fa-hia.de"),
+        ("http://ΒΌΛΟΣ.com/", "xn--nxasmq6b.com"),
+        ("http://βόλος.com/", "xn--nxasmm1c.com"),
+        ("http://exam%70LE.org/", "example.org"),
+    ],
+)
+def test_a_host_is_the_one_that_browsers_ask_for(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
-@pytest.mark.parametrize("letters", ["a", "A", "ü"])
-def test_a_host_is_as_long_as_a_name_can_be(letters: str) -> None:
-    most = MAX_HOST_BYTES // len(letters.encode())
+@pytest.mark.parametrize(
+    ("place", "host"),
+    [
+        ("%00.org", "%00.org"), ("A%2Fb.org:8080", "a%2fb.org:8080"), ("B%FCcher.example", "b%fccher.example"),
+        ("℀.Example", "℀.example"), ("％41.org", "％41.org"), ("é" * 100 + "%zz.ORG", "é" * 100 + "%zz.org"),
+        ("\u00ad", ""), ("。", ""), ("%2e", ""),
+    ],
+)  # fmt: skip
+def test_what_can_be_no_host_is_called_as_it_is_spelled_in_lower_case(place: str, host: str) -> None:
+    assert host_of(f"http://{place}/") == host
 
-    assert host_of(f"http://{letters * most}:12345/") == f"{letters.lower() * most}:12345"
-    assert host_of(f"http://{letters * (most + 1)}/") == ""
+
+def test_a_name_in_lower_case_is_not_mapped() -> None:
+    def never(host: str) -> str:
+        raise AssertionError(host)
+
+    for place in ("example.org", "www.my_shop.example-2.co.uk:8080", "localhost", "127.0.0.1:8000", "255.1.20.199"):
+        assert slot_names.host_of(f"https://{place}/Ü", never) == place
+
+
+@pytest.mark.parametrize("letters", ["a", "A"])
+def test_a_host_is_as_long_as_a_name_can_be(letters: str) -> None:
+    assert host_of(f"http://{letters * MAX_HOST_BYTES}:12345/") == f"{'a' * MAX_HOST_BYTES}:12345"
+    assert host_of(f"http://{letters * (MAX_HOST_BYTES + 1)}/") == ""
     assert host_of(f"http://{letters * 8_000}/") == ""
+
+
+def test_the_length_of_a_host_is_that_of_its_name() -> None:
+    label = "ü" * 50
+
+    assert host_of(f"http://{'%C3%BC' * 50}.{label}/") == ".".join([ascii_host(label)] * 2)
+    assert host_of(f"http://{'.'.join(['ü'] * 40)}/") == ""
+    assert host_of(f"http://{'ü' * 8_000}/") == ""
 
 
 @pytest.mark.parametrize("url", ["http://" + "a@" * 4_000, "http://" + "." * 8_000, "x" * 8_000, " " * 8_000])
@@ -212,7 +284,7 @@ def split_host(url: str) -> str:
         host, port = (split.hostname or "").lower().rstrip("."), split.port
     except ValueError:
         return ""
-    host = f"[{host}]" if ":" in host else host
+    host = ascii_host(f"[{host}]" if ":" in host else host).lower()
     return host if not host or port is None or str(port) == OWN_PORTS.get(split.scheme) else f"{host}:{port}"
 
 
@@ -243,7 +315,7 @@ def test_whatever_the_url_a_host_is_short_visible_and_the_host_of_itself(url: st
 
         assert len(host.encode(errors="replace")) <= MAX_HOST_BYTES + len(":65535")
         assert not any(sign <= " " or "\x7f" <= sign <= "\x9f" for sign in host)
-        assert host == "" or host_of(f"x://{host}") == host
+        assert not host.isascii() or host == "" or host_of(f"x://{host}") == host
 
 
 # ---------------------------------------------------------------------------------------- names
@@ -264,15 +336,21 @@ def domain_of(host: str) -> str:
         ("host", "api", "api"),
         ("domain", None, "domain of www.example.org"),
         ("domain", "api", "api"),
+        ("named", "Bücher.example", "Bücher.example"),
+        ("host", "Bücher.example", BOOKS),
+        ("domain", "www.Bücher.example:8080", f"www.{BOOKS}:8080"),
+        ("host", "Our Bücher", "Our Bücher"),
+        ("host", "bücher/new", "bücher/new"),
+        ("host", "Api.example", "Api.example"),
     ],
 )
 def test_a_slot_has_the_name_that_the_task_gives_or_that_of_its_host(
     division: Division, own: str | None, expected: str
 ) -> None:
-    assert slot_name(division, URL, own, domain_of) == expected
+    assert slot_name(division, URL, own, domain_of, ascii_host) == expected
 
 
 @pytest.mark.parametrize("division", ["host", "domain"])
 def test_a_task_whose_url_has_no_host_is_in_no_slot(division: Division) -> None:
-    assert slot_name(division, "data:,a", None, domain_of) == ""
-    assert slot_name(division, "data:,a", "api", domain_of) == "api"
+    assert slot_name(division, "data:,a", None, domain_of, ascii_host) == ""
+    assert slot_name(division, "data:,a", "api", domain_of, ascii_host) == "api"
