@@ -6,6 +6,8 @@
     it
     3 ──► 4   nothing is rewritten: tasks may wait for others, and have results, from now on; older versions can't read
     it
+    4 ──► 5   nothing is rewritten: projects may be divided into slots from now on; older versions can't read it
+    5 ──► 6   each host has one slot, however it is spelled: see ``slot_spellings``
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it is copied here. A step works page by page, and running it again writes the same.
@@ -25,6 +27,7 @@ from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import Migrations
+from taskqueue.store.records.slot_spellings import join_spellings
 
 PAGE: Final = 1024
 """Entries per batch."""
@@ -63,7 +66,7 @@ def leave_all(store: Store, epoch: int) -> None:
     """Migrate from format 2 to 3, from 3 to 4, or from 4 to 5: nothing to do."""
 
 
-MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all, 3: leave_all, 4: leave_all}
+MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all, 3: leave_all, 4: leave_all, 5: join_spellings}
 
 
 def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
