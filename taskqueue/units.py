@@ -2,7 +2,7 @@
 
 A duration is a number of seconds, or a text: a number, with a point if it is a part, and s, m, h or d: "90s", "1.5h",
 "30d". A text without a unit is one of seconds. A size is a whole number of bytes, or a text: one with a unit of powers
-of 1024: "8 MiB", "512KiB". What is stored and sent is seconds and bytes.
+of 1024: "8 MiB", "512KiB", or "512M" as systemd and Docker write it. What is stored and sent is seconds and bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _DURATION_PARTS: Final = (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("mi
 CENTURY_SECONDS: Final = 100 * 365.25 * 86_400
 
 _UNIT_BYTES: Final = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
-_SIZE: Final = re.compile(rf"(\d{{1,15}}) ?({'|'.join(_UNIT_BYTES)})", re.ASCII)
+_BYTES_BY_LETTER: Final = {unit[0]: size for unit, size in _UNIT_BYTES.items()}
+_SIZE: Final = re.compile(r"(\d{1,15}) ?(B|[KMGT](?:iB)?)", re.ASCII)
 
 
 def parse_duration(written: str) -> float | None:
@@ -47,7 +48,7 @@ def duration_text(seconds: float) -> str:
 def parse_size(written: str) -> int | None:
     """``"8 MiB"`` as 8388608; None: it is no size. A text needs a unit, so that nobody takes bytes for more."""
     read = _SIZE.fullmatch(written)
-    return int(read[1]) * _UNIT_BYTES[read[2]] if read else None
+    return int(read[1]) * _BYTES_BY_LETTER[read[2][0]] if read else None
 
 
 def size_text(count: float) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 WAIT_SECONDS = 30
 SHORT_SECONDS = 2.0
 """Of a lease that is to run out, but not before its task has been begun."""
+MAX_MEMORY = "200M"
+"""A worker without a leak takes a third of it."""
+LEAK_MIB = 180
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "work"]
 
@@ -91,6 +94,21 @@ def hang(task):
 def block(task):
     os.write(1, f"{task.url}\\n".encode())  # in one piece: others print, too
     time.sleep(1000)
+
+def tell(task):
+    os.write(1, f"{task.url}\\n".encode())
+
+async def tell_in_loop(task):
+    await asyncio.sleep(0)
+    tell(task)
+
+kept = []
+
+def leak(task):
+    kept.append(b"x" * (int(task.url.rpartition("/")[2]) << 20))
+
+async def leak_in_loop(task):
+    leak(task)
 """
 
 Process = subprocess.Popen[str]
@@ -394,6 +412,89 @@ def wait_until(true: Callable[[], object]) -> None:
     """Ask again and again; pytest's timeout ends it otherwise."""
     while not true():
         select.select([], [], [], 0.02)
+
+
+# ---------------------------------------------------------------------------------------- how long it lives
+
+
+@pytest.mark.parametrize("handler", ["tell", "tell_in_loop"])
+@pytest.mark.parametrize(("concurrency", "most"), [("1", 1), ("1", 5), ("4", 5), ("8", 3)])
+def test_a_worker_ends_after_just_as_many_runs_as_it_may_do(
+    client: Client, work: Work, handler: str, concurrency: str, most: int
+) -> None:
+    client.push_many("news", urls(12))
+
+    process = work(f"handlers:{handler}", "-p", "news", "-j", concurrency, "--max-tasks", str(most))
+    run, lines = process.communicate(timeout=WAIT_SECONDS)
+
+    assert process.returncode == 0
+    assert len(run.splitlines()) == most
+    assert f"event=max-tasks tasks={most} reason='no more tasks are taken" in lines
+    assert lines.splitlines()[-1].endswith(f"event=stopped done={most} failed=0")
+    wait_for(client, {"success": most, "ready": 12 - most})
+    assert client.projects.show("news").totals.retried == 0
+
+
+def test_the_last_run_of_a_worker_has_all_its_time_and_what_is_behind_it_goes_back_before(
+    client: Client, work: Work
+) -> None:
+    client.push_many("news", urls(6))
+    process = work("handlers:wait", "-p", "news", "-j", "1", "--prefetch", "4", "--max-tasks", "1", "--grace", "0")
+    line_of(process)
+    said(process, "max-tasks")
+
+    wait_for(client, {"processing": 1, "ready": 5})
+    go_on(process)
+
+    assert process.wait(WAIT_SECONDS) == 0
+    wait_for(client, {"success": 1, "ready": 5})
+
+
+def test_a_worker_that_has_done_enough_does_not_wait_for_a_handler_that_hangs(client: Client, work: Work) -> None:
+    client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
+    client.push("news", "http://site/")
+
+    process = work("handlers:block", "-p", "news", "-j", "2", "--max-tasks", "1", "--overtime", "600s")
+
+    assert process.wait(WAIT_SECONDS) == 0
+    wait_for(client, {"failed": 1})
+
+
+@pytest.mark.parametrize("handler", ["leak", "leak_in_loop"])
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_worker_ends_when_a_run_leaves_its_process_too_large(
+    client: Client, work: Work, handler: str, concurrency: int
+) -> None:
+    client.push_many("news", [f"http://{n}/{LEAK_MIB}" for n in range(9)])
+
+    process = work(f"handlers:{handler}", "-p", "news", "-j", str(concurrency), "--max-memory", MAX_MEMORY)
+    lines = process.communicate(timeout=WAIT_SECONDS)[1]
+
+    told = lines.partition("event=max-memory resident_bytes=")[2].split()
+    assert process.returncode == 0
+    assert int(told[0]) > 200 << 20
+    assert told[1] == f"max_bytes={200 << 20}"
+    known = counts(client)
+    assert 1 <= known["success"] <= concurrency
+    assert known == {"success": known["success"], "ready": 9 - known["success"]}
+    assert client.projects.show("news").totals.retried == 0
+
+
+def test_a_leak_right_after_a_look_at_the_memory_is_seen_though_no_more_tasks_come(client: Client, work: Work) -> None:
+    client.push_many("news", ["http://first/0", f"http://second/{LEAK_MIB}"])
+
+    process = work("handlers:leak", "-p", "news", "-j", "1", "--max-memory", MAX_MEMORY)
+
+    assert "event=max-memory " in process.communicate(timeout=WAIT_SECONDS)[1]
+    wait_for(client, {"success": 2})
+
+
+@pytest.mark.parametrize("size", ["512", "0 MiB", "1.5G", "lots"])
+def test_a_limit_that_is_no_size_is_refused_with_an_example(work: Work, size: str) -> None:
+    process = work("handlers:crawl", "--max-memory", size)
+
+    assert f'"{size}" is no size, such as 512M or "1 GiB"' in process.communicate(timeout=WAIT_SECONDS)[1]
+    assert process.returncode == 2
 
 
 # ---------------------------------------------------------------------------------------- signals

@@ -33,13 +33,17 @@ def test_a_duration_is_told_in_two_units_at_most(seconds: float, text: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "count"), [("0 B", 0), ("8 MiB", 8 << 20), ("512KiB", 512 << 10), ("1 GiB", 1 << 30), ("2TiB", 2 << 40)]
-)
+    ("written", "count"),
+    [
+        ("0 B", 0), ("8 MiB", 8 << 20), ("512KiB", 512 << 10), ("1 GiB", 1 << 30), ("2TiB", 2 << 40),
+        ("512M", 512 << 20), ("64 K", 64 << 10), ("2G", 2 << 30), ("1T", 1 << 40),
+    ],
+)  # fmt: skip
 def test_a_size_is_a_whole_number_with_a_unit(written: str, count: int) -> None:
     assert parse_size(written) == count
 
 
-@pytest.mark.parametrize("written", ["", "8", "MiB", "1.5 GiB", "8 MB", "8  MiB", "-1 B", "8 mib", "٣ B"])
+@pytest.mark.parametrize("written", ["", "8", "MiB", "1.5 GiB", "8 MB", "8  MiB", "-1 B", "8 mib", "8m", "8 iB", "٣ B"])
 def test_what_is_no_size_has_no_bytes(written: str) -> None:
     assert parse_size(written) is None
 

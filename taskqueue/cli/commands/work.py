@@ -18,6 +18,7 @@ from taskqueue.cli.input.daemon import url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import seconds
 from taskqueue.terminal.log_lines import LogHandler
+from taskqueue.units import parse_size
 
 CONCURRENCY = 10
 
@@ -26,6 +27,17 @@ HUNG_STATUS: Final = 75
 
 LAST_SECONDS = 0.2
 """That a thread has to end by itself when the worker has stopped."""
+
+
+def size(written: str) -> int:
+    """Bytes of a size.
+
+    Raises:
+        click.BadParameter: it is no size, or 0.
+    """
+    if not (found := parse_size(written)):
+        raise click.BadParameter(f'"{written}" is no size, such as 512M or "1 GiB"')
+    return found
 
 
 @click.command()
@@ -102,6 +114,18 @@ LAST_SECONDS = 0.2
     is_flag=True,
     help="End when `taskqueue fetcher drain NAME` was said and all that it held is over.",
 )
+@click.option(
+    "--max-tasks",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="End after N runs of the handler; the rest goes back.",
+)
+@click.option(
+    "--max-memory",
+    type=size,
+    metavar="SIZE",
+    help="End when a run leaves the process larger, such as 512M.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
 @click.option(
     "--log-level",
@@ -125,6 +149,8 @@ def work(
     summary: float,
     name: str | None,
     exit_when_drained: bool,
+    max_tasks: int | None,
+    max_memory: int | None,
     quiet: bool,
     log_level: str,
     url: str,
@@ -159,6 +185,8 @@ def work(
         summary_seconds=summary,
         name=name,
         exit_when_drained=exit_when_drained,
+        max_tasks=max_tasks,
+        max_memory_bytes=max_memory,
     )
     try:
         worker.run()

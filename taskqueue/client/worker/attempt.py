@@ -22,6 +22,7 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
 from taskqueue.client.worker.handler import Handler, traceback_of
 from taskqueue.client.worker.lease_watch import LeaseWatch, Run
+from taskqueue.client.worker.lifespan import Lifespan
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 from taskqueue.client.worker.reporting import Reporting
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
@@ -48,6 +49,7 @@ class Attempts(Struct, frozen=True):
     time: Callable[[], float]
     watch: LeaseWatch
     extend: float
+    lifespan: Lifespan
 
     async def run(self, task: Task) -> None:
         """Run the handler on a task and let the report of what came of it leave.
@@ -91,8 +93,10 @@ class Attempts(Struct, frozen=True):
         seconds = now - running.began_at
         if running.outcome == "late":
             self.supply.give_back(task)
+            self.lifespan.take_back()
         else:
             self.supply.stop(task, seconds, now)
+            self.lifespan.end(now)
         self.watch.end(running)
         return Ran(task, running.outcome, seconds, now)
 

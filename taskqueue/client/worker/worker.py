@@ -3,6 +3,7 @@
     serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
       stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
       drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
+      max_tasks, max_memory_bytes: the same, and then stop
 
 Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
 free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
@@ -25,6 +26,7 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
+from taskqueue.client.worker.lifespan import Lifespan
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
@@ -85,6 +87,9 @@ class Worker:
         name: for people, and for ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
         exit_when_drained: have ``serve`` return when somebody has drained this worker's name and all that it held is
             over. False: it waits until it is resumed.
+        max_tasks: runs of the handler, after which ``serve`` returns: what was not started has gone back by then, and
+            the other runs have ended in their own time, without ``grace``. None: no limit.
+        max_memory_bytes: resident bytes of this process above which it does so, looked at when a run has ended.
     """
 
     def __init__(
@@ -106,6 +111,8 @@ class Worker:
         summary_seconds: float = SUMMARY_SECONDS,
         name: str | None = None,
         exit_when_drained: bool = False,
+        max_tasks: int | None = None,
+        max_memory_bytes: int | None = None,
     ) -> None:
         if not callable(handler):
             raise TypeError(f"handler: expected a function, got {type(handler).__name__}")
@@ -135,6 +142,7 @@ class Worker:
         self._leases = extend_most if extend else 1
         self._log = WorkerLog(checked_seconds("summary_seconds", summary_seconds))
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
+        self._lifespan = Lifespan(max_tasks, max_memory_bytes)
         self._stopping = asyncio.Event()
         self._freed = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
@@ -227,20 +235,40 @@ class Worker:
             raise ended[0]
 
     async def _fetch(self, client: AsyncClient, handler: Handler, reporting: Reporting) -> None:
+        """Start tasks until that is enough, and wait for them; what has not been started goes back before."""
+        loop, lifespan = asyncio.get_running_loop(), self._lifespan
+        lifespan.warn_if_unknown()
+        supply = await client.supply(self._projects, self._concurrency, self._prefetch, self._priority)
+        self._watch = watch = LeaseWatch(self._limits, self._log, supply.tell_hung, self._give_up)
+        attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, watch, self._leases, lifespan)
+        # Again if one of the last tasks came too late for its handler.
+        while not (self._stopping.is_set() or lifespan.is_over):
+            with supply, suppress(TimeoutError):
+                async with asyncio.timeout(None) as starting:
+                    with lifespan.watching(lambda: starting.reschedule(loop.time())):
+                        await self._start_each(attempts)
+            await self._leases_ended()
+
+    async def _start_each(self, attempts: Attempts) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
-        loop = asyncio.get_running_loop()
-        with await client.supply(self._projects, self._concurrency, self._prefetch, self._priority) as supply:
-            self._watch = watch = LeaseWatch(self._limits, self._log, supply.tell_hung, self._give_up)
-            attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, watch, self._leases)
-            while not self._stopping.is_set():
-                if len(self._running) >= self._concurrency:
-                    self._freed.clear()
-                    await self._freed.wait()
-                elif reporting.unanswered >= UNANSWERED_MOST:
-                    await reporting.fewer_than(UNANSWERED_MOST)
-                else:
-                    task = await supply.take()
-                    self._running[task] = loop.create_task(self._run(attempts, task))
+        loop, reporting = asyncio.get_running_loop(), attempts.reporting
+        while not (self._stopping.is_set() or self._lifespan.is_over):
+            if len(self._running) >= self._concurrency:
+                self._freed.clear()
+                await self._freed.wait()
+            elif reporting.unanswered >= UNANSWERED_MOST:
+                await reporting.fewer_than(UNANSWERED_MOST)
+            else:
+                task = await attempts.supply.take()
+                self._lifespan.begin()
+                self._running[task] = loop.create_task(self._run(attempts, task))
+
+    async def _leases_ended(self) -> None:
+        """Wait until no run has a lease that is in force."""
+        now = asyncio.get_running_loop().time
+        while runs := self._runs_in_force():
+            ends_at = min(task.lease_ends_at for task in self._running if not self._is_over(task))
+            await asyncio.wait(runs, timeout=max(0.0, ends_at - now()), return_when=asyncio.FIRST_COMPLETED)
 
     async def _run(self, attempts: Attempts, task: Task) -> None:
         try:

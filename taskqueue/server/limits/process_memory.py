@@ -61,13 +61,6 @@ class ProcessMemory:
             self._statm = -1
 
 
-def resident_bytes() -> int:
-    """Resident bytes of this process; 0: unknown."""
-    with suppress(OSError), open("/proc/self/statm", "rb") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
-
-
 def machine_bytes() -> int:
     """Memory of the machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -100,6 +100,28 @@ def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back
     assert (last.running, 1 in last.holds) == ([], False)
 
 
+def test_a_task_that_goes_back_is_none_of_those_that_a_worker_may_run(daemon: Daemon) -> None:
+    started: list[int] = []
+
+    async def handler(task: Task) -> None:
+        started.append(task.token)
+
+    async def main(slow: Slow) -> None:
+        worker = Worker(daemon.url, handler, middleware=[slow], max_tasks=1)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, start_within=LONG_SECONDS)
+        await asyncio.to_thread(daemon.hear, Release)
+        await wanted(daemon)
+        daemon.hand_out(2, start_within=LONG_SECONDS)
+        await serving
+
+    with freeze_time(real_asyncio=True) as frozen:
+        asyncio.run(main(Slow(frozen)))
+
+    assert started == [2]
+
+
 def test_a_task_that_is_started_in_time_may_run_for_longer(daemon: Daemon) -> None:
     async def main(frozen: Frozen) -> None:
         async def handler(task: Task) -> None:

@@ -298,7 +298,7 @@ def test_new_tasks_that_the_daemon_would_not_take_are_a_failure(daemon: Daemon) 
     assert "8388608" in item.error
 
 
-@pytest.mark.parametrize("options", [{"concurrency": 0}, {"prefetch": -1}])
+@pytest.mark.parametrize("options", [{"concurrency": 0}, {"prefetch": -1}, {"max_tasks": 0}, {"max_memory_bytes": 0}])
 def test_options_that_can_not_be_are_refused_with_their_name(options: dict[str, int]) -> None:
     [name] = options
 

@@ -1,0 +1,13 @@
+"""Resident memory of this process, for the daemon and for workers."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+
+def resident_bytes() -> int:
+    """Resident bytes of this process; 0: unknown, such as where there is no ``/proc``."""
+    with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
