@@ -369,6 +369,15 @@ def test_a_reload_says_which_changes_wait_for_a_restart(daemon: DaemonFactory, p
     assert client.shell()["syncs"] == before + 1
 
 
+def test_a_reload_of_a_file_that_leaves_the_defaults_out_changes_nothing(daemon: DaemonFactory) -> None:
+    it = daemon(defaults={"rate": 1.0})
+    it.config_file.write_text("\n".join(line for line in it.config_file.read_text().splitlines() if "rate" not in line))
+
+    it.hangup()
+
+    assert 'detail="nothing has changed"' in it.wait_for_log('what="config reload"')
+
+
 def test_a_reload_changes_what_is_logged(daemon: DaemonFactory, peer: PeerFactory) -> None:
     it = daemon()
 

@@ -16,12 +16,13 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
+from itertools import chain
 from os.path import abspath, dirname, join
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, to_builtins
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
@@ -29,7 +30,7 @@ from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, problems
+from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.fields import NAME_WORDS, ProjectName
 from taskqueue.server.syncer import Durability
@@ -260,8 +261,25 @@ def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def changed(old: Config, new: Config) -> list[str]:
-    """Names of the settings that differ, such as ``projects.news.rate``."""
-    return list(_changed("", msgspec.to_builtins(old), msgspec.to_builtins(new)))
+    """Names of the settings that differ in effect, such as ``projects.news.rate``.
+
+    What a file says in other words, or says or leaves out where it is the default, does not differ.
+    """
+    names = [name for name in Config.__struct_fields__ if name not in ("defaults", "projects")]
+    sections = (_changed(name, to_builtins(getattr(old, name)), to_builtins(getattr(new, name))) for name in names)
+    defaults = _changed("defaults", to_builtins(merge(old.defaults)), to_builtins(merge(new.defaults)))
+    return [*chain(*sections), *defaults, *_changed_projects(old, new)]
+
+
+def _changed_projects(old: Config, new: Config) -> Iterator[str]:
+    for name in [*old.projects, *(name for name in new.projects if name not in old.projects)]:
+        before, after = old.projects.get(name, {}), new.projects.get(name, {})
+        said = before.keys() | after.keys() if before != after else ()
+        settings = (to_builtins(merge(config.defaults, layer)) for config, layer in ((old, before), (new, after)))
+        was, is_now = ({key: value for key, value in each.items() if key in said} for each in settings)
+        found = list(_changed(schema.path("projects", name), was, is_now))
+        # A section makes its project, even if it says nothing.
+        yield from found if found or name in old.projects else [schema.path("projects", name)]
 
 
 def _changed(where: str, old: object, new: object) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from math import inf
@@ -19,6 +20,7 @@ from taskqueue.server.config.config_file import (
     SECTIONS,
     Config,
     build,
+    changed,
     core_config,
     load,
     override,
@@ -488,6 +490,65 @@ def test_a_reload_keeps_what_needs_a_restart_and_names_it() -> None:
     assert waiting == ["server.bind", "store.path", "store.durability"]
     assert (config.server.bind, config.store.path, config.store.durability) == ("tcp://*:1", "here", "commit")
     assert config.server.log_level == "debug"
+
+
+def toml(value: object) -> str:
+    return str(value) if isinstance(value, float) else json.dumps(value)
+
+
+EXPLICIT = [
+    f"[{section}]\n{key} = {toml(value)}\n"
+    for section, table in tomllib.loads(SHIPPED.read_text()).items()
+    for key, value in table.items()
+]
+"""Files that say one default each, of all settings that have one."""
+
+
+@pytest.mark.parametrize("text", ["", SHIPPED.read_text(), *EXPLICIT])
+def test_a_reload_of_a_file_that_says_or_leaves_out_a_default_changes_nothing(text: str) -> None:
+    said, silent = loaded(text), loaded("")
+
+    assert changed(said, said) == changed(said, silent) == changed(silent, said) == []
+
+
+@pytest.mark.parametrize("text", [text for text in EXPLICIT if text.startswith("[defaults]")])
+def test_a_project_that_says_or_leaves_out_a_default_has_not_changed(text: str) -> None:
+    said, silent = loaded(text.replace("[defaults]", "[projects.news]")), loaded("[projects.news]")
+
+    assert changed(said, silent) == changed(silent, said) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('processing_timeout = "5m"', "processing_timeout = 300"),
+        ("rate = 2", "rate = 2.0"),
+        ('retry_delay = ["1m", 90]', "retry_delay = [60, 90.0]"),
+        ('cron.a = {every = "1h", task.url = "data:,a"}', 'cron.a = {every = "1h", task = {url = "data:,a"}}'),
+        ('fetch = {cookie = "a"}', '[defaults.fetch]\ncookie = "a"'),
+    ],
+)
+def test_a_reload_of_a_file_that_says_the_same_in_other_words_changes_nothing(one: str, other: str) -> None:
+    assert changed(loaded(f"[defaults]\n{one}"), loaded(f"[defaults]\n{other}")) == []
+
+
+def test_a_reload_names_what_has_changed_in_effect_and_what_a_project_says_of_its_own() -> None:
+    old = "[defaults]\nrate = 2\n[projects.news]\nrate = 2\nretries = 5\n[projects.gone]\nburst = 7\n"
+    new = "[limits]\nturn_tasks = 7\n[defaults]\nrate = 3\n[projects.news]\nretries = 3\n[projects.made]\n"
+
+    names = changed(loaded(old), loaded(new))
+
+    assert names == [
+        "limits.turn_tasks", "defaults.rate", "projects.news.rate", "projects.news.retries", "projects.gone.burst",
+        "projects.made",
+    ]  # fmt: skip
+
+
+def test_a_reload_names_what_a_project_did_not_say_before_only_if_it_is_not_what_it_had() -> None:
+    old = loaded("[defaults]\nrate = 3\n[projects.news]\n")
+
+    assert changed(old, loaded("[defaults]\nrate = 3\n[projects.news]\nrate = 3.0\n")) == []
+    assert changed(old, loaded("[defaults]\nrate = 3\n[projects.news]\nrate = 4\n")) == ["projects.news.rate"]
 
 
 def test_what_a_section_says_of_a_project_is_bounded_in_all() -> None:
