@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import cache
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from taskqueue.core.parts.now import Now
 from taskqueue.protocol.fields import Boot, Wall
@@ -61,6 +63,19 @@ def boot_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def boot_id() -> str:
-    """Identifies the current boot of the machine: boot-clock times of another boot mean nothing."""
-    return BOOT_ID_FILE.read_text().strip()
+@cache
+def boot_id(file: Path = BOOT_ID_FILE) -> str:
+    """Identifies the current boot of the machine: boot-clock times of another boot mean nothing.
+
+    Where the file can't be read, as with ``ProcSubset=pid`` of systemd or in gVisor, each process is a boot of its own:
+    after an unclean stop nothing tells whether the machine has been off.
+    """
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        log.warning(
+            "boot-unknown file=%s error=%s; an unclean stop counts as a power cut: buckets begin empty after it",
+            file,
+            error.strerror,
+        )
+        return str(uuid4())

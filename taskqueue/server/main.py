@@ -14,6 +14,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import select
 import stat
 import sys
 from collections import Counter
@@ -31,6 +32,7 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
+from taskqueue.resident_memory import resident_bytes
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config.config_file import (
     Config,
@@ -67,6 +69,9 @@ EXIT_FAILED: Final = 1
 EXIT_FENCED: Final = 3
 EXIT_CORRUPT: Final = 4
 EXIT_DAMAGED: Final = 5
+
+LINUX_ONLY: Final = ((os, "eventfd"), (select, "epoll"))
+"""What has no replacement elsewhere."""
 
 SWITCH_SECONDS: Final = 0.0001
 """How long the loop may keep the GIL when the sync thread wants it. Measured with a busy loop and fdatasync:
@@ -107,6 +112,7 @@ def run(
         ("store", "durability"): durability, ("server", "log_level"): log_level, ("server", "web"): web,
     }, environ)  # fmt: skip
     try:
+        _refuse_foreign_system()
         with pid_file(pid_path):
             _serve(source, accept_damage)
     except ConfigError as error:
@@ -122,6 +128,12 @@ def run(
     except Corrupt as error:
         return _failed(EXIT_CORRUPT, f"stopped because an invariant is broken, which is a bug: {error}")
     return EXIT_STOPPED
+
+
+def _refuse_foreign_system() -> None:
+    """Refuse a system that lacks what the daemon wakes itself by, and watches its connections with."""
+    if missing := [f"{of.__name__}.{name}" for of, name in LINUX_ONLY if not hasattr(of, name)]:
+        raise ConfigError(f"the daemon runs on Linux; {sys.platform} has no {', '.join(missing)}")
 
 
 class ConfigSource:
@@ -267,6 +279,8 @@ def _log_memory(config: Config, limit: int) -> None:
     """Log the bytes that the process may use and what bounds them; warn if the settings may take more."""
     known = f"limit_bytes={limit} machine_bytes={machine_bytes()} group_bytes={group_bytes() or 'none'}"
     log.info("memory %s", known)
+    if not resident_bytes():
+        log.warning("memory-unknown file=/proc/self/statm; what the process uses is not held to that limit")
     if memory_budget.needed_bytes(config) > limit:
         log.warning("memory-small %s; lower limits.memory_bytes or store.cache", known)
 

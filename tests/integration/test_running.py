@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from taskqueue.server.main import run as run_daemon
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 WAIT_SECONDS = 30
@@ -228,3 +231,14 @@ def test_a_daemon_that_does_not_end_in_time_is_said(start: Start) -> None:
     assert (status, shown) == (1, "")
     assert said == f"taskqueue: the daemon with pid {daemon.pid} was told to stop, and runs after 0.05 s\n"
     assert daemon.wait(WAIT_SECONDS) == 0
+
+
+def test_a_system_without_what_the_daemon_needs_is_refused_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(os, "eventfd")
+    monkeypatch.delattr(select, "epoll")
+    monkeypatch.setattr(sys, "platform", "darwin")
+
+    assert run_daemon(None) == 1
+    assert capfd.readouterr().err == "taskqueue: the daemon runs on Linux; darwin has no os.eventfd, select.epoll\n"

@@ -5,11 +5,13 @@
 
 The pid alone would be wrong as soon as the daemon is killed and its pid reused. The lock is a POSIX record
 lock (fcntl(2), F_SETLK): it ends with the process, and the kernel says who holds it (F_GETLK). A signal goes through a
-pidfd, which stays with the process that was looked up.
+pidfd, which stays with the process that was looked up. Where there are none, as in gVisor, it goes to the pid right
+after the look, and the lock is what tells that the process has ended.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -18,9 +20,11 @@ import signal
 import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from time import sleep
 from typing import Final
 
 from taskqueue.errors import ConfigError
+from taskqueue.server.clock import ticks
 
 log = logging.getLogger("taskqueue")
 
@@ -29,6 +33,9 @@ LONGEST_BYTES: Final = 32
 
 LONGEST_POLL: Final = 2**31 - 1
 """Milliseconds, which must fit in a C int."""
+
+LOOK_SECONDS: Final = 0.05
+"""Between two looks whether a process without a pidfd has ended."""
 
 FLOCK: Final = struct.Struct("hhqqi4x")
 """struct flock: type, whence, start, length, pid."""
@@ -68,9 +75,10 @@ class RunningDaemon:
         Raises:
             ConfigError: no daemon holds this file.
         """
+        self._path = path
         self.pid = _holder_pid(path)
         try:
-            self._process = os.pidfd_open(self.pid)
+            self._process = _pidfd(self.pid)
         except ProcessLookupError:
             raise ConfigError(f"{path}: the daemon with pid {self.pid} has just ended") from None
         # Between the two it may have ended, and its pid have become that of another process.
@@ -85,17 +93,53 @@ class RunningDaemon:
             PermissionError: it belongs to another user.
         """
         with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._process, number)
+            if self._process is None:
+                os.kill(self.pid, number)
+            else:
+                signal.pidfd_send_signal(self._process, number)
 
     def ends_within(self, seconds: float) -> bool:
         """Wait until the process has ended, at most ``seconds``; returns whether it has."""
+        if self._process is None:
+            return self._unlocked_within(seconds)
         poll = select.poll()
         poll.register(self._process, select.POLLIN)
         return bool(poll.poll(min(1000 * seconds, LONGEST_POLL)))
 
     def close(self) -> None:
         """Close the pidfd."""
-        os.close(self._process)
+        if self._process is not None:
+            os.close(self._process)
+
+    def _unlocked_within(self, seconds: float) -> bool:
+        until = ticks() + seconds
+        while self._has_lock():
+            if ticks() >= until:
+                return False
+            sleep(LOOK_SECONDS)
+        return True
+
+    def _has_lock(self) -> bool:
+        try:
+            return _holder_pid(self._path) == self.pid
+        except ConfigError:
+            return False
+
+
+def _pidfd(pid: int) -> int | None:
+    """A pidfd; None if there are none: the system, its kernel or a filter of system calls does not know them.
+
+    Raises:
+        ProcessLookupError: there is no process.
+    """
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, PermissionError):
+        return None
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        return None
 
 
 def _open_locked(path: str) -> int:

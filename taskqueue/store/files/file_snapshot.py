@@ -100,7 +100,12 @@ class FileSnapshot:
         """Fill a folder with symbolic links to the open files, valid in this process until the snapshot is closed.
 
         Of a log with a torn tail it gets a copy without: there is garbage that RocksDB never stops reading.
+
+        Raises:
+            StoreError: there is no ``/proc``, through which the links lead.
         """
+        if not os.path.exists("/proc/self/fd"):
+            raise StoreError(f"{self.path}: to read a store takes /proc, which is not mounted here")
         newest = max(self.logs, key=number_of, default=None)
         for name, file in {**self.tables, **self.logs}.items():
             if name == newest and (end := _torn_at(name, file)) is not None:

@@ -15,6 +15,7 @@ the folder while RocksDB has it open.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -91,10 +92,21 @@ class Folder:
         looked = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self._descriptor)
         try:
             self._refuse(name, os.fstat(looked))
-            opened = os.open(f"/proc/self/fd/{looked}", flags | os.O_CLOEXEC)
+            opened = self._open_again(name, looked, flags)
         finally:
             os.close(looked)
         return os.fdopen(opened, "r+b" if flags & os.O_RDWR else "rb")
+
+    def _open_again(self, name: str, looked: int, flags: int) -> int:
+        """Open for more what a descriptor has been opened for to look at."""
+        try:
+            return os.open(f"/proc/self/fd/{looked}", flags | os.O_CLOEXEC)
+        except FileNotFoundError:  # There is no /proc. A pipe or a link that has taken its place does nothing so.
+            opened = os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=self._descriptor)
+        if os.path.samestat(os.fstat(looked), os.fstat(opened)):
+            return opened
+        os.close(opened)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
 
     def size(self, name: str) -> int:
         """Bytes of a file.

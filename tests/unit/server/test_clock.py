@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from freezegun import freeze_time
@@ -88,3 +89,18 @@ def test_a_step_of_the_wall_clock_does_not_move_the_uptime() -> None:
 
 def test_the_boot_has_a_name_that_stays() -> None:
     assert boot_id() == boot_id() != ""
+
+
+def test_where_the_boot_is_unknown_each_process_is_one_of_its_own_and_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    absent, unreadable = tmp_path / "absent", tmp_path
+
+    with caplog.at_level(logging.WARNING, "taskqueue"):
+        mine = boot_id(absent)
+        again = boot_id(absent)
+        other = boot_id(unreadable)
+
+    assert mine == again != other
+    assert caplog.text.count("boot-unknown") == 2
+    assert f"boot-unknown file={absent} error=No such file or directory; an unclean stop counts as" in caplog.text
