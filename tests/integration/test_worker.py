@@ -497,6 +497,57 @@ def test_a_limit_that_is_no_size_is_refused_with_an_example(work: Work, size: st
     assert process.returncode == 2
 
 
+def test_a_worker_ends_when_all_its_projects_have_finished(client: Client, work: Work) -> None:
+    later = {"url": "http://site/later", "delay": 0.5}
+    again = {"url": "http://site/again", "age": 3600, "auto_recrawl": True}
+    client.push_many("news", [*urls(5), later, again])
+    client.push("shop", "http://site/", delay=1)
+    client.push("other", "http://site/")
+
+    process = work("handlers:tell", "-p", "news", "-p", "shop", "-j", "2", "--until-finished")
+    run, lines = process.communicate(timeout=WAIT_SECONDS)
+
+    assert process.returncode == 0
+    assert len(run.splitlines()) == 8
+    assert "event=finished projects=news,shop reason='no more tasks are taken" in lines
+    assert counts(client) == {"success": 6, "delayed": 1}
+    assert client.projects.show("other").counts.ready == 1
+
+
+def test_a_worker_without_a_task_ends_when_another_one_runs_the_last_of_its_project(
+    it: Daemon, client: Client, work: Work
+) -> None:
+    client.push("news", "http://site/")
+    runs = work("handlers:wait", "-p", "news")
+    line_of(runs)
+    idle = work("handlers:crawl", "-p", "news", "--until-finished")
+    said(idle, "connected")
+
+    it.kill()
+    it.start()
+    wait_for(client, {"processing": 1})
+    assert idle.poll() is None
+    go_on(runs)
+
+    assert idle.wait(WAIT_SECONDS) == 0
+
+
+@pytest.mark.parametrize(
+    ("projects", "status", "reason"),
+    [
+        ([], 2, "--until-finished needs the projects that are to finish: -p NAME."),
+        (["-p", "nwes"], 1, 'taskqueue: project: "nwes" is unknown; make it with: taskqueue project start nwes'),
+    ],
+)
+def test_a_worker_that_is_to_end_with_a_project_must_know_it(
+    work: Work, projects: list[str], status: int, reason: str
+) -> None:
+    process = work("handlers:crawl", *projects, "--until-finished")
+
+    assert reason in process.communicate(timeout=WAIT_SECONDS)[1]
+    assert process.returncode == status
+
+
 # ---------------------------------------------------------------------------------------- signals
 
 OWN_LOOP = """

@@ -126,6 +126,9 @@ def size(written: str) -> int:
     metavar="SIZE",
     help="End when a run leaves the process larger, such as 512M.",
 )
+@click.option(
+    "--until-finished", is_flag=True, help="End when the projects of -p have finished, as for `taskqueue wait`."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
 @click.option(
     "--log-level",
@@ -151,6 +154,7 @@ def work(
     exit_when_drained: bool,
     max_tasks: int | None,
     max_memory: int | None,
+    until_finished: bool,
     quiet: bool,
     log_level: str,
     url: str,
@@ -165,6 +169,8 @@ def work(
     Example:
       taskqueue work crawler:crawl -p news -j 20
     """
+    if until_finished and not projects:
+        raise click.UsageError("--until-finished needs the projects that are to finish: -p NAME.")
     with _plain_interrupt():
         from taskqueue import Hung, Worker
 
@@ -187,6 +193,7 @@ def work(
         exit_when_drained=exit_when_drained,
         max_tasks=max_tasks,
         max_memory_bytes=max_memory,
+        until_finished=until_finished,
     )
     try:
         worker.run()

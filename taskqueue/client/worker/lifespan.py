@@ -1,19 +1,22 @@
 """How much a worker does before its process ends by itself, so that leaks of handlers can't grow for ever.
 
-run begins ──► the last of ``max_tasks``: no more begins, unless one of them was too late to be run
-run ends ────► memory is looked at, ten times a second at most ──► more than ``max_memory_bytes``: no more begins
+run begins ──────────► the last of ``max_tasks``: no more begins, unless one of them was too late to be run
+run ends ────────────► memory is looked at, ten times a second at most ──► above ``max_memory_bytes``: no more begins
+projects finish ─────► no more begins
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from math import inf
 from typing import Final
 
+from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.connection.patience import checked_count
+from taskqueue.errors import RequestTimeout
 from taskqueue.resident_memory import resident_bytes
 
 LOOK_SECONDS: Final = 0.1
@@ -39,15 +42,15 @@ class Lifespan:
         self._max_tasks = inf if max_tasks is None else checked_count("max_tasks", max_tasks)
         self._max_bytes = inf if max_memory_bytes is None else checked_count("max_memory_bytes", max_memory_bytes)
         self._begun = 0
-        self._is_full = False
-        self._when_full: Callable[[], None] | None = None
+        self._ended = False
+        self._when_over: Callable[[], None] | None = None
         self._look_at = -inf
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def is_over(self) -> bool:
         """No more runs are to begin."""
-        return self._begun >= self._max_tasks or self._is_full
+        return self._begun >= self._max_tasks or self._ended
 
     def warn_if_unknown(self) -> None:
         """Say so if this system does not tell how much memory a process takes."""
@@ -55,13 +58,13 @@ class Lifespan:
             log.warning("event=memory-unknown reason='there is no /proc/self/statm here: max_memory has no effect'")
 
     @contextmanager
-    def watching(self, when_full: Callable[[], None]) -> Iterator[None]:
-        """Look at the memory; this is called once it is too large, which may be while the worker waits for a task."""
-        self._when_full = when_full
+    def watching(self, when_over: Callable[[], None]) -> Iterator[None]:
+        """Look at the memory; this is called if it is over meanwhile, such as while the worker waits for a task."""
+        self._when_over = when_over
         try:
             yield
         finally:
-            self._when_full = None
+            self._when_over = None
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -78,21 +81,45 @@ class Lifespan:
 
     def end(self, now: float) -> None:
         """Look at the memory after a run, now by the loop's clock or soon."""
-        if self._max_bytes == inf or self._timer is not None or self._when_full is None:
+        if self._max_bytes == inf or self._timer is not None or self._when_over is None:
             return
         if now >= self._look_at:
             self._look()
         else:
             self._timer = asyncio.get_running_loop().call_at(self._look_at, self._look)
 
+    def end_now(self) -> None:
+        """Let no more runs begin."""
+        if self._when_over is not None and not self._ended:
+            self._when_over()
+        self._ended = True
+
     def _look(self) -> None:
         self._timer = None
         self._look_at = asyncio.get_running_loop().time() + LOOK_SECONDS
         resident = resident_bytes()
-        if resident > self._max_bytes and self._when_full is not None and not self._is_full:
-            self._is_full = True
+        if resident > self._max_bytes and not self._ended:
             log.info(
                 "event=max-memory resident_bytes=%d max_bytes=%d tasks=%d reason='%s'",
                 resident, self._max_bytes, self._begun, ENDS,
             )  # fmt: skip
-            self._when_full()
+            self.end_now()
+
+
+async def until_finished(client: AsyncClient, projects: Sequence[str]) -> None:
+    """Return when all of these projects have finished, and say so.
+
+    Raises:
+        RequestRejected: one does not exist.
+    """
+    while not all([await _finished(client, project, 0) for project in projects]):
+        for project in projects:
+            await _finished(client, project, None)
+    log.info("event=finished projects=%s reason='%s'", ",".join(projects), ENDS)
+
+
+async def _finished(client: AsyncClient, project: str, seconds: float | None) -> bool:
+    """Wait until a project has finished; a daemon that is away is waited for."""
+    while True:
+        with suppress(RequestTimeout):
+            return await client.projects.wait(project, seconds)

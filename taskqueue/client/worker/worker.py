@@ -3,7 +3,7 @@
     serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
       stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
       drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
-      max_tasks, max_memory_bytes: the same, and then stop
+      max_tasks, max_memory_bytes, until_finished: the same, and then stop
 
 Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
 free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
@@ -26,7 +26,7 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
-from taskqueue.client.worker.lifespan import Lifespan
+from taskqueue.client.worker.lifespan import Lifespan, until_finished
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
@@ -90,6 +90,7 @@ class Worker:
         max_tasks: runs of the handler, after which ``serve`` returns: what was not started has gone back by then, and
             the other runs have ended in their own time, without ``grace``. None: no limit.
         max_memory_bytes: resident bytes of this process above which it does so, looked at when a run has ended.
+        until_finished: do so when all ``projects``, which must be given, have finished; see ``client.projects.wait``.
     """
 
     def __init__(
@@ -113,11 +114,14 @@ class Worker:
         exit_when_drained: bool = False,
         max_tasks: int | None = None,
         max_memory_bytes: int | None = None,
+        until_finished: bool = False,
     ) -> None:
         if not callable(handler):
             raise TypeError(f"handler: expected a function, got {type(handler).__name__}")
         if isinstance(projects, str):
             raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
+        if until_finished and not projects:
+            raise ValueError("until_finished: give the projects that are to finish")
         checked_count("concurrency", concurrency)
         if prefetch is not None:
             checked_count("prefetch", prefetch, least=0)
@@ -142,12 +146,13 @@ class Worker:
         self._leases = extend_most if extend else 1
         self._log = WorkerLog(checked_seconds("summary_seconds", summary_seconds))
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
+        self._until_finished = until_finished
         self._lifespan = Lifespan(max_tasks, max_memory_bytes)
         self._stopping = asyncio.Event()
         self._freed = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._watch: LeaseWatch | None = None
-        self._failure: KeyboardInterrupt | Hung | None = None
+        self._failure: KeyboardInterrupt | Hung | ClientError | None = None
 
     def run(self) -> None:
         """Serve until SIGINT or SIGTERM; half a second later, another one ends the process at once.
@@ -186,7 +191,8 @@ class Worker:
                 returned: a process that just ends hands nothing back, and its tasks wait for ``fetcher_timeout``.
 
         Raises:
-            RequestRejected: the daemon speaks another version of the protocol.
+            RequestRejected: the daemon speaks another version of the protocol, or ``until_finished`` a project does not
+                exist.
             KeyboardInterrupt, Hung: as ``run``.
         """
         threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
@@ -221,6 +227,8 @@ class Worker:
         telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
         if self._projects:
             telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))
+            if self._until_finished:
+                telling.append(asyncio.ensure_future(self._end_when_finished(client, self._projects)))
         try:
             await asyncio.wait({fetching, stopping, drained}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -262,6 +270,14 @@ class Worker:
                 task = await attempts.supply.take()
                 self._lifespan.begin()
                 self._running[task] = loop.create_task(self._run(attempts, task))
+
+    async def _end_when_finished(self, client: AsyncClient, projects: Sequence[str]) -> None:
+        try:
+            await until_finished(client, projects)
+            self._lifespan.end_now()
+        except ClientError as error:
+            self._failure = error
+            self.stop()
 
     async def _leases_ended(self) -> None:
         """Wait until no run has a lease that is in force."""
