@@ -31,6 +31,7 @@ from taskqueue.core.projects.propagation_queue import PropagationQueue
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.slot_scan import SlotScan
+from taskqueue.core.projects.task_waiters import TaskWaiters
 from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.waiting_pushes import WaitingPushes
 from taskqueue.core.projects.watch_log import WatchLog
@@ -64,7 +65,7 @@ BootKey = (
     tuple[BootOfProject, int]
     | tuple[OfSession, str]
     | tuple[Literal["shared"], str]
-    | tuple[Literal["operation", "flow", "watch"], int]
+    | tuple[Literal["operation", "flow", "watch", "task_wait"], int]
 )
 """A kind of timer of the boot clock, and the project's number, the session, the bucket or the operation it is of."""
 WallKey = tuple[WallOfProject, int] | tuple[Literal["failures", "stage"], int]
@@ -98,6 +99,7 @@ class State:
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.
         slot_scans: requests for all slots of a project that are under way, likewise.
         waits: requests that are to be answered later.
+        task_waiters: those that wait for the end of a task.
         drained: names of fetchers that get no new tasks, in the order in which they were drained.
         propagations: what is to be told along the edges of tasks.
         waiting_pushes: pushes that wait until it is known whether they close a cycle.
@@ -145,6 +147,7 @@ class State:
         self.slot_clock = SlotClock()
         self.divided: dict[int, SlotTable] = {}
         self.watch_log: WatchLog | None = None
+        self.task_waiters = TaskWaiters()
         self._n = Token(loaded.epoch << EPOCH_SHIFT)
 
     # ------------------------------------------------------------------------------------ numbers, projects

@@ -21,7 +21,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import completion, fetchers, flows, lease_end, slots, statistics
+from taskqueue.core.rules import completion, fetchers, flows, lease_end, slots, statistics, task_waits
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.state import BootKey, State, WallKey
 from taskqueue.core.tasks.task import PROCESSING, key_time
@@ -318,6 +318,9 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
     "flow": _of(_flow, lambda state, flow: flow.waiters.next_at(), _answer_flow_watchers),
     "watch": Timer(_watch_at, lambda turn, name, budget: 1),
+    "task_wait": Timer(
+        lambda state, name: state.task_waiters.next_at(), lambda turn, name, budget: task_waits.time_out(turn)
+    ),
     "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
     "silence": _of(_session, _silent_at, _fall_silent),
     "forget": _of(_session, _forgotten_at, _forget),

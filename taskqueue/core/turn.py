@@ -44,6 +44,7 @@ from taskqueue.core.rules import (
     slots,
     statistics,
     sweep,
+    task_waits,
 )
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.rules.handout import HandOut, call_crowded
@@ -203,6 +204,8 @@ def _settle(turn: TurnState) -> None:
         operations.list_leases(turn)
     if state.watch_log is not None:
         watch.settle(turn, state.watch_log)
+    if state.task_waiters:
+        task_waits.settle(turn)
     if turn.drawn:
         writes.buckets += [shared.record() for shared in turn.drawn.values()]
     state.left_undone = turn.more or bool(state.waits.late)

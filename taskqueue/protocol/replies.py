@@ -237,6 +237,16 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     result_bytes: int = 0
 
 
+class TaskWaitReply(Reply, tag="task-wait-reply"):
+    """Answers ``task-wait``.
+
+    Attributes:
+        state: success, failed or cancelled; empty: the task is not over.
+    """
+
+    state: str
+
+
 class TaskParentsReply(Reply, tag="task-parents-reply"):
     """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none."""
 
@@ -378,9 +388,10 @@ class ErrorReply(Reply, tag="error"):
 
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
-    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskParentsReply | TasksReply | TaskListReply
-    | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply | FlowTasksReply
-    | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply | WatchReply | ErrorReply
+    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskWaitReply | TaskParentsReply | TasksReply
+    | TaskListReply | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply
+    | FlowTasksReply | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply
+    | WatchReply | ErrorReply
 )  # fmt: skip
 
 

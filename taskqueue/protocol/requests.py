@@ -184,6 +184,14 @@ class TaskShow(Request, tag="task-show"):
     taskid: TaskId
 
 
+class TaskWait(Request, tag="task-wait"):
+    """Answer when the task is over, or after ``seconds``, whichever comes first."""
+
+    project: ProjectName
+    taskid: TaskId
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+
+
 class TaskParents(Request, tag="task-parents"):
     """Which tasks does a task wait for, and what have they left behind? A page of them.
 
@@ -361,9 +369,9 @@ class Verify(Request, tag="verify"):
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
     | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
-    | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow | OperationList
-    | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel | SlotList | SlotShow
-    | SlotSet | TaskChildren | TaskReprioritise | Watch
+    | TaskWait | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow
+    | OperationList | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel
+    | SlotList | SlotShow | SlotSet | TaskChildren | TaskReprioritise | Watch
     | Log | Verify | DaemonShow
 )  # fmt: skip
 

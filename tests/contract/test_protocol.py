@@ -318,7 +318,14 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
     waiting = {
-        tag_of(kind) for kind in (requests.ProjectWait, requests.OperationShow, requests.FlowShow, requests.Watch)
+        tag_of(kind)
+        for kind in (
+            requests.ProjectWait,
+            requests.TaskWait,
+            requests.OperationShow,
+            requests.FlowShow,
+            requests.Watch,
+        )
     }
 
     assert all(f"`{tag}`" in SECTIONS["Requests that wait"] for tag in waiting)

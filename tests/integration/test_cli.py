@@ -707,6 +707,29 @@ def test_waiting_gives_up_when_it_is_told_to(run: Run) -> None:
     assert err == "taskqueue wait: news has not finished, 1 task to go\n"
 
 
+def test_waiting_for_a_task_says_by_its_status_how_it_ended(run: Run, worker: Callable[..., Any]) -> None:
+    run("push", "news", "http://site/good")
+    run("push", "news", "http://site/bad", "--delay", "3600")
+    worker("crawler:crawl", "-p", "news")
+
+    assert run("task", "wait", "news", "http://site/good", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
+    not_over = "taskqueue task wait: http://site/bad: not over, delayed\n"
+    assert run("task", "wait", "news", "http://site/bad", "--timeout", "0.1") == (1, "", not_over)
+    run("task", "cancel", "news", "http://site/bad")
+    cancelled = "taskqueue task wait: http://site/bad: cancelled\n"
+    assert run("task", "wait", "news", "http://site/bad") == (4, "", cancelled)
+    status, out, err = run("task", "wait", "news", "http://site/none")
+    assert (status, out) == (1, "")
+    assert err.endswith('is unknown in project "news"\n')
+
+
+def test_waiting_for_a_task_that_has_failed_for_good_is_no_success(run: Run, worker: Callable[..., Any]) -> None:
+    run("push", "news", "http://site/", "--retries", "0")
+    worker("crawler:stumble", "-p", "news")
+
+    assert run("task", "wait", "news", "http://site/") == (3, "", "taskqueue task wait: http://site/: failed\n")
+
+
 def test_waiting_on_a_terminal_shows_how_many_are_left(run: Run) -> None:
     run("push", "news", "http://site/")
     terminal, inside = pty.openpty()

@@ -726,6 +726,58 @@ def test_waiting_outlives_a_killed_daemon(
     assert waiting.result()
 
 
+def test_one_task_is_waited_for_whatever_becomes_of_the_others_and_of_the_daemon(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.push_many("news", ["http://site/first", "http://site/other"])
+    waiting = thread.submit(script.tasks.wait, "news", url="http://site/first")
+    (first,) = fetcher.select()
+
+    assert script.tasks.wait("news", first.taskid, timeout=0).state == "processing"
+    it.kill()
+    it.start()
+    assert not waiting.done()
+    fetcher.done(first, result={"title": "A"})
+
+    over = waiting.result()
+    assert (over.state, over.url, msgspec.msgpack.decode(over.result)) == ("success", first.url, {"title": "A"})
+    assert script.tasks.wait("news", first.taskid).state == "success"
+    assert script.tasks.wait("news", url="http://site/other", timeout=0.05).state == "ready"
+
+
+def test_a_task_that_is_dropped_while_it_is_waited_for_is_unknown(
+    daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
+) -> None:
+    it = daemon()
+    script, operator = client(it), client(it)
+    script.push("news", "http://site/")
+    waiting = thread.submit(script.tasks.wait, "news", url="http://site/")
+
+    operator.projects.clear("news")
+
+    with pytest.raises(RequestRejected, match="is unknown"):
+        waiting.result()
+    with pytest.raises(ValueError, match=r"tasks\.wait: give taskid or url"):
+        script.tasks.wait("news")
+
+
+def test_callers_of_one_client_who_wait_for_the_same_task_all_learn_of_its_end(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    script, fetcher = client(it), client(it)
+    script.push("news", "http://site/")
+    (task,) = fetcher.select()
+
+    with ThreadPoolExecutor(5) as threads:
+        waiting = [threads.submit(script.tasks.wait, "news", task.taskid) for _ in range(5)]
+        fetcher.failed(task, "404", retry=False)
+
+        assert [each.result().state for each in waiting] == ["failed"] * 5
+
+
 def test_a_project_that_is_held_is_not_finished(
     daemon: DaemonFactory, client: ClientFactory, thread: ThreadPoolExecutor
 ) -> None:

@@ -16,6 +16,7 @@ from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, 
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
 from taskqueue.cli.input.stdin import STDIN, opened
+from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
     from taskqueue.cli.input.flow_file import FlowFile
     from taskqueue.protocol.views import FlowView
 
-
-STATUSES: Final = {"success": 0, "failed": 3, "cancelled": 4}
-"""Exit statuses of ``wait`` by how the flow ended."""
-NOT_ENDED: Final = 1
 
 REFRESHES_A_SECOND: Final = 4.0
 
@@ -224,7 +221,7 @@ def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:
         say(f"taskqueue flow wait: {found} has not ended, {_told(view)}", err=True)
     elif view.state != "success":
         say(f"taskqueue flow wait: {found}: {view.state}, {_told(view)}", err=True)
-    return STATUSES[view.state] if view.ended_at else NOT_ENDED
+    return STATUSES[view.state] if view.ended_at else NOT_OVER
 
 
 def _watch(client: Client, found: FlowRef, patience: float | None) -> FlowView:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
 from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
+from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.json_values import as_plain, without_envelope
 from taskqueue.display.packed_text import packed_text
@@ -112,6 +113,37 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
             print_lines(map(without_envelope, found))
         else:
             _draw(found)
+
+
+@task.command()
+@click.argument("project", type=project_name)
+@click.argument("taskid", metavar="TASKID|URL")
+@click.option(
+    "--timeout",
+    "patience",
+    metavar="AGE",
+    type=times.seconds,
+    default=None,
+    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
+)
+@url_option
+def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
+    """Wait until a task is over. The exit status says how.
+
+    It is 0 if the task has succeeded, 3 if it has failed for good, 4 if it was cancelled, 1 if it is not over within
+    --timeout. A daemon that is restarted meanwhile is waited for. A task that recurs is never over.
+
+    \b
+    Example:
+      taskqueue task wait news https://example.com/ --timeout 5m && ./report
+    """
+    with Daemon(url, TIMEOUT_SECONDS).client() as client:
+        (named,) = taskids_of(client, project, (taskid,))
+        found = client.tasks.wait(project, named, timeout=patience)
+    if found.state != "success":
+        how = found.state if found.state in STATUSES else f"not over, {found.state}"
+        say(f"taskqueue task wait: {taskid}: {how}", err=True)
+    return STATUSES.get(found.state, NOT_OVER)
 
 
 @task.command()

@@ -118,17 +118,15 @@ def size(written: str) -> int:
     "--max-tasks",
     type=click.IntRange(min=1),
     metavar="N",
-    help="End after N runs of the handler; the rest goes back.",
+    help="Runs of the handler after which the process ends.",
 )
 @click.option(
     "--max-memory",
     type=size,
     metavar="SIZE",
-    help="End when a run leaves the process larger, such as 512M.",
+    help="Memory of the process above which it ends, such as 512M.",
 )
-@click.option(
-    "--until-finished", is_flag=True, help="End when the projects of -p have finished, as for `taskqueue wait`."
-)
+@click.option("--until-finished", is_flag=True, help="End once all projects of -p have finished.")
 @click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
 @click.option(
     "--log-level",

@@ -104,7 +104,7 @@ class AsyncClient:
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
         self.groups = AsyncGroups(exchange, long_poll)
-        self.tasks = AsyncTasks(exchange)
+        self.tasks = AsyncTasks(exchange, long_poll)
         self.slots = AsyncSlots(exchange)
         self.cron = AsyncCron(self.projects)
         self.operations = AsyncOperations(exchange, long_poll)

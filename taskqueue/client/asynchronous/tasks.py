@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequen
 from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.identity import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
@@ -39,17 +40,37 @@ class AsyncTasks:
     Of more than 10,000 taskids, or 400 KiB of them, each so many are a change of their own.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
         self._exchange = exchange
+        self._long_poll = long_poll
         self._parents = ParentPages(exchange)
 
     async def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
-        if taskid is None:
-            if url is None:
-                raise ValueError("tasks.show: give taskid or url")
-            taskid = default_taskid(url)
-        return await self._exchange.ask(TaskShow(session="", n=0, project=project, taskid=taskid), TaskReply)
+        request = TaskShow(session="", n=0, project=project, taskid=_named("show", taskid, url))
+        return await self._exchange.ask(request, TaskReply)
+
+    async def wait(
+        self,
+        project: str,
+        taskid: str | None = None,
+        *,
+        url: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+    ) -> TaskReply:
+        """Wait until a task is over, and return it as ``show`` does; its ``state`` says how it ended.
+
+        A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
+        later is waited for.
+
+        Args:
+            url: names the task instead of the taskid, if that was made of it.
+            timeout: seconds after which the task is returned that is not over; 0: only look; None: wait for ever.
+
+        Raises:
+            RequestRejected: there is no such task, or it was dropped meanwhile.
+        """
+        return await self._long_poll.task_over(project, _named("wait", taskid, url), timeout)
 
     async def parents(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
         """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
@@ -201,3 +222,12 @@ def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
         some.append(taskid)
         size += 2 + len(as_text("taskids", taskid).encode())
     yield some
+
+
+def _named(method: str, taskid: str | None, url: str | None) -> str:
+    """The taskid of a task that is named by it, or by its url."""
+    if taskid is not None:
+        return taskid
+    if url is None:
+        raise ValueError(f"tasks.{method}: give taskid or url")
+    return default_taskid(url)

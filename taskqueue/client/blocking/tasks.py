@@ -31,6 +31,23 @@ class BlockingTasks:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
         return self._background.run(self._client.show(project, taskid, url=url))
 
+    def wait(
+        self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = None
+    ) -> TaskReply:
+        """Wait until a task is over, and return it as ``show`` does; its ``state`` says how it ended.
+
+        A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
+        later is waited for.
+
+        Args:
+            url: names the task instead of the taskid, if that was made of it.
+            timeout: seconds after which the task is returned that is not over; 0: only look; None: wait for ever.
+
+        Raises:
+            RequestRejected: there is no such task, or it was dropped meanwhile.
+        """
+        return self._background.run(self._client.wait(project, taskid, url=url, timeout=timeout))
+
     def parents(self, project: str, taskid: str) -> Iterator[Parent]:
         """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release, Watch
+from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release, TaskWait, Watch
 
 
 class Call:
@@ -34,6 +34,6 @@ def call_of(request: AnyRequest, frame: bytes) -> Call:
         return Call(frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
         return Call(frame, [ref.token for ref in request.leases])
-    if isinstance(request, ProjectWait | OperationShow | FlowShow | Watch):
+    if isinstance(request, ProjectWait | TaskWait | OperationShow | FlowShow | Watch):
         return Call(frame, [], request.seconds)
     return Call(frame, [])

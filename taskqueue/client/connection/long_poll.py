@@ -1,4 +1,4 @@
-"""Waiting for a project to finish, an operation or a flow to end: requests that are answered when that happens.
+"""Waiting for a project to finish, a task, an operation or a flow to end: requests that are answered when that happens.
 
 Each is asked for WAIT_SECONDS at a time, again and again, so it does not matter whether the daemon was restarted
 meanwhile. The daemon lets a session wait once for one thing; callers of one client that wait for the same take turns,
@@ -11,19 +11,22 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from math import inf
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.patience import limit
-from taskqueue.protocol.replies import FlowReply, OperationReply, WaitReply
-from taskqueue.protocol.requests import FlowShow, OperationShow, ProjectWait
+from taskqueue.protocol.replies import FlowReply, OperationReply, TaskReply, TaskWaitReply, WaitReply
+from taskqueue.protocol.requests import FlowShow, OperationShow, ProjectWait, TaskShow, TaskWait
 from taskqueue.protocol.views import FlowView, OperationView
 
 T = TypeVar("T")
 
-Thing = str | int | tuple[str, str]
-"""What is waited for: a project, an operation, or a flow by project and name."""
+Thing = str | int | tuple[str, str] | tuple[Literal["task"], str, str]
+"""What is waited for: a project, an operation, a flow by project and name, or a task by project and taskid."""
+
+OVER: Final = ("success", "failed", "cancelled")
+"""States of tasks that are over."""
 
 WAIT_SECONDS: Final = 30.0
 """That one request waits for."""
@@ -60,6 +63,27 @@ class LongPoll:
                     _tell(progress, reply.unfinished)
                     reply = await self._wait(project, PROGRESS_SECONDS if progress else WAIT_SECONDS)
         return reply.finished or reply.times > first.times
+
+    async def task_over(
+        self,
+        project: str,
+        taskid: str,
+        timeout: float | None,  # noqa: ASYNC109 - ends without an error
+    ) -> TaskReply:
+        """Wait until it is over, or for so many seconds (None: for ever); returns it as it was when it was last shown.
+
+        One that runs again by then is waited for again.
+        """
+        within = limit("timeout", timeout)
+        show = TaskShow(session="", n=0, project=project, taskid=taskid)
+        task = await self._exchange.ask(show, TaskReply)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within), self._turn(("task", project, taskid)):
+                while task.state not in OVER:
+                    wait = TaskWait(session="", n=0, project=project, taskid=taskid, seconds=WAIT_SECONDS)
+                    await self._exchange.ask(wait, TaskWaitReply, inf)
+                    task = await self._exchange.ask(show, TaskReply, inf)
+        return task
 
     async def ended(
         self,

@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 SWEEP_AT_LEAST: Final = 64
 """Moved timers leave a dead entry behind; fewer than this are not worth a sweep."""
 
-K = TypeVar("K", bound=int | str | tuple[str, str | int])
+K = TypeVar("K", bound=int | str | tuple[int | str, int | str])
 
 
 class TimerHeap(Generic[K]):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import flows
+from taskqueue.core.rules import flows, task_waits
 from taskqueue.core.rules.push import cancel
 from taskqueue.core.rules.registry import add_project, plan_cron, remove_project
 from taskqueue.core.tasks.task import LIVE, OVER
@@ -67,3 +67,4 @@ def _drop_live(turn: TurnState, project: Project) -> None:
     state.pending.sweep(project.number, project.cleared)
     project.swept_to = ""
     changes.writes.cleared.append(project.number)
+    task_waits.drop(turn, project.number)

@@ -9,7 +9,7 @@ from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import flows, slot_division
+from taskqueue.core.rules import flows, slot_division, task_waits
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
 from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
@@ -165,6 +165,7 @@ def remove_project(turn: TurnState, project: Project) -> None:
         turn.changes.propagate("retired", project.number)
     reason = f'project: "{project.name}" has been deleted'
     answer(turn, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+    task_waits.drop(turn, project.number)
 
 
 def leave_shared(project: Project) -> None:

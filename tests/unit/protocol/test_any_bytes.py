@@ -42,6 +42,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     "project-unset": {"project": "p", "keys": ["cron.night"]},
     "group-do": {"group": "g", "action": "clear"},
     "project-wait": {"project": "p", "seconds": 5.0},
+    "task-wait": {"project": "p", "taskid": "é" * 20, "seconds": 5.0},
     "project-hold": {"project": "p", "seconds": 5},
     "why": {"project": "p", "taskid": "é" * 20},
     "task-list": {"project": "p", "state": "failed", "url": "*", "after": "ff", "limit": 5},

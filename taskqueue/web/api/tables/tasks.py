@@ -16,6 +16,7 @@ from taskqueue.protocol.replies import (
     TaskParentsReply,
     TaskReply,
     TasksReply,
+    TaskWaitReply,
     WhyReply,
 )
 from taskqueue.protocol.requests import (
@@ -31,6 +32,7 @@ from taskqueue.protocol.requests import (
     TaskReprioritise,
     TaskRetry,
     TaskShow,
+    TaskWait,
     Why,
 )
 from taskqueue.web.api import paging
@@ -68,6 +70,10 @@ OPERATIONS: Final = (
         "Give tasks another priority",
     ),
     Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, TaskReply, "All about a task"),
+    Operation(
+        "GET", "/projects/{project}/tasks/{taskid}/wait", "viewer", TaskWait, TaskWaitReply,
+        "Wait until a task is over, for up to so many seconds", waits=True,
+    ),
     Operation(
         "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, TaskParentsReply,
         "What a task waits for, in pages", further=paging.of_parents,

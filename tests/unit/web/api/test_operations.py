@@ -68,6 +68,7 @@ WHERE: Final = {
     "task reschedule": "post-bulk",
     "task retry": "post-projects-project-tasks-retry",
     "task show": "get-projects-project-tasks-taskid",
+    "task wait": "get-projects-project-tasks-taskid-wait",
     "wait": "get-projects-project-wait",
     "watch": "get-watch",
     "why": "get-projects-project-why",
