@@ -42,7 +42,7 @@ from taskqueue.web.pages import (
     tasks,
 )
 from taskqueue.web.pages.errors import HANDLERS
-from taskqueue.web.routes import WebRoute, to_starlette
+from taskqueue.web.routes import WebRoute, nothing_here, to_starlette
 from taskqueue.web.services import Services
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
@@ -90,6 +90,8 @@ def make_app(options: WebOptions) -> Starlette:
         exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
+    # Starlette's own redirects name the host, and forget the root path and what is escaped in names.
+    app.router.redirect_slashes, app.router.default = False, nothing_here(app.router)
     app.state.access = access
     app.state.repeats = Repeats()
     app.state.waiting_sessions = WaitingSessions()

@@ -51,7 +51,7 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
     with closing(_listen(options.host, options.port, backlog)) as listening:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        say(f"http://{shown}:{port}/ shows the daemon at {options.daemon_url}", err=True)
+        say(f"http://{shown}:{port}{options.access.root_path}/ shows the daemon at {options.daemon_url}", err=True)
         config = uvicorn.Config(
             make_app(options),
             log_config=None,

@@ -26,6 +26,7 @@ class AccessOptions:
         hosts: names, beside its own, by which browsers may call the process.
         proxies: addresses of reverse proxies, whose X-Forwarded headers count.
         proxy_header: in which they say who asks, in lower case; empty: they don't.
+        root_path: below which a reverse proxy shows the pages, such as /taskqueue; "": at the top, or where it says.
         proxy_roles: what those may do, by name; that of "" is everybody else's, a viewer's if it is missing.
     """
 
@@ -34,6 +35,7 @@ class AccessOptions:
     hosts: tuple[str, ...] = ()
     proxies: tuple[IPv4Network | IPv6Network, ...] = ()
     proxy_header: str = ""
+    root_path: str = ""
     proxy_roles: Mapping[str, Role] = field(default_factory=dict)
 
 

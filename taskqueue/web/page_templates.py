@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -18,7 +18,8 @@ from taskqueue.build_kind import build_kind
 from taskqueue.display.projects import took_text
 from taskqueue.units import duration_text, size_text
 from taskqueue.visible_text import visible, visible_lines
-from taskqueue.web.access.visitors import visitor_of
+from taskqueue.web.access.visitors import root_of, visitor_of
+from taskqueue.web.segments import segment
 
 PLACES: Final = (
     ("/", "Projects"),
@@ -44,7 +45,7 @@ def make_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=_segment, took=took_text)
+    environment.filters.update(count=_count, duration=duration_text, size=size_text, segment=segment, took=took_text)
     environment.filters.update(build_kind=build_kind, visible=visible, visible_lines=visible_lines, outward=outward)
     environment.globals.update(places=PLACES, link=link)
     return environment
@@ -58,7 +59,7 @@ class Templates:
 
     def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
         """A whole page."""
-        shown = {"visitor": visitor_of(request), "path": request.scope["path"], **context}
+        shown = {"visitor": visitor_of(request), "root": root_of(request), "path": request.scope["path"], **context}
         return HTMLResponse(self._environment.get_template(name).render(shown), status)
 
     def blocks(self, name: str, context: Mapping[str, Any], wanted: tuple[str, ...]) -> dict[str, str]:
@@ -81,11 +82,6 @@ def outward(url: str) -> str:
 def _shown(value: object) -> object:
     """What every ``{{ }}`` passes: a text of somebody else hides nothing and turns nothing round."""
     return visible_lines(value) if type(value) is str else value
-
-
-def _segment(name: str) -> str:
-    """A name as one segment of a path, whatever is in it."""
-    return quote(name, safe="")
 
 
 def _count(number: float) -> str:

@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Match, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from taskqueue.web.access.admitted import Admitted
+from taskqueue.web.access.visitors import root_of
 from taskqueue.web.roles import Role
 
 
@@ -57,3 +60,18 @@ def to_starlette(route: WebRoute) -> Route:
     """The route of the framework, which lets nobody pass who may not."""
     admitted = Admitted(route.endpoint, route.role, is_long=route.is_long)
     return Route(route.path, admitted, methods=list(route.methods), name=route.path)
+
+
+def nothing_here(router: Router) -> ASGIApp:
+    """Make what answers where no route is: it leads to the same address without slashes at its end, if one is there."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        shorter = {**scope, "path": scope["path"].rstrip("/")}
+        is_there = any(route.matches(shorter)[0] is not Match.NONE for route in router.routes)
+        if shorter["path"] in ("", scope["path"]) or not is_there:
+            raise HTTPException(404)
+        path, query = (scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
+        target = f"{root_of(Request(scope))}{path.rstrip('/')}"
+        await RedirectResponse(f"{target}?{query}" if query else target)(scope, receive, send)
+
+    return answer

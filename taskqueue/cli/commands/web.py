@@ -42,6 +42,7 @@ def web(
     proxies: tuple[Network, ...],
     proxy_header: str,
     proxy_roles: tuple[tuple[str, Role], ...],
+    root_path: str,
     metrics_projects: int,
     no_metrics: bool,
     until_stdin_ends: bool,
@@ -70,6 +71,7 @@ def web(
         raise click.ClickException(
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
+    from taskqueue.web.access.root_path import WORDS, root_path_of
     from taskqueue.web.main import run
     from taskqueue.web.options import AccessOptions, WebOptions
 
@@ -78,6 +80,8 @@ def web(
         raise click.BadParameter(f'"{bind}" is no HOST:PORT, such as {BIND}', param_hint="--bind")
     if proxy_header and not proxies:
         raise click.UsageError("--proxy-header needs --trust-proxy: from anywhere else anybody could send it")
+    if (root := root_path_of(root_path)) is None:
+        raise click.BadParameter(f'"{root_path}" is not a path of {WORDS}', param_hint="--root-path")
     access = AccessOptions(
         tokens=tokens,
         demands_tokens=context.get_parameter_source("tokens") is not ParameterSource.DEFAULT,
@@ -85,6 +89,7 @@ def web(
         proxies=proxies,
         proxy_header=proxy_header.lower(),
         proxy_roles=dict(proxy_roles),
+        root_path=root,
     )
     name = f"web@{socket.gethostname()}"
     most = None if no_metrics else metrics_projects

@@ -56,7 +56,7 @@ class ProxyRoleType(click.ParamType):  # type: ignore[type-arg]  # generic since
 
 
 def access_options(command: Command) -> Command:
-    """Add the options --tokens, --host, --trust-proxy, --proxy-header and --proxy-role to a command."""
+    """Add the options --tokens, --host, --trust-proxy, --proxy-header, --proxy-role and --root-path to a command."""
     options = (
         tokens_option,
         click.option(
@@ -91,6 +91,13 @@ def access_options(command: Command) -> Command:
             type=ProxyRoleType(),
             envvar="TASKQUEUE_WEB_PROXY_ROLE",
             help="What those may do, or one of them: viewer (without this), operator or admin.",
+        ),
+        click.option(
+            "--root-path",
+            metavar="PATH",
+            default="",
+            envvar="TASKQUEUE_WEB_ROOT_PATH",
+            help="Path of the page at the proxy, such as /taskqueue.",
         ),
     )
     for option in reversed(options):

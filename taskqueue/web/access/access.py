@@ -45,6 +45,7 @@ class Access:
     Attributes:
         tokens, sessions, failed: what is known of those who have tried.
         hosts: names that are ours.
+        root: path below which a proxy shows the pages; "": it may say one.
     """
 
     def __init__(self, options: WebOptions) -> None:
@@ -54,6 +55,7 @@ class Access:
         self.failed = FailedLogins()
         self.hosts = HostNames(options.host, chosen.hosts)
         self.trusted = chosen.proxies
+        self.root = chosen.root_path
         self._host = socket.gethostname()
         self._users = ProxyUsers(chosen.proxy_header, chosen.proxy_roles)
         self._key = secrets.token_bytes(32)
@@ -147,7 +149,9 @@ class Access:
 def is_open(options: WebOptions) -> bool:
     """Whether only this machine reaches the process, and nothing was said of anybody else."""
     chosen = options.access
-    return is_loopback(options.host) and not (chosen.hosts or chosen.proxies or chosen.demands_tokens)
+    return is_loopback(options.host) and not (
+        chosen.hosts or chosen.proxies or chosen.root_path or chosen.demands_tokens
+    )
 
 
 def check_start(options: WebOptions) -> None:
@@ -168,9 +172,12 @@ def check_start(options: WebOptions) -> None:
 
 
 def session_cookie(arrival: Arrival) -> str:
-    """The name of the cookie: ports share cookies, and two web processes of one machine must not."""
-    prefix = "__Host-" if arrival.scheme == "https" else ""
-    return f"{prefix}taskqueue-{port_of(arrival.host, arrival.scheme)}"
+    """The name of the cookie: ports share cookies, and two web processes of one machine must not.
+
+    Below a root path it goes to that path alone, which ``__Host-`` forbids: other programs of the host don't see it.
+    """
+    prefix = ("__Secure-" if arrival.root else "__Host-") if arrival.scheme == "https" else ""
+    return f"{prefix}taskqueue-{port_of(arrival.host, arrival.scheme)}{arrival.root.replace('/', '.')}"
 
 
 def _bearer_of(request: HTTPConnection) -> str:

@@ -1,6 +1,6 @@
 """Where a request comes from, and which address it was meant for: what a trusted proxy says of it counts.
 
-    browser ──https──► proxy (X-Forwarded-For, -Proto, -Host, and its header of the user) ──http──► here
+    browser ──https──► proxy (X-Forwarded-For, -Proto, -Host, -Prefix, and its header of the user) ──http──► here
 
 Everybody can send these headers, so from anywhere else they say nothing; on loopback without tokens they show that
 there is a proxy that nobody has named, and the request is refused: it would be an admin's.
@@ -15,10 +15,13 @@ from typing import Final, NamedTuple
 from starlette.requests import HTTPConnection
 
 from taskqueue.web.access.refusals import Refused
+from taskqueue.web.access.root_path import WORDS, root_path_of
 
 Network = IPv4Network | IPv6Network
 
-FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+FORWARDING: Final = (
+    "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-prefix", "x-forwarded-proto", "x-real-ip", "via",
+)  # fmt: skip
 
 _IPV6_HOST_BITS: Final = 64
 
@@ -31,26 +34,31 @@ class Arrival(NamedTuple):
         scheme: that the asker used: http or https.
         host: that the asker wrote, with the port if there is one, in lower case.
         is_by_proxy: it comes from a trusted proxy.
+        root: path below which the asker sees the pages, such as /taskqueue; "" if they are at the top.
     """
 
     address: str
     scheme: str
     host: str
     is_by_proxy: bool
+    root: str = ""
 
 
-def arrival_of(request: HTTPConnection, trusted: Sequence[Network]) -> Arrival:
+def arrival_of(request: HTTPConnection, trusted: Sequence[Network], root: str = "") -> Arrival:
     """Read the way of a request.
 
+    Args:
+        root: that whoever runs the process has chosen; "": a trusted proxy may say it.
+
     Raises:
-        Refused: it has no Host, or more than one.
+        Refused: it has no Host, or more than one; or a trusted proxy says a root that is none.
     """
     headers = request.headers
     peer = request.client.host if request.client else ""
     host = _only(headers.getlist("host"))
     scheme: str = request.scope.get("scheme", "http")
     if not is_among(peer, trusted):
-        return Arrival(peer, scheme, host, False)
+        return Arrival(peer, scheme, host, False, root)
     forwarded = _last(headers.getlist("x-forwarded-host"))
     proto = _last(headers.getlist("x-forwarded-proto")).lower()
     return Arrival(
@@ -58,6 +66,7 @@ def arrival_of(request: HTTPConnection, trusted: Sequence[Network]) -> Arrival:
         proto if proto in ("http", "https") else scheme,
         forwarded.lower() or host,
         True,
+        root or _root_of(_last(headers.getlist("x-forwarded-prefix"))),
     )
 
 
@@ -96,6 +105,12 @@ def _only(hosts: Sequence[str]) -> str:
     if len(hosts) != 1 or not hosts[0]:
         raise Refused(400, "a request needs one Host")
     return hosts[0].lower()
+
+
+def _root_of(said: str) -> str:
+    if (root := root_path_of(said)) is None:
+        raise Refused(400, f"X-Forwarded-Prefix must be {WORDS}")
+    return root
 
 
 def _last(values: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from taskqueue.web.access.arrival import Arrival, arrival_of
 from taskqueue.web.access.crowd import KNOWN
 from taskqueue.web.access.headers import with_headers
 from taskqueue.web.access.refusals import Refused, answer_to
+from taskqueue.web.access.root_path import below
 from taskqueue.web.access.same_origin import (
     CSRF_HEADER,
     SAFE_METHODS,
@@ -57,10 +58,11 @@ class Gate:
                 await self._app(scope, receive, send)
             return
         path: str = scope["path"]
-        send = with_headers(send, is_kept=path.startswith(FILES))
         request = HTTPConnection(scope)
         try:
-            arrival = arrival_of(request, self._access.trusted)
+            arrival = arrival_of(request, self._access.trusted, self._access.root)
+            scope = below(scope, arrival.root)
+            path = scope["path"]
             self._access.hosts.check(arrival.host)
             _check_framing(request)
             if path.startswith(FILES) and not path.isprintable():  # no name of a file; Starlette would stumble over NUL
@@ -71,14 +73,14 @@ class Gate:
             else:
                 _check_change(request.headers, arrival, visitor, path)
         except Refused as refused:
-            await answer_to(refused, path)(scope, receive, send)
+            await answer_to(refused, path)(scope, receive, with_headers(send, is_kept=path.startswith(FILES)))
             return
         scope["scheme"] = arrival.scheme  # in which redirects lead on
         state = scope.setdefault("state", {})
         state.update(visitor=visitor, arrival=arrival)
         if visitor.role != "anyone" and KNOWN in state:
             state[KNOWN]()
-        await self._pass(scope, receive, send)
+        await self._pass(scope, receive, with_headers(send, is_kept=path.startswith(FILES)))
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         has_begun = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
+from taskqueue.web.access.arrival import Arrival
 from taskqueue.web.roles import ROLES, Role
 
 
@@ -38,6 +39,12 @@ def visitor_of(request: HTTPConnection) -> Visitor:
     """Who asks, as the gate has found out."""
     found: Visitor = request.state.visitor
     return found
+
+
+def root_of(request: HTTPConnection) -> str:
+    """The path below which whoever asks sees the pages: it stands before each address that is sent back."""
+    arrival: Arrival = request.state.arrival
+    return arrival.root
 
 
 def demand(request: HTTPConnection, role: Role) -> None:

@@ -18,6 +18,7 @@ from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.api.operation import WHOSE, Operation
 from taskqueue.web.api.problems import Problem, of_reason
+from taskqueue.web.segments import name_of
 
 BODY_BYTES: Final = MAX_MESSAGE_BYTES
 """Of the body of a request, unless it is streamed."""
@@ -67,7 +68,7 @@ class Decoding:
         """What the path says. It is percent-encoded there still, so that a taskid may have a slash."""
         written = unquote_to_bytes(request.path_params[name])
         try:
-            return msgspec.convert(written.decode(), self._parameters[name], strict=False)
+            return msgspec.convert(name_of(written.decode()), self._parameters[name], strict=False)
         except MALFORMED as error:
             raise of_reason(reason_of(error, name)) from None
 

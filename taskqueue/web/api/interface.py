@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from taskqueue.web.access.visitors import root_of
 from taskqueue.web.api.decoding import JSON
 from taskqueue.web.api.endpoints import routes_of
 from taskqueue.web.api.openapi import document
@@ -42,16 +43,22 @@ async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @cache
-def description() -> bytes:
-    """The document as JSON; it takes a second to make."""
-    return json.dumps(document(OPERATIONS), separators=(",", ":")).encode()
+def _described() -> dict[str, Any]:
+    """It takes a second to make."""
+    return document(OPERATIONS)
+
+
+def description(root: str) -> bytes:
+    """The document as JSON, of a web process whose pages are below this path."""
+    servers = [{"url": root + PLACE}]
+    return json.dumps({**_described(), "servers": servers}, separators=(",", ":")).encode()
 
 
 def describing() -> WebRoute:
     """The address of the document that describes all others."""
 
     async def describe(request: Request) -> Response:
-        return Response(description(), media_type=JSON)
+        return Response(description(root_of(request)), media_type=JSON)
 
     return WebRoute("/openapi.json", describe)
 

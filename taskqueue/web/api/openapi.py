@@ -65,7 +65,7 @@ PUSHED: Final[Schema] = {
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
-    """All of it."""
+    """Describe all operations; the addresses are those of a web process without a root path."""
     said, components = _said(operations)
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:

@@ -20,6 +20,7 @@ from taskqueue.protocol.replies import (
     TaskListReply,
     TaskParentsReply,
 )
+from taskqueue.web.access.visitors import root_of
 from taskqueue.web.api.decoding import query_of
 
 Arguments = Mapping[str, Any] | None
@@ -28,7 +29,7 @@ Arguments = Mapping[str, Any] | None
 def address(request: Request, changed: Mapping[str, Any]) -> str:
     """Of this request, with these arguments of the query changed."""
     query = [(name, value) for name, value in query_of(request) if name not in changed]
-    return f"{request.scope['path']}?{urlencode([*query, *changed.items()])}"
+    return f"{root_of(request)}{request.scope['path']}?{urlencode([*query, *changed.items()])}"
 
 
 def link(following: str) -> str:

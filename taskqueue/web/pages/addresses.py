@@ -1,26 +1,16 @@
-"""Addresses of tasks, whatever their names are.
-
-A taskid is any text, so in a path it is one segment in which everything but letters, digits and ``-._~`` is escaped.
-The ids ``.`` and ``..`` can't be said in a path at all, escaped or not (WHATWG URL, section 4.4: a browser takes them
-for steps), so these two stand in the query: ``/projects/news/tasks/?id=..``
-"""
+"""Addresses of tasks, whatever their names are; the root path is put before them where they are shown."""
 
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import unquote, urlencode
 
 from starlette.requests import Request
 
-DOTS: Final = (".", "..")
+from taskqueue.web.segments import name_of, segment
 
 SEGMENTS_BEFORE: Final = 4
 """Slashes up to the taskid in ``/projects/news/tasks/TASKID``."""
-
-
-def segment(name: str) -> str:
-    """A name as one segment of a path."""
-    return quote(name, safe="")
 
 
 def query(path: str, **said: object) -> str:
@@ -36,11 +26,10 @@ def tasks_page(project: str, **said: object) -> str:
 
 def task_page(project: str, taskid: str) -> str:
     """The page of a task."""
-    path = f"/projects/{segment(project)}/tasks/"
-    return query(path, id=taskid) if taskid in DOTS else path + segment(taskid)
+    return f"/projects/{segment(project)}/tasks/{segment(taskid)}"
 
 
 def taskid_of(request: Request) -> str:
-    """The taskid that a request for the page of a task, or for its stream, means; empty: none."""
+    """The taskid that a request for the page of a task, or for its stream, means."""
     path = request.scope["raw_path"].decode("latin-1").removeprefix("/live")
-    return unquote(path.split("/", SEGMENTS_BEFORE)[SEGMENTS_BEFORE]) or request.query_params.get("id", "")
+    return name_of(unquote(path.split("/", SEGMENTS_BEFORE)[SEGMENTS_BEFORE]))

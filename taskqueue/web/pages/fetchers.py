@@ -17,6 +17,7 @@ from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
+from taskqueue.web.segments import name_of as name_of_segment
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 100
@@ -83,7 +84,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
     """Ask for the fetchers of a name, and for what they hold."""
-    services, name = services_of(request), request.path_params["fetcher"]
+    services, name = services_of(request), name_of_segment(request.path_params["fetcher"])
     reply = await services.client.fetchers.show(name)
     return {
         "reply": reply, "rows": _rows(services, reply.fetchers), "columns": _columns(),

@@ -14,6 +14,7 @@ from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
+from taskqueue.web.segments import segment
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 50
@@ -49,7 +50,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "project": project, "rows": [_row(view) for view in found[skip : skip + ROWS]], "found": len(found),
         "heads": HEADS if not project else HEADS[1:], "chosen": chosen, "skip": skip, "step": ROWS,
         "states": get_args(FlowState), "unread": READ_MOST if more else 0, "any": bool(views),
-        "here": request.scope["raw_path"].decode("latin-1"),
+        "here": f"/projects/{segment(project)}/flows" if project else "/flows",
     }  # fmt: skip
 
 

@@ -4,7 +4,8 @@ The template has each live block in an element of its own, whose id is the name 
 
     <section id="queue">{% block queue %} … {% endblock %}</section>
 
-All browsers at the same address that may do the same share one look a second.
+All browsers at the same address that may do the same share one look a second. Addresses below ``data-…``, and what
+``live`` says, are without the root path: scripts add it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskqueue.web.access.visitors import visitor_of
+from taskqueue.web.access.visitors import root_of, visitor_of
 from taskqueue.web.live.channels import SOONEST_SECONDS, Picture
 from taskqueue.web.live.streams import stream
 from taskqueue.web.page_templates import Templates
@@ -68,11 +69,11 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
     async def follow(request: Request) -> Response:
         services = services_of(request)
         visitor = visitor_of(request)
-        # Its blocks depend on what a visitor may do, and on nothing else of the visitor.
-        view = f"{visitor.role} {_address(request)}"
+        # Its blocks depend on what a visitor may do and where the pages stand, and on nothing else of the visitor.
+        view = f"{visitor.role} {root_of(request)} {_address(request)}"
 
         async def look() -> Picture:
-            context = {"visitor": visitor, **await (page.again or page.look)(request)}
+            context = {"visitor": visitor, "root": root_of(request), **await (page.again or page.look)(request)}
             blocks = services.templates.blocks(page.template, context, page.blocks)
             picture = page.parts(services.templates, context) if page.parts else {}
             return {**picture, "blocks": {**blocks, **picture.get("blocks", {})}}

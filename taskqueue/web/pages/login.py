@@ -14,7 +14,7 @@ from taskqueue.web.access.access import Access, cookie_of, session_cookie
 from taskqueue.web.access.arrival import Arrival
 from taskqueue.web.access.refusals import Refused
 from taskqueue.web.access.same_origin import check_csrf
-from taskqueue.web.access.visitors import visitor_of
+from taskqueue.web.access.visitors import root_of, visitor_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
@@ -33,7 +33,7 @@ async def show(request: Request) -> Response:
     """The form; whoever is known goes on."""
     target = local_path(request.query_params.get("next", "/"))
     if visitor_of(request).role != "anyone":
-        return RedirectResponse(target, HTTPStatus.SEE_OTHER)
+        return RedirectResponse(root_of(request) + target, HTTPStatus.SEE_OTHER)
     return _form(request, target)
 
 
@@ -51,7 +51,7 @@ async def sign_in(request: Request) -> Response:
         token = await access.token_of(fields.get("token", "").strip(), _arrival_of(request))
     except Refused as refused:
         return _form(request, target, f"{refused.why[:1].upper()}{refused.why[1:]}.", refused.status)
-    response = RedirectResponse(target, HTTPStatus.SEE_OTHER)
+    response = RedirectResponse(root_of(request) + target, HTTPStatus.SEE_OTHER)
     access.end_session(request, _arrival_of(request))
     _put_cookie(response, _arrival_of(request), "", access.sessions.begin(token))
     _put_cookie(response, _arrival_of(request), NONCE, "")
@@ -61,11 +61,11 @@ async def sign_in(request: Request) -> Response:
 async def sign_out(request: Request) -> Response:
     """Forget a browser."""
     fields = await _fields_of(request)
-    response = RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+    response = RedirectResponse(f"{root_of(request)}/login", HTTPStatus.SEE_OTHER)
     try:
         check_csrf(fields.get("csrf", ""), visitor_of(request).csrf)
     except Refused:
-        return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"{root_of(request)}/", HTTPStatus.SEE_OTHER)
     _access_of(request).end_session(request, _arrival_of(request))
     _put_cookie(response, _arrival_of(request), "", "")
     return response
@@ -80,8 +80,9 @@ def lead_to_sign_in(request: Request) -> Response:
     """To the page, and back from there."""
     if request.headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(FROM_ELSEWHERE)
-    path = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
-    return RedirectResponse(f"/login?next={quote(path, safe='')}", HTTPStatus.SEE_OTHER)
+    path, query = (request.scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
+    target = quote(f"{path}?{query}" if query else path, safe="")
+    return RedirectResponse(f"{root_of(request)}/login?next={target}", HTTPStatus.SEE_OTHER)
 
 
 def local_path(written: str) -> str:
@@ -105,7 +106,7 @@ def _put_cookie(response: Response, arrival: Arrival, suffix: str, value: str) -
         session_cookie(arrival) + suffix,
         value,
         max_age=None if value else 0,
-        path="/",
+        path=arrival.root or "/",
         secure=arrival.scheme == "https",
         httponly=True,
         samesite="strict",

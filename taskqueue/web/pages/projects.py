@@ -14,6 +14,7 @@ from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_t
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.views import Counts, Totals, Window
 from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.web.access.visitors import root_of
 from taskqueue.web.drawing.shares import shares
 from taskqueue.web.drawing.sparkline import points
 from taskqueue.web.live.channels import Picture
@@ -84,7 +85,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     shown = found[skip : skip + ROWS]
     await table.see_minutes(row.name for row in shown)
     return {
-        "rows": [(row, cells_of(row)) for row in shown],
+        "rows": [(row, cells_of(row, root_of(request))) for row in shown],
         "found": len(found), "skip": skip, "step": ROWS, "sort": sort, "chosen": chosen,
         "groups": sorted({row.pulse.group for row in table.rows.values() if row.pulse.group}),
         "states": get_args(ProjectState), "orders": ORDERS, "summary": _summary(found),
@@ -98,15 +99,15 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
     may = visitor.may("operator"), visitor.may("admin")
     return {
         "cells": {f"{row.name}/{name}": cell for row, cells in rows for name, cell in cells.items()},
-        "rows": {row.name: _blank(templates, row.name, *may) for row, _ in rows},
+        "rows": {row.name: _blank(templates, context["root"], row.name, *may) for row, _ in rows},
         "order": {"projects": [row.name for row, _ in rows]},
     }
 
 
-def cells_of(row: ProjectRow) -> dict[str, Cell]:
+def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
     """What is seen of a row and changes, by the name of its place: a text, or attributes with their values."""
     cells: dict[str, Cell] = {
-        "group": {"text": row.pulse.group, "href": link("/", {"group": row.pulse.group})},
+        "group": {"text": row.pulse.group, "href": root + link("/", {"group": row.pulse.group})},
         "state": {"text": row.pulse.state, "data-state": row.pulse.state},
         "why": row.pulse.reason,
         "rate": {"value": pace_text(row.pulse.rate)},
@@ -171,10 +172,11 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def _blank(templates: Templates, name: str, is_operator: bool, is_admin: bool) -> str:
+def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_admin: bool) -> str:
     """The row of a project before anything is known of it that changes."""
     row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), Counts(), Totals())
-    context = {"name": name, "cells": cells_of(row), "is_operator": is_operator, "is_admin": is_admin}
+    shown = {"root": root, "name": name, "cells": cells_of(row, root)}
+    context = {**shown, "is_operator": is_operator, "is_admin": is_admin}
     return templates.blocks("blank_project.html", context, ("row",))["row"]
 
 

@@ -18,10 +18,11 @@ from taskqueue.protocol.fields import NIL, Schedule
 from taskqueue.protocol.replies import TaskReply
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.attempt_line import attempt_line
-from taskqueue.web.pages.addresses import DOTS, segment, task_page, taskid_of
+from taskqueue.web.pages.addresses import task_page, taskid_of
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.tasks import SENSIBLE, crumbs
 from taskqueue.web.routes import WebRoute
+from taskqueue.web.segments import segment
 from taskqueue.web.services import services_of
 
 EVERY_SECONDS: Final = 2.0
@@ -88,9 +89,9 @@ async def look(request: Request) -> Mapping[str, Any]:
         "more_parents": len(parents) > RELATIVES_SHOWN,
         "more_children": len(children) > RELATIVES_SHOWN,
         "actions": [action for action, states in SENSIBLE.items() if task.state in states],
-        "scopes": SCOPES if taskid not in DOTS else (),
+        "scopes": SCOPES,
         "ids": json.dumps({"taskids": [taskid]}),
-        "rerun_api": f"/api/v1/projects/{segment(project)}/tasks/{segment(taskid)}/rerun",
+        "rerun_api": f"/api/v1{task_page(project, taskid)}/rerun",
         "api": f"/api/v1/projects/{segment(project)}/tasks",
     }
 

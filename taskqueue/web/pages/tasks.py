@@ -15,10 +15,12 @@ from taskqueue.display.errors import last_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.views import Counts
 from taskqueue.units import parse_duration
-from taskqueue.web.pages.addresses import segment, task_page, tasks_page
+from taskqueue.web.access.visitors import root_of
+from taskqueue.web.pages.addresses import task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.task_search import LIVE, STATES, Found, TaskSearch, find, search_of
 from taskqueue.web.routes import WebRoute
+from taskqueue.web.segments import segment
 from taskqueue.web.services import services_of
 
 AGES: Final = (
@@ -109,7 +111,7 @@ async def look_again(request: Request) -> Mapping[str, Any]:
 async def jump(request: Request) -> Response:
     """Go to the task that is meant by a taskid or a url; to a search for the url if there is none."""
     project, said = request.path_params["project"], request.query_params.get("q", "").strip()
-    client = services_of(request).client
+    client, root = services_of(request).client, root_of(request)
     for taskid in dict.fromkeys((said, default_taskid(said))):
         if not taskid or len(taskid.encode()) > TASKID_MOST:
             continue
@@ -119,8 +121,8 @@ async def jump(request: Request) -> Response:
             if error.code != "unknown-task":
                 raise
         else:
-            return RedirectResponse(task_page(project, taskid), 303)
-    return RedirectResponse(tasks_page(project, url=_contains(said) if said else ""), 303)
+            return RedirectResponse(root + task_page(project, taskid), 303)
+    return RedirectResponse(root + tasks_page(project, url=_contains(said) if said else ""), 303)
 
 
 def _search(request: Request) -> TaskSearch:

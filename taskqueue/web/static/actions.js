@@ -5,6 +5,9 @@
 //
 // Fields become JSON: data-type="number" | "json" | "list" says as what; a field that is empty is left out. A button
 // with data-api does the same without fields. data-then="/path" goes there afterwards, data-then="reload" reloads.
+// Both are without the path below which a proxy shows the pages.
+
+import { root } from "./addresses.js";
 
 const csrf = document.querySelector('meta[name="csrf"]').content;
 
@@ -29,7 +32,7 @@ export async function obey(element, body) {
   tell(done);
   element.dispatchEvent(new CustomEvent("obeyed", { bubbles: true, detail: answer }));
   if (next === "reload") location.reload();
-  else if (next) location.assign(next);
+  else if (next) location.assign(root + next);
 }
 
 export async function call(method, path, body) {
@@ -39,7 +42,7 @@ export async function call(method, path, body) {
     init.body = JSON.stringify(body ?? {});
   }
   try {
-    const response = await fetch(path, init);
+    const response = await fetch(root + path, init);
     const said = response.status === 204 ? {} : await response.json().catch(() => ({}));
     if (response.ok) return said;
     tell(said.detail ?? said.title ?? `${response.status} ${response.statusText}`, true);

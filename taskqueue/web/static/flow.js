@@ -1,5 +1,6 @@
 // The page of a flow: run a task again, after saying how many others with it; begin anew when the graph has another shape.
 import { ask, call, tell } from "./actions.js";
+import { segment } from "./addresses.js";
 
 const form = document.getElementById("rerun");
 if (form) {
@@ -13,7 +14,7 @@ if (form) {
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    rerun(`/api/v1/projects/${form.dataset.project}/tasks/${encodeURIComponent(taskid.value.trim())}/rerun`, scope.value);
+    rerun(`/api/v1/projects/${form.dataset.project}/tasks/${segment(taskid.value.trim())}/rerun`, scope.value);
   });
 }
 

@@ -1,12 +1,13 @@
 // Takes in what the server says has changed: {"blocks": {id: html}, "cells": {"row/cell": text | {attribute: value}},
 // "rows": {row: html}, "order": {list: [row, …]}, "state": {"trouble": text}}. HTML comes from the server's templates
 // alone, which escape everything; all else is set as text or as attributes of names that are known here.
+import { root } from "./addresses.js";
 import { showTimes } from "./times.js";
 
 const ATTRIBUTES = new Set(["width", "x", "points", "d", "data-state", "title", "aria-label", "value", "max", "href", "data-will"]);
 
 export function follow(path) {
-  const source = new EventSource(path);
+  const source = new EventSource(root + path);
   source.addEventListener("open", () => pulse("live", "live"));
   source.addEventListener("error", () => goOn(source, path));
   source.addEventListener("change", (event) => takeIn(JSON.parse(event.data)));
@@ -18,7 +19,7 @@ export function follow(path) {
 async function goOn(source, path) {
   pulse("lost", "connection lost");
   if (source.readyState !== EventSource.CLOSED) return;
-  const isStranger = await fetch("/login", { redirect: "manual" }).then((answer) => answer.ok, () => false);
+  const isStranger = await fetch(`${root}/login`, { redirect: "manual" }).then((answer) => answer.ok, () => false);
   if (isStranger) pulse("lost", "signed out: load the page again");
   else setTimeout(() => follow(path), 5000 * (1 + Math.random()));
 }

@@ -1,5 +1,6 @@
 // The list of tasks: choose some, or none for all that match, and do something with them.
 import { ask, call, tell } from "./actions.js";
+import { root } from "./addresses.js";
 import { runOperation, tasks } from "./operations.js";
 
 const WORDS = {
@@ -78,7 +79,7 @@ function follow(view, verb) {
   const bar = document.getElementById("progress-bar");
   bar.max = Math.max(view.known, view.seen, 1);
   bar.value = view.seen;
-  document.getElementById("progress-link").href = `/operations/${view.id}`;
+  document.getElementById("progress-link").href = `${root}/operations/${view.id}`;
   const cancel = document.getElementById("progress-cancel");
   cancel.hidden = false;
   cancel.onclick = () => call("POST", `/api/v1/operations/${view.id}/cancel`);

@@ -9,7 +9,7 @@ reader    a new window of it, which watches what must not happen: a script of so
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, 
 
 from taskqueue import Client
 from tests.integration.browser.crawl import crawl
-from tests.integration.conftest import Daemon
+from tests.integration.conftest import NOTHING_SAID, Daemon
 
 CHROMIUM: Final = Path("/usr/bin/chromium")
 OPTIONS: Final = (
@@ -110,9 +110,9 @@ Open = Callable[..., Reader]
 
 
 @contextmanager
-def serving(folder: Path, **settings: Any) -> Iterator[Site]:
-    """A daemon that serves its pages, and in which a crawl has begun."""
-    daemon = Daemon(folder, web="127.0.0.1:0", environment={"HOME": str(folder)}, **settings).start()
+def serving(folder: Path, chosen: Mapping[str, str] = NOTHING_SAID, **settings: Any) -> Iterator[Site]:
+    """A daemon that serves its pages, and in which a crawl has begun; ``chosen``: variables of its own."""
+    daemon = Daemon(folder, web="127.0.0.1:0", environment={"HOME": str(folder), **chosen}, **settings).start()
     try:
         line = daemon.wait_for_log("shows the daemon at")
         address = re.search(r"http://127\.0\.0\.1:\d+", line)
