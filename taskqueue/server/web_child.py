@@ -1,7 +1,8 @@
 """The web process that the daemon starts and watches (``scheduler --web``): a client like any other.
 
     started ──► runs ──ends──► pause, longer each time ──► started again
-                 └──stop──► SIGTERM ──► ended
+                 ├──stop──► SIGTERM ──► ended
+                 └──ends with HOPELESS──► not started again
 
 A thread waits for its end, so the loop never does. The process reads its stdin, a pipe that only this one holds open:
 when the daemon dies, however it does, the web process ends, too. This module knows nothing of what it serves.
@@ -25,6 +26,9 @@ STEADY_SECONDS: Final = 60.0
 """Whoever ran for so long is started again after the first pause."""
 STOP_SECONDS: Final = 5.0
 """How long it may take to end before it is killed."""
+
+HOPELESS: Final = 2
+"""Exit status of a command that would fail again: an option is wrong, or the extra [web] is not installed."""
 
 EVERYWHERE: Final = {"0.0.0.0": "127.0.0.1", "*": "127.0.0.1", "::": "127.0.0.1"}
 """Hosts that a socket listens on, and where it is reached from this machine. A socket of IPv6 takes IPv4, too, and many
@@ -69,20 +73,20 @@ class WebChild:
         while not self._closing.is_set():
             began_at = time.monotonic()
             try:
-                how = self._run_once()
+                process = self._start()
+                status = process.wait() if process is not None else 0
+                how = f"pid={process.pid} exit={status}" if process is not None else ""
             except OSError as error:  # no memory or no process is left for it
-                how = f"error={error.strerror!r}"
+                status, how = 0, f"error={error.strerror!r}"
             if self._closing.is_set():
+                return
+            if status == HOPELESS:
+                log.error("web-ended %s; not started again: mend what it said, and start the daemon anew", how)
                 return
             pause = FIRST_PAUSE_SECONDS if time.monotonic() - began_at >= STEADY_SECONDS else pause
             log.error("web-ended %s; started again in %g s", how, pause)
             self._closing.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-
-    def _run_once(self) -> str:
-        """Run it to its end; how that was."""
-        process = self._start()
-        return "" if process is None else f"pid={process.pid} exit={process.wait()}"
 
     def _start(self) -> subprocess.Popen[bytes] | None:
         with self._lock:

@@ -7,9 +7,11 @@ import re
 import select
 import signal
 import urllib.request
+from pathlib import Path
 
 import pytest
 
+from taskqueue import Client
 from taskqueue.server.web_child import reachable
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory
 
@@ -77,3 +79,26 @@ def test_a_daemon_that_is_killed_leaves_no_web_process_behind(daemon: DaemonFact
 )
 def test_the_page_reaches_the_daemon_where_it_listens(endpoint: str, address: str) -> None:
     assert reachable(endpoint) == address
+
+
+@pytest.mark.parametrize("lacks", ["starlette", "prometheus_client"])
+def test_a_daemon_without_the_extra_says_once_what_to_install_and_runs_without_the_page(
+    daemon: DaemonFactory, tmp_path: Path, lacks: str
+) -> None:
+    (tmp_path / f"{lacks}.py").write_text(f"raise ModuleNotFoundError('No module named {lacks}', name='{lacks}')\n")
+    it = daemon(web="127.0.0.1:0", environment={"PYTHONPATH": str(tmp_path)})
+    it.wait_for_log("exit=2; not started again")
+    with Client(it.url) as client:
+        assert client.status().projects == []
+
+    assert it.stop() == 0
+    assert it.log().count("pip install 'taskqueue-scheduler[web]'") == 1
+    assert it.log().count("web-started") == 1
+
+
+def test_a_web_process_with_an_option_that_can_not_be_is_not_started_again(daemon: DaemonFactory) -> None:
+    it = daemon(web="127.0.0.1:0", environment={"TASKQUEUE_WEB_ROOT_PATH": "//evil"})
+    it.wait_for_log("exit=2; not started again")
+
+    assert it.stop() == 0
+    assert it.log().count('"//evil" is not a path') == 1

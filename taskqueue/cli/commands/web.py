@@ -17,6 +17,12 @@ BIND = "127.0.0.1:7401"
 METRICS_PROJECTS = 50
 
 
+class MissingExtra(click.ClickException):
+    """A package of an extra is not installed."""
+
+    exit_code = 2
+
+
 @click.group(invoke_without_command=True)
 @url_option
 @click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Listen there; port 0: a free one.")
@@ -68,7 +74,7 @@ def web(
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
-        raise click.ClickException(
+        raise MissingExtra(
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
     from taskqueue.web.access.root_path import WORDS, root_path_of
