@@ -23,6 +23,7 @@ from taskqueue.core.projects.failure_groups import FailureCount
 from taskqueue.core.projects.fair_queue import FairQueue
 from taskqueue.core.projects.flow_table import FlowTable
 from taskqueue.core.projects.grand_totals import GrandTotals
+from taskqueue.core.projects.growth import GrowthTable
 from taskqueue.core.projects.operation_table import OperationTable
 from taskqueue.core.projects.pending_work import PendingWork
 from taskqueue.core.projects.project import Project
@@ -106,6 +107,7 @@ class State:
         flows: all of them.
         slot_clock: the time of the turn, for slots.
         divided: slots of the projects that have some, by their numbers.
+        growth: whether slots get new tasks without end.
         watch_log: what has changed, for those who watch; None: nobody does.
     """
 
@@ -146,6 +148,7 @@ class State:
         self.flows = FlowTable(loaded.next_flow, loaded.flows)
         self.slot_clock = SlotClock()
         self.divided: dict[int, SlotTable] = {}
+        self.growth = GrowthTable()
         self.watch_log: WatchLog | None = None
         self.task_waiters = TaskWaiters()
         self._n = Token(loaded.epoch << EPOCH_SHIFT)

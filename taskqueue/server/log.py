@@ -2,7 +2,7 @@
 
     debug    every request, and every task that changed: new select done failed retry timeout ...
     info     stop, reload, changes made by people, events of projects, and a summary per minute of activity
-    warning  the clock stepped back
+    warning  the clock stepped back; a slot seems to get new tasks without end
     error    the store failed
 
 A task is logged with the net effect of a turn: one that changed twice in a turn is shown with both ends. Unless debug
@@ -82,6 +82,11 @@ def turn_lines(
 def event_line(event: Event) -> str:
     """The line of a project's event."""
     return f"{event.kind} project={event.project} reason={quoted(event.reason)}"
+
+
+def event_level(event: Event) -> int:
+    """The level of that line: a trap is a warning, as nothing ends it but an operator."""
+    return logging.WARNING if event.kind == "growing" else logging.INFO
 
 
 def silent_fetcher_lines(writes: WriteSet) -> Iterator[str]:

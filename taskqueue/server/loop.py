@@ -41,7 +41,7 @@ from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import DiskSpace
-from taskqueue.server.log import change_line, event_line, silent_fetcher_lines, turn_lines
+from taskqueue.server.log import change_line, event_level, event_line, silent_fetcher_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
 from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Frame, Router
@@ -203,7 +203,7 @@ class Loop:
             log.info("%s", change_line(entry))
         if result.events:
             for event in result.events:
-                log.info("%s", event_line(event))
+                log.log(event_level(event), "%s", event_line(event))
             self._notify(result.events)
         self._send_replies(result.outgoing)
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-EventKind = Literal["paused", "resumed", "finished", "error-burst", "damaged"]
+EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged"]
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
@@ -21,7 +21,8 @@ class Event(Struct, frozen=True, gc=False):
     Attributes:
         kind: paused: by itself, after failures in a row; resumed: by itself, after a success or enough neutral checks
             (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many attempts
-            failed within five minutes; damaged: the store has lost a part of a task, which is set aside or has failed.
+            failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store has lost
+            a part of a task, which is set aside or has failed.
         at: unix seconds.
         reason: for people; one sentence.
     """

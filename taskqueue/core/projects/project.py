@@ -22,6 +22,7 @@ from taskqueue.core.parts.event_counts import EventCounts
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects.flow import Flow
+from taskqueue.core.projects.growth import SLOTS_MOST, Sampling
 from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waiters
@@ -60,6 +61,8 @@ _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
 
 ALWAYS: Final = Hours(True, inf)
 
+DAY_SECONDS: Final = 86_400.0
+
 ON_FINISHED: Final = "on_finished"
 """Default taskid of a project's ``on_finished`` task."""
 
@@ -78,6 +81,8 @@ class Project:
         totals: events since the project was created.
         save_at: when its counters are to be saved (boot-clock seconds); inf: nothing has happened since they were.
         bursting: many attempts fail, and an event has been emitted.
+        growing: when people were told that a slot seems to grow without end (unix seconds), by its name.
+        sampling: which new tasks are looked at for that.
         has_limits: on tasks, so that a new one may be refused.
         hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
         fetch: its setting of that name, packed; None: unset.
@@ -94,9 +99,9 @@ class Project:
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "cron", "division", "fetch", "finished", "finisher",
-        "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number", "overrides",
-        "overrides_bytes", "pause", "queue", "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals",
-        "virtual", "waiters",
+        "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number", "overrides",
+        "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to", "ticks",
+        "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -133,6 +138,8 @@ class Project:
         self.finisher = _finisher(self.settings)
         self.has_limits = _has_limits(self.settings)
         self.keeps = keeps_of(self.settings)
+        self.growing = record.growing
+        self.sampling = Sampling(self.settings.growing)
         self.fetch: Raw | None = None
         self._heed_pause_setting()
 
@@ -155,6 +162,7 @@ class Project:
         self.finisher = _finisher(settings)
         self.has_limits = _has_limits(settings)
         self.keeps = keeps_of(settings)
+        self.sampling = Sampling(settings.growing)
         self.bucket.change(settings.rate, settings.burst, now)
         self._heed_pause_setting()
 
@@ -224,6 +232,18 @@ class Project:
         """When finished tasks are past their retention (unix seconds), or a little later; inf: never."""
         return min(map(old_at, _of_over(self.queue.over_low), self.keeps), default=inf)
 
+    def note_growing(self, slot: str, now: Wall) -> bool:
+        """Note that a slot seems to grow without end; True: people are to be told.
+
+        That is once a day and slot, and of SLOTS_MOST slots a day at most: they are in the project's record, which
+        every turn that touches it writes.
+        """
+        told = {name: at for name, at in self.growing.items() if at <= now < at + DAY_SECONDS}
+        if slot in told or len(told) >= SLOTS_MOST:
+            return False
+        self.growing = told | {slot: now}
+        return True
+
     def is_held(self, now: Wall) -> bool:
         """Whether a producer holds it open at ``now`` (unix seconds)."""
         return any(until > now for until in self.holds.values())
@@ -271,6 +291,7 @@ class Project:
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
             self.swept_to, packed_lows(queue.over_low), self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),
+            self.growing,
         )  # fmt: skip
 
     def begin_division(self, by: str, number: int) -> DivisionRecord:

@@ -57,10 +57,10 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
             outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
-            depth = _depth_below(turn, item) if has_new and item.new else 0
+            origin = _spec_of(turn, item) if has_new and item.new else None
             outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
             if has_new and item.new and (outcomes[-1] == "done" or outcomes[-1] == "kept"):
-                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), depth)
+                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), origin)
                 reply.errors += errors
         if has_new:
             reply.new.append(new)
@@ -363,11 +363,11 @@ def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> N
     project.queue.put_delayed(turn.changes, task, until)
 
 
-def _depth_below(turn: TurnState, item: TaskReport) -> int:
-    """Depth of the follow-ups of a reported task."""
+def _spec_of(turn: TurnState, item: TaskReport) -> Spec | None:
+    """The spec of a reported task; None: it is unknown."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None
-    return task.spec.depth + 1 if task is not None and task.spec is not None else 0
+    return task.spec if task is not None else None
 
 
 def _need(turn: TurnState, request: Done, wanted: Needs) -> None:

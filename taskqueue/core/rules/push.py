@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -15,7 +15,7 @@ from taskqueue.core.parts.recrawl_interval import as_replaced, recurs_after
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import cycles, dependencies, flows, slots
+from taskqueue.core.rules import cycles, dependencies, flows, growing, slots
 from taskqueue.core.rules.registry import project_for_push
 from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
@@ -38,10 +38,10 @@ DEFERRED_PART: Final = 8
 def take_batch(
     turn: TurnState,
     project: str,
-    items: Iterable[NewTask | None],
+    items: Sequence[NewTask | None],
     flaws: Flaws,
     parent: tuple[int, ...] = (),
-    depth: int = 0,
+    origin: Spec | None = None,
     verdicts: cycles.Verdicts = cycles.UNSEARCHED,
 ) -> tuple[list[NewOutcome], list[ItemError]]:
     """Take in a batch of new tasks, each by itself.
@@ -49,7 +49,7 @@ def take_batch(
     Args:
         project: of the items that name none.
         parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
-        depth: of these tasks.
+        origin: the task that led to these; None: they were pushed by themselves.
         verdicts: on the items that were searched for cycles.
 
     Returns:
@@ -57,12 +57,20 @@ def take_batch(
     """
     outcomes: list[NewOutcome] = []
     errors: list[ItemError] = []
+    depth = 0 if origin is None else origin.depth + 1
+    projects = turn.state.projects.by_name
     for index, item in enumerate(items):
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
             verdict = verdicts.get(index) if verdicts else None
-            outcomes.append(take(turn, item.project or project, item, depth, verdict, bounded=not parent))
+            name = item.project or project
+            outcome = take(turn, name, item, depth, verdict, bounded=not parent)
+            outcomes.append(outcome)
+            if outcome == "new":
+                of = projects[name]
+                if of.totals.new >= of.sampling.at:
+                    growing.look(turn, of, items, index, origin)
         except Rejected as rejected:
             outcomes.append("rejected")
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))

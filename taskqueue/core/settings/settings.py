@@ -76,6 +76,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         fail_pause_num: failures in a row after which it pauses itself; 0 switches that off.
         pause_time: seconds until it then hands out a few tasks to see whether they fail, too.
         error_burst: failed attempts within five minutes at which people are told; inf is never.
+        growing: new tasks of a slot that are judged together; if they look like those of a trap, such as a calendar,
+            people are told. inf is never.
         group: a name for several projects, by which commands take them together.
         bucket: name of a bucket in the config that it shares. Its own ``rate`` is then unlimited, unless its own
             section or ``project-set`` says one.
@@ -115,6 +117,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     fail_pause_num: Annotated[int, Meta(ge=0, le=1_000_000)] = 10
     pause_time: Annotated[float, Meta(gt=0, le=1e9, extra=DURATION)] = 300.0
     error_burst: Annotated[float, Meta(ge=1)] = 100.0
+    growing: Annotated[float, Meta(ge=100)] = 10_000.0
     group: Name = ""
     bucket: Name = ""
     slot: Division = "none"

@@ -84,6 +84,7 @@ class ProjectRecord(Struct, array_like=True):
         over_low: lower bounds of the keys in the orders of success, failed and cancelled, 16 big-endian bytes each.
         linked: it has had edges, which are not among what is dropped with it.
         slots: how it is divided; None: it has never been. ``ready_low`` is then one of the entries by best task.
+        growing: when people were told that a slot seems to grow without end (unix seconds), by its name; of a day.
     """
 
     number: int
@@ -107,6 +108,7 @@ class ProjectRecord(Struct, array_like=True):
     over_low: bytes = bytes(48)
     linked: bool = False
     slots: DivisionRecord | None = None
+    growing: dict[str, float] = field(default_factory=dict)
 
 
 class BucketRecord(Struct, array_like=True):

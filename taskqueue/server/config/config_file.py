@@ -138,6 +138,7 @@ class WebhookSection(Struct, frozen=True):
         "paused",
         "finished",
         "error-burst",
+        "growing",
         "damaged",
     )
     timeout: Annotated[float, Meta(gt=0, le=600, extra=DURATION)] = 10.0

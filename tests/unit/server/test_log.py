@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from math import inf
 
 import msgspec
 import pytest
 
 from taskqueue.core.parts.counts import EventTotals
+from taskqueue.core.parts.events import Event
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NIL, Peer, Schedule
 from taskqueue.protocol.requests import Hello, Incoming
-from taskqueue.server.log import turn_lines
+from taskqueue.server.log import event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 from taskqueue.server.summary import SUMMARY_SECONDS, Summary
 
@@ -131,3 +133,11 @@ def test_changes_without_an_event_make_no_line() -> None:
     summary.note([msgspec.structs.replace(record(1, new=5), state="paused")], 0.0)
 
     assert summary.line() is None
+
+
+def test_a_slot_that_grows_without_end_is_a_warning_and_other_events_are_not() -> None:
+    trap = Event("growing", "news", 1.0, 'slot "a" seems to grow without end')
+
+    assert event_line(trap) == 'growing project=news reason="slot \\"a\\" seems to grow without end"'
+    assert event_level(trap) == logging.WARNING
+    assert event_level(Event("finished", "news", 1.0)) == logging.INFO
