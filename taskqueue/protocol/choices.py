@@ -17,6 +17,12 @@ ParentFailure = Literal["fail", "run", "wait"]
 ErrorKind = Literal["connection", "timeout", "http", "other"]
 """Why a fetch failed: nobody answered, not in time, the answer's status, or something else."""
 
+WhyCause = Literal[
+    "", "none", "stopped", "paused", "hours", "rate", "overdue", "tasks", "limits", "daemon", "slots", "pace",
+    "fetchers", "memory",
+]  # fmt: skip
+"""Why nothing of a project is handed out; empty: the question was of a task, none: it is handed out."""
+
 ProjectSort = Literal[
     "name", StateName, "new_5m", "selected_5m", "success_5m",
     "failed_5m", "retried_5m", "timeout_5m",

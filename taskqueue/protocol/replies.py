@@ -7,6 +7,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from taskqueue.protocol.children_messages import TaskChildrenReply as TaskChildrenReply
+from taskqueue.protocol.choices import WhyCause
 from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
 from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
 from taskqueue.protocol.handouts import HelloWanted as HelloWanted
@@ -190,9 +191,14 @@ class WaitReply(Reply, tag="wait-reply"):
 
 
 class WhyReply(Reply, tag="why-reply"):
-    """Answers ``why``, in one sentence for people."""
+    """Answers ``why``, in one sentence for people.
+
+    Attributes:
+        cause: of a project, for programs; see ``WhyCause``.
+    """
 
     sentence: str
+    cause: WhyCause = ""
 
 
 class TaskReply(Reply, tag="task-reply", omit_defaults=True):

@@ -758,6 +758,23 @@ def test_why_is_one_sentence(run: Run) -> None:
     assert out.count("\n") == 1
 
 
+def test_why_without_a_project_says_which_ones_stand_still_by_cause(run: Run) -> None:
+    assert run("why") == (0, "No project has a task to run.\n", "")
+    run("push", "news", "http://site/")
+    run("project", "set", "blog", "rate=0")
+    run("push", "blog", "http://site/")
+    run("project", "set", "idle", "rate=0")
+
+    status, out, _ = run("why")
+
+    assert status == 0
+    assert out.splitlines()[0] == "no fetcher that could take more (1):"
+    assert out.splitlines()[1] == '  project "news" has tasks to hand out, but no fetcher is connected'
+    assert out.splitlines()[2] == "a rate of 0 (1):"
+    assert "idle" not in out
+    assert json.loads(run("why", "--json")[1]).keys() == {"fetchers", "rate"}
+
+
 def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     run("push", "news", "http://a/", "http://b/")
     run("project", "set", "blog", "group=others")

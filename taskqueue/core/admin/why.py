@@ -40,6 +40,7 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.core.turn_state import TurnState
 from taskqueue.hung_places import hung_sentence, task_of
+from taskqueue.protocol.choices import WhyCause
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
@@ -50,6 +51,9 @@ Look = Callable[[TurnState, Project], Iterator[str]]
 
 SOON: Final = 1e-6
 """Seconds that count as no time at all."""
+
+LONG_WAIT: Final = 1.0
+"""Seconds until the next token from which on a sentence says them."""
 
 HEARTBEATS_AT_LEAST: Final = 2
 """Hellos that a healthy fetcher sends within its timeout."""
@@ -67,11 +71,11 @@ PARENTS_NAMED: Final = 5
 def why(turn: TurnState, request: Why) -> WhyReply:
     """The first reason that applies."""
     project = turn.state.projects.named(request.project)
-    if request.taskid is None:
-        sentence = f'project "{project.name}" {_of_project(turn, project)}'
-    else:
+    if request.taskid is not None:
         sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}'
-    return WhyReply(n=request.n, sentence=sentence)
+        return WhyReply(n=request.n, sentence=sentence)
+    cause, reason = _reason_of(turn, project)
+    return WhyReply(n=request.n, sentence=f'project "{project.name}" {reason}', cause=cause)
 
 
 # ------------------------------------------------------------------------------------------------ a task
@@ -180,7 +184,14 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
 
 
 def _of_project(turn: TurnState, project: Project) -> str:
-    return _first_of(_LOOKS, turn, project) or _of_handing(turn, project)
+    return _reason_of(turn, project)[1]
+
+
+def _reason_of(turn: TurnState, project: Project) -> tuple[WhyCause, str]:
+    for cause, look in _LOOKS:
+        for reason in look(turn, project):
+            return cause, reason
+    return "none", _of_handing(turn, project)
 
 
 def _of_handing(turn: TurnState, project: Project) -> str:
@@ -188,15 +199,18 @@ def _of_handing(turn: TurnState, project: Project) -> str:
     return f"hands tasks out{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
 
 
-def _first_of(looks: Sequence[Look], turn: TurnState, project: Project) -> str:
+def _first_of(looks: Sequence[tuple[WhyCause, Look]], turn: TurnState, project: Project) -> str:
     """The first reason that these give; empty: none."""
-    return next((reason for look in looks for reason in look(turn, project)), "")
+    return next((reason for _, look in looks for reason in look(turn, project)), "")
 
 
-def _look_at_state(turn: TurnState, project: Project) -> Iterator[str]:
+def _look_whether_stopped(turn: TurnState, project: Project) -> Iterator[str]:
     if project.state == "stopped":
         yield f"is stopped; go on with: taskqueue project start {project.name}"
-    elif project.state == "paused":
+
+
+def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
+    if project.state == "paused":
         pause = project.pause.record
         resume = f"taskqueue project resume {project.name}"
         if pause.check_at:
@@ -206,12 +220,15 @@ def _look_at_state(turn: TurnState, project: Project) -> Iterator[str]:
             yield f"was paused by hand; go on with: {resume}"
 
 
-def _look_at_settings(turn: TurnState, project: Project) -> Iterator[str]:
+def _look_at_hours(turn: TurnState, project: Project) -> Iterator[str]:
     now = turn.now
     hours = turn.state.environment.hours(project.settings.active, now.wall)
     if not hours.open:
         opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
         yield f"is outside of its active hours ({project.settings.active}), which {opens}"
+
+
+def _look_at_rate(turn: TurnState, project: Project) -> Iterator[str]:
     if not project.settings.rate:
         yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
 
@@ -257,7 +274,7 @@ def _look_at_slots(turn: TurnState, project: Project) -> Iterator[str]:
 def _look_at_tokens(turn: TurnState, project: Project) -> Iterator[str]:
     wait = project.bucket.token_at() - turn.now.boot
     if wait > SOON:
-        yield f"has no token; the next one comes {_in(wait)}"
+        yield f"is running at {_limit(project.settings.rate, wait)}"
     if project.shared is not None:
         yield from _look_at_shared(turn, project, project.shared)
 
@@ -269,7 +286,7 @@ def _look_at_shared(turn: TurnState, project: Project, shared: SharedBucket) -> 
     elif wait == inf:
         yield f'shares the bucket "{shared.name}", which has a rate of 0'
     elif wait > SOON:
-        yield f'shares the bucket "{shared.name}", which has no token; the next one comes {_in(wait)}'
+        yield f'shares the bucket "{shared.name}", which is at {_limit(shared.bucket.rate, wait)}'
 
 
 def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
@@ -333,13 +350,24 @@ def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
 
 
-_FIRST_LOOKS: Final[tuple[Look, ...]] = (
-    _look_at_state, _look_at_settings, _look_at_overdue, _look_at_tasks, _look_at_limits, _look_at_daemon,
-)  # fmt: skip
+_FIRST_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
+    ("stopped", _look_whether_stopped),
+    ("paused", _look_whether_paused),
+    ("hours", _look_at_hours),
+    ("rate", _look_at_rate),
+    ("overdue", _look_at_overdue),
+    ("tasks", _look_at_tasks),
+    ("limits", _look_at_limits),
+    ("daemon", _look_at_daemon),
+)
 """Before those at slots, of which a task is in one only."""
-_LOOKS: Final[tuple[Look, ...]] = (
-    *_FIRST_LOOKS, _look_at_slots, _look_at_tokens, _look_at_fetchers, _look_at_memory,
-)  # fmt: skip
+_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
+    *_FIRST_LOOKS,
+    ("slots", _look_at_slots),
+    ("pace", _look_at_tokens),
+    ("fetchers", _look_at_fetchers),
+    ("memory", _look_at_memory),
+)
 
 
 def _asks(session: Session, project: Project) -> bool:
@@ -379,6 +407,12 @@ def _next_due(now: Now, project: Project) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ words
+
+
+def _limit(rate: float, wait: float) -> str:
+    """A rate that is used up, and if it takes a second or more how long the next token takes."""
+    following = f"; the next task may go {_in(wait)}" if wait >= LONG_WAIT else ""
+    return f"its limit of {rate:g}/s{following}"
 
 
 def _in(seconds: float) -> str:

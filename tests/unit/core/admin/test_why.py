@@ -26,7 +26,31 @@ def why(world: World, taskid: str | None = None, project: str = "news") -> str:
     return reply.sentence.removeprefix(subject)
 
 
+def cause(world: World, taskid: str | None = None) -> str:
+    """The cause, for programs."""
+    return world.ask(WhyReply, Why(session="person", n=world.n(), project="news", taskid=taskid)).cause
+
+
 # ---------------------------------------------------------------------------------------- a project
+
+
+def test_programs_are_told_the_cause_in_a_word(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 8, "burst": 2})
+    causes = [cause(world)]
+    world.push("news", *[task(f"t{number}") for number in range(4)])
+    causes += [cause(world), cause(world, "t1")]
+    for action in ("pause", "stop", "start"):
+        world.do(action)
+        causes.append(cause(world))
+    world.set(rate=0)
+    causes.append(cause(world))
+    world.set(rate=8, active="03:00-03:01")
+    causes.append(cause(world))
+    world.set(active="")
+    world.fetcher()
+    causes.append(cause(world))
+
+    assert causes == ["tasks", "fetchers", "", "paused", "stopped", "fetchers", "rate", "hours", "pace"]
 
 
 def test_it_is_stopped_or_paused_by_hand(world: World) -> None:
@@ -146,20 +170,29 @@ def test_it_processes_as_many_as_it_may(make_world: MakeWorld) -> None:
     assert why(world) == "has 2 tasks processing, and its max_processing is 2"
 
 
-def test_it_has_no_token(make_world: MakeWorld) -> None:
-    world = make_world({"rate": 0.5, "burst": 1})
+def test_it_is_running_at_its_limit(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 8, "burst": 1})
     world.push("news", task("a"), task("b"))
     world.fetcher()
-    world.elapsed += 1.6
 
-    assert why(world) == "has no token; the next one comes in 0.4 s"
+    assert why(world) == "is running at its limit of 8/s"
 
 
-def test_its_shared_bucket_has_no_token_or_no_rate_or_is_no_more(make_world: MakeWorld) -> None:
+def test_where_the_next_token_takes_long_it_is_said_how_long(make_world: MakeWorld) -> None:
+    world = make_world({"rate": 0.1, "burst": 1})
+    world.push("news", task("a"), task("b"))
+    world.fetcher()
+
+    assert why(world) == "is running at its limit of 0.1/s; the next task may go in 10 s"
+    world.elapsed += 9.5
+    assert why(world) == "is running at its limit of 0.1/s"
+
+
+def test_its_shared_bucket_is_at_its_limit_or_no_rate_or_is_no_more(make_world: MakeWorld) -> None:
     world = make_world(buckets={"site": Pace(0.1, 1), "none": Pace(0.0)}, projects={"news": {"bucket": "site"}})
     world.push("news", task("a"), task("b"))
     world.fetcher()
-    assert why(world) == 'shares the bucket "site", which has no token; the next one comes in 10 s'
+    assert why(world) == 'shares the bucket "site", which is at its limit of 0.1/s; the next task may go in 10 s'
 
     world.set(bucket="none")
     assert why(world) == 'shares the bucket "none", which has a rate of 0'
