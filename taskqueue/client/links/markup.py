@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from taskqueue.client.links.page_text import WIDE, page_text
 from taskqueue.protocol.fields import MAX_URL_CHARS
 
 MAX_HREFS: Final = 10_000
@@ -23,20 +24,13 @@ LINKING: Final = {"a": "href", "area": "href", "frame": "src", "iframe": "src"}
 
 HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 
+NOFOLLOW: Final = frozenset(("nofollow", "none"))
+"""Directives for robots that ask to follow no link of a page."""
+
 REFRESH: Final = re.compile(
     r"\s*[\d.]+\s*[;,]?\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.IGNORECASE | re.DOTALL
 )
 """The content of ``<meta http-equiv="refresh">``, such as ``0; url=next.html``."""
-
-ENCODING: Final = re.compile(
-    r"utf-(8|16|32)(-[bl]e)?|cp\d{3,4}|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|"
-    r"big5hkscs|gb18030|gbk|gb2312|euc_(jp|kr)|shift_jis|iso2022_jp|ascii"
-)
-"""Python's codecs for what pages are written in, by the Encoding Standard (https://encoding.spec.whatwg.org). Some of
-the others are no texts, such as zlib; some take a time that grows with the square of the page, such as punycode."""
-
-WIDE: Final = ("utf-16", "utf-32")
-"""A page that can be read before its encoding is known is not written in these, whatever it says."""
 
 
 class Markup(NamedTuple):
@@ -58,54 +52,52 @@ def is_html(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() in ("", *HTML_TYPES)
 
 
-def read(html: str | bytes, content_type: str = "") -> Markup:
-    """Read a page; nothing that it could hold raises an error."""
+def read(html: str | bytes, content_type: str = "", *, nofollow: bool = False) -> Markup:
+    """Read a page; nothing that it could hold raises an error.
+
+    Args:
+        nofollow: leave out the links that the page asks not to be followed: those with ``rel="nofollow"``, and all if
+            a ``<meta name="robots">`` says so.
+    """
     from lxml import etree  # Not above: 50 ms, which most programs need not spend.
 
-    encoding, text = ("utf-8", html) if isinstance(html, str) else _decoded(html, content_type)
-    target = _Target()
+    text, encoding = (html, "utf-8") if isinstance(html, str) else page_text(html, content_type)
+    target = _Target(nofollow)
     parser = etree.HTMLParser(target=target, encoding="utf-8")
     parser.feed(text.encode(errors="replace"))
     parser.close()
-    return Markup(encoding, target.base or "", list(target.hrefs))
+    return Markup("utf-8" if encoding.startswith(WIDE) else encoding, target.base or "", list(target.hrefs))
 
 
-def _decoded(html: bytes, content_type: str) -> tuple[str, str]:
-    """Encoding of queries, and the text: by the byte order mark, else by the header, else by the page, else UTF-8."""
-    from w3lib import encoding as web
-
-    by_mark, mark = web.read_bom(html)
-    said = by_mark or web.http_content_type_encoding(content_type) or _declared(html)
-    encoding = said if ENCODING.fullmatch(said) else "utf-8"
-    text = web.to_unicode(html[len(mark or b"") :], encoding)
-    return "utf-8" if encoding.startswith(WIDE) else encoding, text
-
-
-def _declared(html: bytes) -> str:
-    """What the page itself says."""
-    from w3lib.encoding import html_body_declared_encoding
-
-    said = html_body_declared_encoding(html) or ""
-    return "" if said.startswith(WIDE) else said
+def forbids_following(directives: str) -> bool:
+    """Whether the content of ``<meta name="robots">``, or of the header X-Robots-Tag, asks to follow no link."""
+    return not NOFOLLOW.isdisjoint(each.strip().lower() for each in directives.split(","))
 
 
 class _Target:
     """What lxml calls for each element."""
 
-    def __init__(self) -> None:
+    def __init__(self, nofollow: bool) -> None:
+        self._nofollow = nofollow
+        self._takes_none = False
         self.base: str | None = None
         self.hrefs: dict[str, None] = {}
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if (name := LINKING.get(tag)) is not None:
-            self._note(attributes.get(name))
+            if not (self._nofollow and "nofollow" in attributes.get("rel", "").lower().split()):
+                self._note(attributes.get(name))
         elif tag == "base" and self.base is None:
             self.base = attributes.get("href")
         elif tag == "meta" and attributes.get("http-equiv", "").strip().lower() == "refresh":
             self._note(_refreshed(attributes.get("content", "")))
+        elif self._nofollow and tag == "meta" and attributes.get("name", "").strip().lower() == "robots":
+            self._takes_none |= forbids_following(attributes.get("content", ""))
 
     def close(self) -> None:
-        """The page ends."""
+        """The page ends; what it says of all its links may come after some of them."""
+        if self._takes_none:
+            self.hrefs.clear()
 
     def _note(self, href: str | None) -> None:
         if href is not None and len(href) <= MAX_URL_CHARS and len(self.hrefs) < MAX_HREFS:

@@ -8,6 +8,7 @@ What a page says is a stranger's: no text may raise anything here, or come out a
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -34,6 +35,10 @@ DOTTED: Final = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 """A dot segment."""
 DOTS: Final = re.compile(r"/(\.|%2e)", re.IGNORECASE)
 """In a path that may have one."""
+
+
+AS_REFERENCE: Final = "taskqueue-reference"
+"""Error handler of codecs: letters that can't be encoded become ``&#N;``, percent-encoded."""
 
 
 class WebUrl:
@@ -72,13 +77,28 @@ def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | N
 
     written = BEFORE_QUERY.sub(lambda head: head[0].replace("\\", "/"), written.strip(AROUND), count=1)
     try:
-        split = urlsplit(safe_url_string(with_ascii_host(urljoin(base, written)), encoding))
+        joined = urljoin(base, written).partition("#")[0]
+        split = urlsplit(safe_url_string(with_ascii_host(_encodable(joined, encoding)), encoding))
         if split.scheme.lower() not in OWN_PORTS:
             return None
         url = WebUrl(split)
     except ValueError:
         return None
     return url if len(url.text) <= MAX_URL_CHARS else None
+
+
+def _encodable(url: str, encoding: str) -> str:
+    """The url with those letters of its query referred to, as browsers do it, that its page's encoding lacks."""
+    path, mark, query = url.partition("?")
+    return url if query.isascii() else path + mark + query.encode(encoding, AS_REFERENCE).decode(encoding)
+
+
+def _as_reference(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(f"%26%23{ord(letter)}%3B" for letter in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(AS_REFERENCE, _as_reference)
 
 
 def resolved(path: str) -> str:

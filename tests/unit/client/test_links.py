@@ -205,6 +205,46 @@ def test_a_page_is_read_in_its_encoding_and_its_queries_are_sent_in_it(encoding:
     assert unquote_to_bytes(query).decode("utf-8" if encoding == "utf-16" else encoding) == "да"
 
 
+@pytest.mark.parametrize("kind", ["", "text/html", "text/html; charset=nonsense", "text/html; charset="])
+def test_a_page_that_says_no_charset_and_is_no_utf_8_is_read_as_windows_1252(kind: str) -> None:
+    page = '<a href="/café?q=“é”">'.encode("cp1252") + b'<a href="/\x81">'
+
+    found = links(page, HERE, headers={"Content-Type": kind})
+
+    assert found == ["http://site.example/caf%C3%A9?q=%93%E9%94", "http://site.example/%C2%81"]
+
+
+def test_a_bad_byte_does_not_make_a_page_of_utf_8_another_one() -> None:
+    page = '<a href="/café?q=é"><a href="/naïve">'.encode() + b'<a href="/caf\xe9">' + "é".encode()[:1]
+
+    assert links(page, HERE) == [
+        "http://site.example/caf%C3%A9?q=%C3%A9",
+        "http://site.example/na%C3%AFve",
+        "http://site.example/caf%C3%A9",
+    ]
+
+
+def test_a_charset_that_a_page_says_counts_also_if_it_is_wrong() -> None:
+    page = b'<meta charset="utf-8"><a href="/caf\xe9">'
+
+    assert links(page, HERE) == ["http://site.example/caf%EF%BF%BD"]
+
+
+@given(st.binary(max_size=60))
+@example(b"\xe9")
+@example(b"\xc3\xa9\xe9\x81")
+def test_no_byte_of_a_page_without_a_charset_is_lost(written: bytes) -> None:
+    page = b'<a href="/x' + written.translate(None, b'"<>&\0').replace("\ufffd".encode(), b"") + b'">'
+
+    assert "%EF%BF%BD" not in "".join(links(page, HERE))
+
+
+def test_letters_that_the_encoding_of_a_page_lacks_are_sent_as_browsers_do() -> None:
+    page = '<a href="/x?q=&#26085;&amp;r=é#&#26412;">'.encode("cp1252")
+
+    assert links(page, HERE) == ["http://site.example/x?q=%26%2326085%3B&r=%E9"]
+
+
 @pytest.mark.parametrize(
     "charset", ["zlib", "hex", "idna", "undefined", "punycode", "unicode_escape", "utf-7", "no" * 99]
 )
@@ -219,6 +259,42 @@ def test_a_link_to_a_host_in_other_letters_leads_to_that_host_and_no_other() -> 
 
     found = ["http://xn--fa-hia.de/", "http://xn--bcher-kva.example/", "http://xn--i-7iq.ws/"]
     assert links(html, HERE, same="any") == found
+
+
+# -------------------------------------------------------------------------------------------- nofollow
+
+
+UNLOVED = """<a href="/1" rel="external NoFollow"><a href="/2" rel="nofollowing"><a rel href="/3"><a rel="" href="/4">
+             <area href="/2" rel=nofollow>"""
+
+
+def test_links_that_are_not_to_be_followed_are_left_out_when_asked_for() -> None:
+    assert [url[-1] for url in links(UNLOVED, HERE)] == ["1", "2", "3", "4"]
+    assert [url[-1] for url in links(UNLOVED, HERE, nofollow=True)] == ["2", "3", "4"]
+
+
+@pytest.mark.parametrize("said", ["nofollow", "noindex, NoFollow", "none"])
+def test_a_page_may_ask_that_none_of_its_links_be_followed(said: str) -> None:
+    html = f'<a href="/before"><META NAME="Robots" CONTENT="{said}"><a href="/after">'
+
+    assert len(links(html, HERE)) == 2
+    assert links(html, HERE, nofollow=True) == []
+    assert links('<a href="/x">', HERE, headers={"X-Robots-Tag": said}, nofollow=True) == []
+
+
+@pytest.mark.parametrize("said", ["noindex", "", "follow", "nofollowing"])
+def test_other_wishes_of_a_page_leave_its_links_alone(said: str) -> None:
+    html = f'<meta name="robots" content="{said}"><meta name="googlebot" content="nofollow"><a href="/x">'
+
+    assert links(html, HERE, headers={"X-Robots-Tag": f"googlebot: nofollow, {said}"}, nofollow=True) == [
+        "http://site.example/x"
+    ]
+
+
+def test_a_redirect_is_followed_whatever_its_page_says_of_links() -> None:
+    said = {"Location": "/moved", "X-Robots-Tag": "nofollow"}
+
+    assert links('<a href="/x">', HERE, headers=said, nofollow=True) == ["http://site.example/moved"]
 
 
 # -------------------------------------------------------------------------------------------- strangers
