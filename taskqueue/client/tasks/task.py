@@ -68,15 +68,17 @@ class Task:
             task was made by ``from_bytes``.
         etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
         how_fetched: what ``fetched`` was told; None: nothing.
+        fetch_began_at: when its request was sent, by ``time.monotonic``, if the handler did something else before; its
+            slot waits from then on. None: when the handler was called.
         cancelled: set by the Worker that runs its handler when the lease is over or was taken away: true then. A thread
             sleeps by ``cancelled.wait(seconds)``, a coroutine by ``await cancelled``.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "cancelled", "content_hash", "etag", "how_fetched",
-        "last_modified", "lastcrawltime", "lease_ends_at", "not_before", "project", "retried", "retry_after",
-        "schedule", "start_by", "start_within", "taskid", "timeout", "token", "url",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "cancelled", "content_hash", "etag", "fetch_began_at",
+        "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "not_before", "project", "retried",
+        "retry_after", "schedule", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -97,6 +99,7 @@ class Task:
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash
         self.how_fetched: Fetched | None = None
+        self.fetch_began_at: float | None = None
         self.retry_after: float | None = None
         # Out of the frame, which may hold a thousand other tasks.
         self._raw = handed.body.copy()

@@ -7,6 +7,7 @@ import io
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from email.message import Message
 from http.client import RemoteDisconnected
@@ -74,6 +75,20 @@ def test_they_are_those_of_the_handler_not_of_what_is_called_before_it(daemon: D
 
     assert report.fetched is not None
     assert report.fetched.seconds == pytest.approx(3)
+
+
+def test_they_begin_with_the_request_if_the_handler_says_when_that_was(daemon: Daemon) -> None:
+    with freeze_time(real_asyncio=True) as frozen:
+
+        async def handler(task: Task) -> None:
+            frozen.tick(3)
+            task.fetch_began_at = time.monotonic()
+            frozen.tick(2)
+
+        report = report_of(daemon, handler)
+
+    assert report.fetched is not None
+    assert report.fetched.seconds == pytest.approx(2)
 
 
 @pytest.mark.parametrize("handler", [lambda task: None, raising(HTTPError("u", 429, "", Message(), io.BytesIO()))])

@@ -1,0 +1,34 @@
+"""``taskqueue.http``: fetches the page of a task, bounded in bytes and time; ``Http`` waits, ``AsyncHttp`` is async.
+
+    task ──► request ──► status, headers ──► bytes, decoded ──► Page
+                │               │                 └── too many ──► Drop
+                │               └── 4xx ──► Drop; 429, 5xx ──► Retry
+                └── nobody answers, or not in time ──► Retry
+
+Here may live what fetches pages for handlers; it is above the client, which fetches nothing and needs no library for
+it. What an answer means is in ``answer.py``, which reads no socket. ``Http`` needs urllib3, which comes with taskqueue,
+``AsyncHttp`` needs httpx: each is imported when it is asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from taskqueue.http.asynchronous import AsyncHttp
+    from taskqueue.http.blocking import Http
+    from taskqueue.http.page import Page
+
+__all__ = ["AsyncHttp", "Http", "Page"]
+
+_HOMES = {"AsyncHttp": "asynchronous", "Http": "blocking", "Page": "page"}
+
+
+def __getattr__(name: str) -> object:
+    """The public name, from the module that it lives in (PEP 562)."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,219 @@
+"""What is asked for a task, and what the answer means for it. Reads no socket: ``Http`` and ``AsyncHttp`` share it.
+
+    status                           becomes
+    below 400                        a Page; a redirect is not followed, its target is among the page's links
+    429, 503, 408, 425, other 5xx    Retry: when Retry-After says, else by the project's table
+    other 4xx                        Drop: the same question would get the same answer
+
+    no answer                        Retry by the table: nobody there, or not in time, or it breaks off
+    an answer that is too large      Drop
+
+The status, the headers that count and the kind of error are said by ``task.fetched``, whatever comes of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from math import inf
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from taskqueue.client.connection.patience import checked_count, checked_seconds
+from taskqueue.client.links.web_urls import web_url
+from taskqueue.client.tasks.fetched import REFUSALS
+from taskqueue.client.tasks.task import Task
+from taskqueue.client.worker.fetch_errors import told_by
+from taskqueue.client.worker.outcome import Drop, Retry
+from taskqueue.http.body import CODINGS, Body, Broken, TooLarge, UnknownCoding
+from taskqueue.http.page import Page
+from taskqueue.protocol.fields import STATUS_CODES
+
+TOTAL_SECONDS: Final = 30.0
+"""From the beginning of a fetch to its end: less than the time after which a silent fetcher's tasks go to others."""
+
+CONNECT_SECONDS: Final = 10.0
+
+MAX_PAGE_BYTES: Final = 8 << 20
+MAX_FILE_BYTES: Final = 50 << 20
+"""Of a robots.txt or sitemap: what ``taskqueue.robots`` reads at most."""
+
+REDIRECTS_MOST: Final = 5
+"""To a robots.txt (RFC 9309, section 2.3.1.2), or a sitemap."""
+
+PIECE_BYTES: Final = 64 << 10
+
+REDIRECTS: Final = 300
+SERVER_ERRORS: Final = 500
+"""The first status of each."""
+
+AGAIN: Final = frozenset((408, 425, 429))
+"""Statuses below 500 that may be another one later: Request Timeout, Too Early, Too Many Requests."""
+
+REPEATABLE: Final = ("GET", "HEAD")
+"""Methods of requests that may be sent again by another connection, if the one that was kept turns out to be closed."""
+
+ERROR_CHARS: Final = 300
+"""Of what a library says of an error."""
+
+
+class Limits(NamedTuple):
+    """What one answer may cost: seconds from the request to its last byte, and bytes of its body, decoded."""
+
+    seconds: float
+    max_bytes: int
+
+
+class Asked(NamedTuple):
+    """A request; the names of its headers are in lower case."""
+
+    url: str
+    headers: dict[str, str]
+    method: str = "GET"
+    data: bytes | None = None
+
+
+class Requests:
+    """Makes requests, all of which have some headers in common.
+
+    Args:
+        agent: the User-Agent.
+        headers: beside that.
+    """
+
+    def __init__(self, agent: str, headers: Mapping[str, str] | None) -> None:
+        if not agent.strip():
+            raise ValueError("agent: say who you are, such as examplebot/1.0 (+https://example.com/bot)")
+        self._headers = {"user-agent": agent, "accept": "*/*", "accept-encoding": CODINGS} | lowered(headers)
+
+    def for_task(self, task: Task, headers: Mapping[str, str] | None, conditional: bool) -> Asked:
+        """The request for a task: what its ``fetch`` says of method, headers and data, and then what the caller says.
+
+        Raises:
+            Drop: its url is none of http or https.
+        """
+        page = web_url(task.url)
+        if page is None:
+            raise Drop(f"no url of http or https: {task.url:.200}")
+        fetch = task.fetch if isinstance(task.fetch, dict) else {}
+        said = self._headers | lowered(fetch.get("headers")) | lowered(task.conditional if conditional else None)
+        data, form = _as_bytes(fetch.get("data"))
+        return Asked(page.text, form | said | lowered(headers), str(fetch.get("method") or "GET").upper(), data)
+
+    def for_file(self, url: str) -> Asked:
+        """The request for a file of a site, such as its robots.txt."""
+        return Asked(url, self._headers)
+
+
+class Visit:
+    """One fetch of a task, from now on: what is asked, what is heard, and what becomes of it."""
+
+    def __init__(self, task: Task, asked: Asked, limits: Limits) -> None:
+        task.fetch_began_at = time.monotonic()
+        self._task = task
+        self._asked = asked
+        self._limits = limits
+        self._status: int | None = None
+        self._headers: dict[str, str] = {}
+
+    def answered(self, status: int, headers: dict[str, str]) -> Body | None:
+        """The head of the answer has come: return what takes its body; None: it is not to be read.
+
+        Raises:
+            Drop, Retry: that decides it.
+            Broken, TooLarge: see ``failure``.
+        """
+        if status not in STATUS_CODES:
+            raise Broken(f"its status is {status}")
+        self._status, self._headers = status, headers
+        self._task.fetched(status, headers)
+        if status >= REFUSALS:
+            raise self._refusal(status)
+        if status >= REDIRECTS:
+            return None
+        if is_over(headers.get("content-length", ""), self._limits.max_bytes):
+            raise TooLarge(f"{int(headers['content-length']):,} bytes")
+        return Body(headers, self._limits.max_bytes)
+
+    def page(self, body: bytes) -> Page:
+        """The page, of which all has come."""
+        assert self._status is not None
+        return Page(self._asked.url, self._status, self._headers, body)
+
+    def failure(self, error: Exception) -> Drop | Retry:
+        """What becomes of the task when something went wrong before all of the answer had come."""
+        said = described(error)
+        if isinstance(error, TooLarge):
+            return Drop(f"too large: {said}, and max_bytes is {self._limits.max_bytes:,}")
+        if isinstance(error, UnknownCoding):
+            return Drop(said)
+        kind = told_by(error).kind or "other"
+        # A host that has begun to answer is there: its slot need not be left alone.
+        self._task.fetched(error_kind="other" if kind == "connection" and self._status is not None else kind)
+        return Retry(reason=f"timed out: {self._limits.seconds:g} s for all of it" if kind == "timeout" else said)
+
+    def _refusal(self, status: int) -> Drop | Retry:
+        self._task.fetched(error_kind="http")
+        said = f"{status} {_phrase(status)}".rstrip()
+        if status in AGAIN or status >= SERVER_ERRORS:
+            return Retry(self._task.retry_after, said, status_code=status)
+        return Drop(said)
+
+
+def checked_limits(timeout: float, max_bytes: int) -> Limits:
+    """The limits of a fetch.
+
+    Raises:
+        TypeError, ValueError: one of them is none.
+    """
+    if not 0 < checked_seconds("timeout", timeout) < inf:
+        raise ValueError(f"timeout: expected more than 0 seconds that end, got {timeout}")
+    return Limits(timeout, checked_count("max_bytes", max_bytes))
+
+
+def lowered(headers: Mapping[Any, Any] | None) -> dict[str, str]:
+    """Headers with their names in lower case."""
+    return {str(name).lower(): str(value) for name, value in (headers or {}).items()}
+
+
+def redirected(status: int, headers: Mapping[str, str], url: str) -> str | None:
+    """Where a redirect leads to, if that is http or https; None: it is none."""
+    location = headers.get("location", "") if REDIRECTS <= status < REFUSALS else ""
+    target = web_url(location, url) if location else None
+    return None if target is None else target.text
+
+
+def is_over(content_length: str, most: int) -> bool:
+    """Whether an answer says that its body has more bytes than that."""
+    return (
+        content_length.isdecimal()
+        and content_length.isascii()
+        and len(content_length) < 20
+        and int(content_length) > most
+    )
+
+
+def described(error: BaseException) -> str:
+    """An error for people, in one line."""
+    said = " ".join(str(error).split())[:ERROR_CHARS]
+    return said if isinstance(error, TooLarge | UnknownCoding | Broken) else f"{type(error).__name__}: {said}"
+
+
+def _as_bytes(data: Any) -> tuple[bytes | None, dict[str, str]]:
+    """What is sent, and the header that says what it is; a map is a form."""
+    match data:
+        case None | bytes():
+            return data, {}
+        case str():
+            return data.encode(), {}
+        case dict():
+            return urlencode(data, doseq=True).encode(), {"content-type": "application/x-www-form-urlencoded"}
+    raise TypeError(f"task.fetch: data: expected bytes, text or a map, got {type(data).__name__}")
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""

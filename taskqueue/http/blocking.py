@@ -1,0 +1,164 @@
+"""Http: fetching for code that waits, on urllib3; it may be shared by all threads of a process."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from http.client import HTTPException
+from types import TracebackType
+from typing import Final
+
+from urllib3 import BaseHTTPResponse, Timeout
+from urllib3.exceptions import HTTPError
+
+from taskqueue.client.tasks.task import Task
+from taskqueue.http.answer import (
+    CONNECT_SECONDS,
+    MAX_FILE_BYTES,
+    MAX_PAGE_BYTES,
+    PIECE_BYTES,
+    REDIRECTS_MOST,
+    REPEATABLE,
+    TOTAL_SECONDS,
+    Asked,
+    Requests,
+    Visit,
+    checked_limits,
+    redirected,
+)
+from taskqueue.http.body import Body, Broken, TooLarge, UnknownCoding
+from taskqueue.http.clocked import Stale, clocked_pools
+from taskqueue.http.page import Page
+
+NO_ANSWER: Final = (HTTPError, HTTPException, OSError, UnicodeError, Broken, TooLarge, UnknownCoding)
+"""What is raised if no answer comes, or none that can be read; UnicodeError: by names of hosts that can't be."""
+
+
+class Http:
+    """Fetches the pages of tasks for plain handlers; one for a process, whose threads share its connections.
+
+    A page is bounded in bytes and in time. Redirects are not followed, cookies and proxies not used.
+
+    Args:
+        agent: the User-Agent: who crawls, and where to complain, such as "examplebot/1.0 (+https://example.com/bot)".
+        headers: of each request.
+        timeout: seconds in which all of an answer has to have come. To find a host's address may take longer, and each
+            of its addresses is tried for 10 s at most.
+        max_bytes: of a page, after its compression is undone; one that has more fails for good.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout: float = TOTAL_SECONDS,
+        max_bytes: int = MAX_PAGE_BYTES,
+    ) -> None:
+        self._requests = Requests(agent, headers)
+        self._limits = checked_limits(timeout, max_bytes)
+        self._pools = clocked_pools()
+
+    def fetch(self, task: Task, *, headers: Mapping[str, str] | None = None, conditional: bool = False) -> Page:
+        """Fetch a task's page, and say by ``task.fetched`` how it went.
+
+        What the task's ``fetch``, or its project's settings, say of ``method``, ``headers`` and ``data`` is sent.
+
+        Args:
+            headers: of this request; they win over all others.
+            conditional: ask only for what has changed since the last report; the answer may be an empty 304.
+
+        Raises:
+            Retry: the site is busy or broken, or can't be reached, or not in time; after what Retry-After says, else
+                by the project's table.
+            Drop: any other status from 400 on, or a page that is too large, or no url of http or https.
+            RuntimeError: it is called in an event loop, which it would hold up.
+        """
+        _check_outside_of_loops()
+        asked = self._requests.for_task(task, headers, conditional)
+        visit = Visit(task, asked, self._limits)
+        try:
+            with closing(self._answer(asked)) as answer:
+                body = visit.answered(answer.status, _headers_of(answer))
+                return visit.page(b"" if body is None else _read(answer, body))
+        except NO_ANSWER as error:
+            raise visit.failure(error) from error
+
+    def get(self, url: str) -> tuple[int, bytes]:
+        """Fetch a robots.txt or a sitemap for ``Robots``: 5 redirects are followed, 50 MiB read, at most.
+
+        Raises:
+            Exception: nobody answers, or the answer can't be read; of urllib3, an OSError or one of its own.
+        """
+        for _ in range(REDIRECTS_MOST + 1):
+            with closing(self._answer(self._requests.for_file(url))) as answer:
+                headers = _headers_of(answer)
+                target = redirected(answer.status, headers, url)
+                if target is None:
+                    return answer.status, _beginning(answer, Body(headers, MAX_FILE_BYTES))
+                url, status = target, answer.status
+        return status, b""
+
+    def close(self) -> None:
+        """Close the connections that are kept; the next fetch opens others."""
+        self._pools.clear()
+
+    def __enter__(self) -> Http:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _answer(self, asked: Asked) -> BaseHTTPResponse:
+        """The head of the answer; its body is still to be read. If a kept connection is closed, another is tried."""
+        ends_at = time.monotonic() + self._limits.seconds
+        while True:
+            try:
+                return self._sent(asked, ends_at - time.monotonic())
+            except Stale:
+                if asked.method not in REPEATABLE or time.monotonic() >= ends_at:
+                    raise
+
+    def _sent(self, asked: Asked, seconds: float) -> BaseHTTPResponse:
+        return self._pools.request(
+            asked.method,
+            asked.url,
+            body=asked.data,
+            headers=asked.headers,
+            timeout=Timeout(connect=min(seconds, CONNECT_SECONDS), total=seconds),
+            retries=False,
+            redirect=False,
+            preload_content=False,
+            decode_content=False,
+        )
+
+
+def _read(answer: BaseHTTPResponse, body: Body) -> bytes:
+    # Not stream(): its reader of chunks takes lines without an end.
+    while piece := answer.read(PIECE_BYTES, decode_content=False):
+        body.take(piece)
+    return body.end()
+
+
+def _beginning(answer: BaseHTTPResponse, body: Body) -> bytes:
+    """The body, or as much of it as may be read."""
+    try:
+        return _read(answer, body)
+    except TooLarge:
+        return body.beginning()
+
+
+def _headers_of(answer: BaseHTTPResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
+
+
+def _check_outside_of_loops() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("Http.fetch would hold up the event loop: use AsyncHttp, or asyncio.to_thread(http.fetch, task)")
