@@ -203,6 +203,8 @@ def _dealer(context: zmq.Context[zmq.Socket[bytes]], address: Address, most_byte
     socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
     socket.setsockopt(zmq.MAXMSGSIZE, most_bytes)
     socket.setsockopt(zmq.RECONNECT_IVL, -1)
+    # Who does not greet is given up by the owner.
+    socket.setsockopt(zmq.HANDSHAKE_IVL, 0)
     socket.setsockopt(zmq.HEARTBEAT_IVL, PING_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, GONE_MS)
     socket.setsockopt(zmq.TCP_KEEPALIVE, 1)

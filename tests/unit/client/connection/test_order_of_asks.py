@@ -7,16 +7,17 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from taskqueue import MessageTooLarge
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.connection.session import ClientSession
+from taskqueue.client.connection.session import REQUEST_WINDOW, ClientSession
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
-from tests.unit.client.conftest import WAIT_SECONDS, Daemon
+from taskqueue.protocol.requests import Hello, NewTasks
+from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 SIZES = st.integers(0, 90)
 """Of groups of asks: some are larger than the window of a session."""
@@ -116,17 +117,30 @@ def test_asks_leave_in_the_order_of_their_calls_whenever_a_connection_is_made_an
     assert_in_order(daemon)
 
 
-def test_who_waits_behind_a_message_that_is_too_large_is_not_forgotten(daemon: Daemon) -> None:
-    async def main() -> NewTasksReply:
-        exchange = Exchange(daemon.url, ClientSession("s"), WAIT_SECONDS, lambda *_: None, lambda _: None, lambda: None)
-        large = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/", save="x" * (9 << 20))])
-        small = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/")])
-        told, reply = await asyncio.gather(
-            exchange.ask(large, NewTasksReply), exchange.ask(small, NewTasksReply), return_exceptions=True
-        )
-        await exchange.close()
-        assert isinstance(told, MessageTooLarge)
-        assert isinstance(reply, NewTasksReply)
-        return reply
+def test_who_waits_behind_a_message_that_is_too_large_waits_for_nobody_else(daemon: Daemon) -> None:
+    """The window of the session is full, and one answer makes room for one request."""
+    daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
 
-    assert asyncio.run(main()).outcomes == ["new"]
+    async def main() -> None:
+        exchange = Exchange(daemon.url, ClientSession("s"), WAIT_SECONDS, lambda *_: None, lambda _: None, lambda: None)
+
+        def ask(save: str) -> asyncio.Future[NewTasksReply]:
+            request = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/", save=save)])
+            return asyncio.ensure_future(exchange.ask(request, NewTasksReply))
+
+        await exchange.ready()
+        filling = [ask("") for _ in range(REQUEST_WINDOW)]
+        heard = [await asyncio.to_thread(daemon.hear, NewTasks) for _ in filling]
+        assert not exchange.is_free
+        behind = [ask("x" * (9 << 20)), ask("small")]
+        daemon.say(NewTasksReply(n=heard[0].n, outcomes=["new"]))
+
+        with pytest.raises(MessageTooLarge):
+            await behind[0]
+        small = await asyncio.to_thread(daemon.hear, NewTasks)
+        daemon.say(NewTasksReply(n=small.n, outcomes=["new"]))
+        assert (await behind[1]).outcomes == ["new"]
+        await exchange.close()
+        await asyncio.gather(*filling, return_exceptions=True)
+
+    asyncio.run(main())
