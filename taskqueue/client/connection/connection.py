@@ -1,7 +1,7 @@
 """The connection of one client to its daemon, made anew whenever it is lost, to what its url stands for then.
 
     look up ──► address ──► up ──lost──────────────────┐
-       ▲          │ ▲  └── refused, or 2 s are over    │
+       ▲          │ ▲  └── refused, or time is over    │
        │          └─┘ the next one                     │
        └── pause, longer after each round ◄── the last ┘
 
@@ -25,8 +25,8 @@ from taskqueue.errors import ClientError
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
 
 TRY_SECONDS: Final = 2.0
-"""How long each address is tried in the first round; twice as long in each further one, up to TRY_SECONDS_MOST, so that
-a daemon behind a slow line is reached in the end.
+"""How long each of several addresses is tried in the first round; twice as long in each further one, up to
+TRY_SECONDS_MOST, so that a daemon behind a slow line is reached in the end. A single one is tried for that long.
 """
 TRY_SECONDS_MOST: Final = 16.0
 
@@ -73,6 +73,7 @@ class Connection:
         self._most_bytes = 2 * MAX_MESSAGE_BYTES
         self._rounds = 0
         self._left: list[Address] = []
+        self._is_alone = False
         self._wire: Wire | None = None
         self._is_up = False
         self._timer: asyncio.TimerHandle | None = None
@@ -123,6 +124,7 @@ class Connection:
             return
         self.attempts.found([address.shown for address in found])
         self._left = list(found)
+        self._is_alone = len(found) == 1
         self._try_next()
 
     def _try_next(self) -> None:
@@ -138,7 +140,10 @@ class Connection:
             self.attempts.ended(address.shown, str(error))
             self._try_next()
             return
-        self._set_timer(self.loop.call_later(_doubled(TRY_SECONDS, self._rounds, TRY_SECONDS_MOST), wire.give_up))
+        self._set_timer(self.loop.call_later(self._try_seconds(), wire.give_up))
+
+    def _try_seconds(self) -> float:
+        return TRY_SECONDS_MOST if self._is_alone else _doubled(TRY_SECONDS, self._rounds, TRY_SECONDS_MOST)
 
     def _up(self) -> None:
         self._set_timer(None)
