@@ -37,11 +37,16 @@ DoneOutcome = Literal["done", "kept", "stale", "rejected"]
 
 
 class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report."""
+    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report.
+
+    Attributes:
+        code: slot-full: its slot has had as many tasks as it may; empty: any other reason.
+    """
 
     index: int
     reason: str
     parent: int | None = None
+    code: str = ""
 
 
 class Welcome(Reply, tag="welcome"):

@@ -34,7 +34,7 @@ class SlotList(Request, tag="slot-list"):
     all: bool = False
 
 
-SlotFact = Literal["delay", "rate", "burst", "max_processing", "block_until"]
+SlotFact = Literal["delay", "rate", "burst", "max_processing", "max_tasks", "block_until"]
 """What can be said of one slot."""
 
 
@@ -49,6 +49,7 @@ class SlotSet(Change, tag="slot-set"):
         rate: tasks handed out a second, on average; inf: no delay.
         burst: with a rate: tasks that may be handed out at once after a quiet time.
         max_processing: leases at once, at most: a whole number, or inf.
+        max_tasks: tasks that have been new in it at which further ones are rejected: a whole number, or inf.
         block_until: nothing is handed out before, in unix seconds, whatever block there was; inf: until somebody unsets
             it.
         unset: what is not to be said any more. With block_until every pause of the slot is over, also one that its host
@@ -61,8 +62,9 @@ class SlotSet(Change, tag="slot-set"):
     rate: Annotated[float, Meta(ge=MIN_SLOT_RATE)] | None = None
     burst: Annotated[float, Meta(ge=1, le=MAX_SLOT_BURST)] | None = None
     max_processing: Annotated[float, Meta(ge=1)] | None = None
+    max_tasks: Annotated[float, Meta(ge=1)] | None = None
     block_until: Annotated[float, Meta(ge=0)] | None = None
-    unset: Annotated[tuple[SlotFact, ...], Meta(max_length=5)] = ()
+    unset: Annotated[tuple[SlotFact, ...], Meta(max_length=6)] = ()
 
 
 class SlotShow(Request, tag="slot-show"):

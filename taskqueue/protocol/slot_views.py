@@ -24,6 +24,8 @@ class SlotView(Struct, omit_defaults=True):
         backoff: how often its host has refused, or could not be reached, in a row.
         backoff_until: it is left alone until then for that.
         errors: how often that has been, ever.
+        taken: tasks that have been new in it while their number was limited, since its project was divided or cleared.
+        max_tasks: at so many further ones are rejected; None: never.
     """
 
     name: str
@@ -41,6 +43,8 @@ class SlotView(Struct, omit_defaults=True):
     backoff: int = 0
     backoff_until: float = 0.0
     errors: int = 0
+    taken: int = 0
+    max_tasks: float | None = None
 
 
 class DivisionView(Struct, omit_defaults=True):

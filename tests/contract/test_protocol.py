@@ -193,8 +193,11 @@ def test_the_bytes_of_an_example_are_its_message_in_plain_msgpack(example: Examp
     assert msgpack.unpackb(example.frame) == example.value
     shortest = msgpack.packb(example.value)
     # Of what may have more than 15 fields, the codec writes the map's length in two bytes, always.
-    if isinstance(project := example.value.get("project"), dict):
-        shortest = shortest.replace(msgpack.packb(project), longer_map(project))
+    slots = example.value.get("slots")
+    parts = [example.value.get("project"), example.value.get("slot"), *(slots if isinstance(slots, list) else [])]
+    for part in parts:
+        if isinstance(part, dict):
+            shortest = shortest.replace(msgpack.packb(part), longer_map(part))
     longer = b"\xde\x00" + bytes([len(example.value)]) + shortest[1:]
     assert example.frame in (shortest, longer)
 

@@ -106,7 +106,7 @@ def show(project: str, name: str, as_json: bool, url: str, timeout: float) -> No
         tables.show(slot_tables.of_next(found.tasks))
 
 
-FACTS = ("delay", "rate", "burst", "max-processing", "block-until")
+FACTS = ("delay", "rate", "burst", "max-processing", "max-tasks", "block-until")
 
 
 @slot.command("set")
@@ -118,6 +118,7 @@ FACTS = ("delay", "rate", "burst", "max-processing", "block-until")
 @click.option(
     "--max-processing", type=click.FloatRange(min=1), help="Tasks that fetchers have at once; inf: any number."
 )
+@click.option("--max-tasks", type=click.FloatRange(min=1), help="Tasks after which new ones are rejected; inf: never.")
 @click.option("--block-until", help="Hand out nothing before: a time, or a duration from now; inf: until it is unset.")
 @click.option("--unset", multiple=True, type=click.Choice(FACTS), help="Don't say this any more; may be repeated.")
 @daemon_options
@@ -128,6 +129,7 @@ def set_slot(
     rate: float | None,
     burst: float | None,
     max_processing: float | None,
+    max_tasks: float | None,
     block_until: str | None,
     unset: tuple[str, ...],
     url: str,
@@ -152,8 +154,8 @@ def set_slot(
         pause = "auto" if delay == "auto" else times.seconds(delay)
     with Daemon(url, timeout).client() as client:
         found = client.slots.set(
-            project, name, delay=pause, rate=rate, burst=burst, max_processing=max_processing, block_until=until,
-            unset=facts,
+            project, name, delay=pause, rate=rate, burst=burst, max_processing=max_processing, max_tasks=max_tasks,
+            block_until=until, unset=facts,
         )  # fmt: skip
     from taskqueue.cli.output import slot_tables, tables
 

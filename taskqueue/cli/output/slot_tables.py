@@ -23,13 +23,17 @@ PLACES = {"ready": "green", "waiting": "yellow"}
 
 
 def of_slots(slots: Iterable[SlotView]) -> Table:
-    """A row a slot."""
-    table = bare_table(["slot", "place"], ["ready", "processing", "errors", "delay"], ["until"])
-    for slot in slots:
+    """A row a slot; how many tasks it has had, if that is limited for any of them."""
+    shown = list(slots)
+    is_limited = any(slot.max_tasks is not None for slot in shown)
+    counts = ["ready", "processing", "errors", "delay"] + ["tasks"] * is_limited
+    table = bare_table(["slot", "place"], counts, ["until"])
+    for slot in shown:
+        numbers = [_ready(slot), f"{slot.processing:,}", f"{slot.errors:,}", _delay(slot)]
         table.add_row(
             Text(slot.name or NAMELESS, style="bold"),
             Text(slot.place, style=PLACES.get(slot.place, "")),
-            *(Text(each) for each in (_ready(slot), f"{slot.processing:,}", f"{slot.errors:,}", _delay(slot))),
+            *map(Text, numbers + [_tasks(slot)] * is_limited),
             Text(_until(slot)),
         )
     return table
@@ -55,6 +59,7 @@ def fields_of(found: SlotReply) -> dict[str, str]:
         "backs off": f"{_at(slot.backoff_until)}, for {slot.backoff} in a row" if slot.backoff_until else "",
         "ready tasks": _ready(slot),
         "processing": f"{slot.processing:,} of {_most(slot.max_processing)}{_said(sources, 'max_processing')}",
+        "tasks so far": f"{_tasks(slot)}{_said(sources, 'max_tasks')}" if slot.max_tasks is not None else "",
         "delay": f"{_delay(slot)}{_said(sources, 'delay')}",
         "burst": f"{slot.burst:g}{_said(sources, 'burst')}" if slot.burst != 1 else "",
         "errors": f"{slot.errors:,}",
@@ -77,6 +82,11 @@ def of_division(view: DivisionView) -> str:
 
 def _ready(slot: SlotView) -> str:
     return f"{slot.ready:,}{'+' if slot.more else ''}"
+
+
+def _tasks(slot: SlotView) -> str:
+    """How many tasks have been new in it, of how many."""
+    return f"{slot.taken:,}" if slot.max_tasks is None else f"{slot.taken:,} of {slot.max_tasks:,.0f}"
 
 
 def _delay(slot: SlotView) -> str:

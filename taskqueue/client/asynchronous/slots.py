@@ -58,6 +58,7 @@ class AsyncSlots:
         rate: float | None = None,
         burst: float | None = None,
         max_processing: float | None = None,
+        max_tasks: float | None = None,
         block_until: float | None = None,
         unset: Iterable[SlotFact] = (),
     ) -> SlotReply:
@@ -71,6 +72,7 @@ class AsyncSlots:
             rate: tasks handed out a second, on average; ``math.inf``: no delay.
             burst: with a rate: tasks that may be handed out at once after a quiet time.
             max_processing: tasks that fetchers have at once, at most; ``math.inf`` is unlimited.
+            max_tasks: tasks that have been new in it at which further ones are rejected; ``math.inf`` is unlimited.
             block_until: nothing is handed out before, in unix seconds, whatever block there was, also one that its host
                 has asked for; ``math.inf``: until it is unset.
             unset: names of what is not to be said any more. With block_until every pause of the slot is over, also one
@@ -88,6 +90,7 @@ class AsyncSlots:
             rate=rate,
             burst=burst,
             max_processing=max_processing,
+            max_tasks=max_tasks,
             block_until=block_until,
             unset=tuple(unset),
         )

@@ -66,9 +66,9 @@ def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
     """What became of each task of a message, or why it was rejected."""
     if "rejected" not in reply.outcomes:
         return list(reply.outcomes)
-    reasons = {error.index: error.reason for error in reply.errors}
+    errors = {error.index: RequestRejected(error.code or "rejected", error.reason) for error in reply.errors}
     return [
-        RequestRejected("rejected", reasons.get(index, "rejected")) if outcome == "rejected" else outcome
+        errors.get(index, RequestRejected("rejected", outcome)) if outcome == "rejected" else outcome
         for index, outcome in enumerate(reply.outcomes)
     ]
 

@@ -41,7 +41,7 @@ class Reported(NamedTuple):
             somebody else, cancelled or replaced meanwhile; nothing changed, its new tasks were not taken, those apart
             that had been kept with earlier parts.
         new: what became of each new task, in order; if it is stale, of those of earlier parts.
-        reasons: of new tasks that were rejected, by their place.
+        reasons: of new tasks that were rejected, by their place, unless their slot is full.
     """
 
     outcome: DoneOutcome
@@ -223,5 +223,7 @@ def _part(reply: DoneReply, index: int) -> Reported | Exception:
     if outcome == "rejected":
         reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
         return RequestRejected("rejected", reason)
-    reasons = {error.index: error.reason for error in reply.errors if error.parent == index}
+    # The daemon says once of each slot that it is full: not each page that it has no room for is worth a line.
+    told = [error for error in reply.errors if error.parent == index and error.code != "slot-full"]
+    reasons = {error.index: error.reason for error in told}
     return Reported(outcome, reply.new[index] if reply.new else [], reasons)

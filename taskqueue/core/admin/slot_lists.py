@@ -62,7 +62,7 @@ def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply
             slots.by_number.values(),
             lambda slot: _rank(request.by, len(slot.head), slot.record, slot.pace, slot.number),
         )
-        views = [view_of(turn, slot) for slot in first]
+        views = [view_of(turn, project, slot) for slot in first]
         return _reply(turn, request.n, project, len(slots.by_number), views)
     at = session.id, request.n
     if at in state.slot_scans:
@@ -137,7 +137,7 @@ def _go_on(turn: TurnState, project: Project, scan: SlotScan) -> None:
 def _show(turn: TurnState, project: Project, scan: SlotScan, rank: Rank, look: FoundLook) -> None:
     slot = slots_of(project).by_number.get(look.number)
     if slot is not None:
-        view = view_of(turn, slot)
+        view = view_of(turn, project, slot)
     elif look.record is not None:
         view = stored_view(turn, project, look.number, look.record)
     else:

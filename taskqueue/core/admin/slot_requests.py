@@ -15,7 +15,7 @@ from taskqueue.core.admin import change_log
 from taskqueue.core.admin.slot_views import slots_of, stored_pace, stored_view, view_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
-from taskqueue.core.settings.slot_choice import SlotChoice
+from taskqueue.core.settings.slot_choice import WHOLES, SlotChoice
 from taskqueue.core.settings.slot_sources import sources_of
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import given_name, host_of
@@ -53,7 +53,7 @@ def show(turn: TurnState, request: SlotShow) -> SlotReply:
     look = turn.found.slot_answers.looks.get(_look(project, name))
     slot = slots.by_name.get(name)
     if slot is not None:
-        view, record = view_of(turn, slot), slot.record
+        view, record = view_of(turn, project, slot), slot.record
     elif look is not None and look.record is not None and look.number >= slots.division:
         view, record = stored_view(turn, project, look.number, look.record), look.record
     else:
@@ -103,6 +103,9 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
     look = turn.found.slot_answers.looks.get(_look(project, name))
     number, record = _record(turn, project, slots, name, look)
     record.choice = _chosen(record.choice, request)
+    if record.choice.max_tasks is not None and project.division is not None:
+        project.division.is_counting = True
+        project.note_limits()
     if "block_until" in request.unset:
         forgive(record)
     elif request.block_until is not None:
@@ -110,7 +113,7 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
     slot = slots.by_number.get(number)
     if slot is not None:
         slots.repace(slot)
-        view = view_of(turn, slot)
+        view = view_of(turn, project, slot)
     else:
         slots.repace_stored(number, record, stored_pace(project, record))
         view = stored_view(turn, project, number, record)
@@ -132,9 +135,10 @@ def _said(request: SlotSet) -> str:
         raise Rejected("setting", f"{both[0]}: it can't be set and unset at once")
     if request.delay is not None and request.rate is not None:
         raise Rejected("setting", "slot: give one of delay and rate")
-    most = request.max_processing
-    if most is not None and most != inf and most % 1:
-        raise Rejected("setting", f"max_processing: expected a whole number of at least 1 or inf, not {most:g}")
+    for name in WHOLES:
+        most = said.get(name)
+        if most is not None and most != inf and most % 1:
+            raise Rejected("setting", f"{name}: expected a whole number of at least 1 or inf, not {most:g}")
     return " ".join([f"{name}={value}" for name, value in said.items()] + [f"-{name}" for name in request.unset])
 
 

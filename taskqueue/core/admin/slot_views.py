@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from math import inf
 
 from taskqueue.core.projects.project import Project
-from taskqueue.core.settings.slot_pace import SlotPace, pace_of
+from taskqueue.core.rules.slots import taken_of
+from taskqueue.core.settings.slot_pace import SlotPace, max_tasks_of, pace_of
 from taskqueue.core.tasks.slots.slot import SECOND, Slot
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.core.tasks.slots.slot_table import SlotTable
@@ -29,9 +31,9 @@ def slots_of(project: Project) -> SlotTable:
     return slots
 
 
-def view_of(turn: TurnState, slot: Slot) -> SlotView:
+def view_of(turn: TurnState, project: Project, slot: Slot) -> SlotView:
     """A slot in memory."""
-    view = _view(slot.record, slot.number, slot.pace, turn.now.wall)
+    view = _view(project, slot.record, slot.number, slot.pace, turn.now.wall)
     view.place = slot.place
     view.processing = slot.leases
     view.ready, view.more = len(slot.head), slot.head.is_partial
@@ -41,7 +43,7 @@ def view_of(turn: TurnState, slot: Slot) -> SlotView:
 
 def stored_view(turn: TurnState, project: Project, number: int, record: SlotRecord) -> SlotView:
     """A slot that is in the store only."""
-    view = _view(record, number, stored_pace(project, record), turn.now.wall)
+    view = _view(project, record, number, stored_pace(project, record), turn.now.wall)
     slots = project.queue.slots
     view.processing = 0 if slots is None else slots.leases.get(number, 0)
     return view
@@ -65,7 +67,8 @@ def division_view(project: Project) -> DivisionView | None:
     return view
 
 
-def _view(record: SlotRecord, number: int, pace: SlotPace, now: Wall) -> SlotView:
+def _view(project: Project, record: SlotRecord, number: int, pace: SlotPace, now: Wall) -> SlotView:
+    most = max_tasks_of(project.settings, record.name, record.choice)
     return SlotView(
         name=record.name,
         place="stored",
@@ -79,6 +82,8 @@ def _view(record: SlotRecord, number: int, pace: SlotPace, now: Wall) -> SlotVie
         backoff=record.level,
         backoff_until=_later(record.backoff_until, now),
         errors=record.errors,
+        taken=taken_of(project, record),
+        max_tasks=None if most == inf else most,
     )
 
 

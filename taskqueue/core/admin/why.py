@@ -84,7 +84,8 @@ def why(turn: TurnState, request: Why) -> WhyReply:
 def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
     task = turn.find(project, taskid)
     if task is None:
-        return f'is unknown in project "{project.name}": it was never pushed, or has been cleared'
+        rejected = why_slots.rejected(project)
+        return f'is unknown in project "{project.name}": it was never pushed{rejected}, or has been cleared'
     if task.state == READY:
         return _of_ready(turn, project, task)
     if is_held(task):

@@ -6,6 +6,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.slots import taken_of
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slots.slot import SECOND, Slot
 from taskqueue.core.tasks.slots.slot_looks import SlotLook
@@ -55,12 +56,26 @@ def summary(turn: TurnState, project: Project) -> str:
         return ""
     ready, waiting, full = _counted(slots)
     first = min(waiting, key=lambda slot: slot.mark, default=None)
+    rejecting = _rejecting(project, slots)
     parts = [
         f"{_slots(ready)} ready" if ready else "no slot ready",
         f"{len(waiting)} waiting, of which {_of_slot(turn, first)}" if first is not None else "",
         f"{full} full" if full else "",
+        f"slot_max_tasks has new tasks of {_slots(rejecting)} rejected" if rejecting else "",
     ]
     return f"; {', '.join(filter(None, parts))}"
+
+
+def rejected(project: Project) -> str:
+    """Why nothing is known of a task, as far as its slot is the reason; to be put into a sentence."""
+    return ", or its slot was full (slot_max_tasks)" if project.counts_slots else ""
+
+
+def _rejecting(project: Project, slots: SlotTable) -> int:
+    """Slots in memory that have rejected tasks."""
+    if not project.counts_slots:
+        return 0
+    return sum(slot.record.refused and taken_of(project, slot.record) > 0 for slot in slots.by_number.values())
 
 
 def _counted(slots: SlotTable) -> tuple[int, list[Slot], int]:

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
-EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged"]
+EventKind = Literal["paused", "resumed", "finished", "error-burst", "growing", "damaged", "slot-full"]
 
 EVENT_KINDS: tuple[str, ...] = get_args(EventKind)
 
@@ -22,7 +22,8 @@ class Event(Struct, frozen=True, gc=False):
         kind: paused: by itself, after failures in a row; resumed: by itself, after a success or enough neutral checks
             (see ``pause``); finished: its last live task has ended, recurring ones aside; error-burst: many attempts
             failed within five minutes; growing: a slot seems to get new tasks without end; damaged: the store has lost
-            a part of a task, which is set aside or has failed.
+            a part of a task, which is set aside or has failed; slot-full: a slot has had as many tasks as it may, and a
+            further one was rejected.
         at: unix seconds.
         reason: for people; one sentence.
     """

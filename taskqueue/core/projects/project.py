@@ -84,6 +84,7 @@ class Project:
         growing: when people were told that a slot seems to grow without end (unix seconds), by its name.
         sampling: which new tasks are looked at for that.
         has_limits: on tasks, so that a new one may be refused.
+        counts_slots: the tasks of some slots are limited.
         hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
         fetch: its setting of that name, packed; None: unset.
         shared: its shared bucket; ``virtual`` is its virtual time in it.
@@ -98,10 +99,10 @@ class Project:
     """
 
     __slots__ = (
-        "armed", "bucket", "bursting", "cleared", "counters", "cron", "division", "fetch", "finished", "finisher",
-        "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number", "overrides",
-        "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state", "swept_to", "ticks",
-        "totals", "virtual", "waiters",
+        "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "fetch", "finished",
+        "finisher", "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number",
+        "overrides", "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state",
+        "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -136,7 +137,8 @@ class Project:
         self.ticks: dict[str, float] = {}
         self.waiters = Waiters()
         self.finisher = _finisher(self.settings)
-        self.has_limits = _has_limits(self.settings)
+        self.counts_slots = self.has_limits = False
+        self.note_limits()
         self.keeps = keeps_of(self.settings)
         self.growing = record.growing
         self.sampling = Sampling(self.settings.growing)
@@ -160,11 +162,19 @@ class Project:
     def _use(self, settings: Settings, now: Boot) -> None:
         self.settings = settings
         self.finisher = _finisher(settings)
-        self.has_limits = _has_limits(settings)
+        self.note_limits()
         self.keeps = keeps_of(settings)
         self.sampling = Sampling(settings.growing)
         self.bucket.change(settings.rate, settings.burst, now)
         self._heed_pause_setting()
+
+    def note_limits(self) -> None:
+        """Find out whether the number of its tasks is limited, as a whole or by slots."""
+        settings = self.settings
+        by_person = self.division is not None and self.division.is_counting
+        by_pattern = any(each.max_tasks is not None for each in settings.slots.values())
+        self.counts_slots = settings.slot != "none" and (settings.slot_max_tasks != inf or by_pattern or by_person)
+        self.has_limits = self.counts_slots or settings.max_queue != inf or settings.max_tasks != inf
 
     def _heed_pause_setting(self) -> None:
         """End an automatic pause if the settings now switch that off."""
@@ -294,9 +304,12 @@ class Project:
             self.growing,
         )  # fmt: skip
 
-    def begin_division(self, by: str, number: int) -> DivisionRecord:
-        """Be divided anew: the slots have numbers from ``number`` on."""
-        self.division = DivisionRecord(by, number, number, is_moving=self.is_moving)
+    def begin_division(self, by: str, number: int, taken_from: int = 0) -> DivisionRecord:
+        """Be divided anew: the slots have numbers from ``number`` on; see ``DivisionRecord`` for ``taken_from``."""
+        is_counting = self.division is not None and self.division.is_counting
+        self.division = DivisionRecord(
+            by, number, number, is_moving=self.is_moving, taken_from=taken_from, is_counting=is_counting
+        )
         return self.division
 
     @property
@@ -358,10 +371,6 @@ class Project:
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:
     """The record of a new project at ``now`` (boot-clock seconds): running, with a full bucket."""
     return ProjectRecord(number=number, name=name, bucket_level=settings.burst, bucket_at=now)
-
-
-def _has_limits(settings: Settings) -> bool:
-    return settings.max_queue != inf or settings.max_tasks != inf
 
 
 def _finisher(settings: Settings) -> str:

@@ -26,6 +26,8 @@ def clear(turn: TurnState, project: Project) -> None:
     """Drop the project's live tasks."""
     project.armed = False
     turn.touch(project)
+    if project.division is not None:
+        project.division.taken_from = turn.state.next_number()
     if project.queue.live:
         _drop_live(turn, project)
     flows.end_all(turn, project)

@@ -73,7 +73,8 @@ def take_batch(
                     growing.look(turn, of, items, index, origin)
         except Rejected as rejected:
             outcomes.append("rejected")
-            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None))
+            code = rejected.code if rejected.code == "slot-full" else ""
+            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, code))
     return outcomes, errors
 
 
@@ -118,8 +119,8 @@ def take(
         bounded: the project's ``max_queue`` applies.
 
     Raises:
-        Rejected: the project is unknown, it or the memory for deferred updates is full, or the task is too large, or
-            closes a cycle.
+        Rejected: the project is unknown, it, the task's slot or the memory for deferred updates is full, or the task is
+            too large, or closes a cycle.
     """
     state = turn.state
     project = state.projects.by_name.get(name) or project_for_push(turn, name)
@@ -132,9 +133,13 @@ def take(
     is_arrival = task is None and project.making
     if is_arrival and flows.is_promised(turn, project, item.taskid):
         return "ignored"
+    is_counted = False
     if project.has_limits and (outcome == "new" or outcome == "restarted"):
         is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
         _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
+        is_counted = project.counts_slots and outcome == "new"
+        if is_counted:
+            slots.check_room(turn, project, item)
     # What came in must be able to go out again, with its token and the like around it.
     room = room_beside(item.url, item.schedule, state.config.max_message)
     if project.fetch is not None:
@@ -146,6 +151,8 @@ def take(
     if item.depends_on and outcome != "merged" and outcome != "cancelled":
         cycles.check(turn, project, item, verdict)
     _carry_out(turn, project, task, item, outcome, depth)
+    if is_counted:
+        slots.count_new(turn, project, item)
     if is_arrival:
         flows.note_arrival(turn, project, item.taskid)
     return outcome

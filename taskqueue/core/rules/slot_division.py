@@ -72,9 +72,8 @@ def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) ->
     """Begin another division."""
     queue = project.queue
     next_slot = 1 if former is None else former.next_slot
-    division = project.begin_division(
-        project.settings.slot, next_slot if queue.slots is None else queue.slots.next_number
-    )
+    next_slot = next_slot if queue.slots is None else queue.slots.next_number
+    division = project.begin_division(project.settings.slot, next_slot, turn.state.next_number())
     slots = None if division.by == "none" else _table(turn.state, project, division)
     queue.divide(slots)
     if slots is not None and (former is not None or project.totals.new):

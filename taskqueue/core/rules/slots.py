@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 from math import inf
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.memory_limits import share
+from taskqueue.core.settings.slot_pace import max_tasks_of
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import slot_name
@@ -29,8 +30,8 @@ from taskqueue.core.tasks.slots.slot_records import SlotName, SlotPageRef, SlotR
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
 from taskqueue.core.tasks.task import SLOT_SHIFT, Task
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt
-from taskqueue.protocol.fields import UNSAID, Assignment, TaskReport
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fields import UNSAID, Assignment, NewTask, TaskReport
 
 T = TypeVar("T")
 
@@ -56,7 +57,10 @@ def need_name(turn: TurnState, project: Project, url: str, named: str | None, wa
     if slots is None:
         return
     name = name_of(turn, project, url, named)
-    if not slots.number_of(name):
+    if project.counts_slots:  # also if it is in memory, which it may leave before the tasks are taken in
+        wanted.slot_records.append(SlotName(project.number, name, slots.division))
+        wanted.slot_names.append(wanted.slot_records[-1])
+    elif not slots.number_of(name):
         wanted.slot_names.append(SlotName(project.number, name, slots.division))
 
 
@@ -81,8 +85,81 @@ def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) 
     if known is None or known >= slots.division:
         return known or 0
     turn.touch(project)
-    record = turn.found.old_slots.get(ref)
+    record = turn.found.slot_records.get(ref)
     return slots.make(replace(record) if record is not None else SlotRecord(name))
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+
+class _Counted(NamedTuple):
+    """A slot that has been looked up, for its tasks to be counted."""
+
+    number: int
+    record: SlotRecord
+
+
+def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
+    """See that a new task may be in its slot.
+
+    Raises:
+        Rejected: the slot has had as many as it may. The first time for each slot people are told.
+    """
+    found = _counted(turn, project, item)
+    if found is None:
+        return
+    record = found.record
+    most, taken = max_tasks_of(project.settings, record.name, record.choice), taken_of(project, record)
+    if taken < most:
+        return
+    if not record.refused or record.taken_from != taken_from(project):
+        record.refused = True
+        _keep(turn, project, found)
+        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken}, and slot_max_tasks is {most:g}'
+        turn.emit("slot-full", project, reason)
+    raise Rejected("slot-full", f'slot: "{record.name}" is full: slot_max_tasks is {most:g}')
+
+
+def count_new(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Count a task that is new now."""
+    found = _counted(turn, project, item)
+    if found is not None:
+        record = found.record
+        record.taken, record.taken_from = taken_of(project, record) + 1, taken_from(project)
+        record.refused = False
+        _keep(turn, project, found)
+
+
+def taken_of(project: Project, record: SlotRecord) -> int:
+    """How many tasks have been new in a slot since the division began, or the project was cleared."""
+    return record.taken if record.taken_from == taken_from(project) else 0
+
+
+def taken_from(project: Project) -> int:
+    """See ``DivisionRecord.taken_from``."""
+    return 0 if project.division is None else project.division.taken_from
+
+
+def _counted(turn: TurnState, project: Project, item: NewTask) -> _Counted | None:
+    """The slot of a new task; None: it is not known yet, or was not looked up."""
+    slots = project.queue.slots
+    if slots is None:
+        return None
+    ref = SlotName(project.number, name_of(turn, project, item.url, item.schedule.slot), slots.division)
+    number = slots.number_of(ref.name) or turn.found.slot_numbers.get(ref, 0)
+    if number < slots.division:
+        return None
+    slot = slots.by_number.get(number)
+    written = slots.entries.writes.records.get(number)
+    record = slot.record if slot is not None else written or turn.found.slot_records.get(ref)
+    return None if record is None else _Counted(number, record)
+
+
+def _keep(turn: TurnState, project: Project, found: _Counted) -> None:
+    slots = project.queue.slots
+    if slots is not None:
+        turn.touch(project)
+        slots.keep_record(found.number, found.record)
 
 
 # ------------------------------------------------------------------------------------------------ reads

@@ -41,7 +41,7 @@ Layer = Mapping[str, Setting]
 CRASHES_MOST: Final = 15
 """Crashes of a task that are counted."""
 
-WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing", "slot_max_processing")
+WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing", "slot_max_processing", "slot_max_tasks")
 """Settings that count tasks."""
 
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
@@ -88,6 +88,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         slot_rate: instead of a delay: tasks of a slot handed out a second, on average; inf: slot_delay says it.
         slot_burst: with a rate: tasks of a slot that may be handed out at once after a quiet time; at least 1.
         slot_max_processing: leases of a slot at once, at most; inf is unlimited.
+        slot_max_tasks: tasks that have been new in a slot at which further ones are rejected, follow-ups too; those of
+            cron jobs, flows and ``on_finished`` apart. inf is unlimited.
         active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
         keep_success, keep_failed, keep_cancelled: seconds for which the url, the body and the history of a task that
             ended so are kept. inf: for ever.
@@ -127,6 +129,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     slot_rate: SlotRate = inf
     slot_burst: SlotBurst = 1.0
     slot_max_processing: FromOne = 1.0
+    slot_max_tasks: FromOne = inf
     active: str = ""
     keep_success: Duration = inf
     keep_failed: Duration = inf

@@ -21,6 +21,9 @@ MAX_PATTERNS: Final = 100
 """Patterns of one layer of one project."""
 MAX_PATTERN_CHARS: Final = 300
 
+WHOLES: Final = ("max_processing", "max_tasks")
+"""What counts tasks of a slot."""
+
 SlotSeconds = Annotated[float, Meta(ge=0, le=MAX_SLOT_DELAY_SECONDS, extra=DURATION)]
 SlotDelay = SlotSeconds | Literal["auto"]
 SlotRate = Annotated[float, Meta(ge=MIN_SLOT_RATE)]
@@ -36,20 +39,23 @@ class SlotChoice(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
         rate: instead of a delay: tasks handed out a second, on average; inf: no delay.
         burst: with a rate: tasks that may be handed out at once after a quiet time.
         max_processing: leases at once, at most; inf is unlimited.
+        max_tasks: tasks that have been new in it at which further ones are rejected; inf is unlimited.
 
     Raises:
-        ValueError: max_processing is no whole number.
+        ValueError: what counts tasks is no whole number.
     """
 
     delay: SlotDelay | None = None
     rate: SlotRate | None = None
     burst: SlotBurst | None = None
     max_processing: FromOne | None = None
+    max_tasks: FromOne | None = None
 
     def __post_init__(self) -> None:
-        most = self.max_processing
-        if most is not None and most != inf and most % 1:
-            raise ValueError("max_processing")
+        for name in WHOLES:
+            most = getattr(self, name)
+            if most is not None and most != inf and most % 1:
+                raise ValueError(name)
 
 
 PLAIN_CHOICE: Final = SlotChoice()

@@ -72,6 +72,14 @@ def pace_of(settings: Settings, name: str, chosen: SlotChoice, auto_delay: float
     return SlotPace(delay or 0.0, 0.0, most)
 
 
+def max_tasks_of(settings: Settings, name: str, chosen: SlotChoice) -> float:
+    """Tasks that may be new in the slot of that name; without a name any number."""
+    if not name:
+        return inf
+    said = (chosen.max_tasks, fitting_choice(settings.slots, name).max_tasks)
+    return next((most for most in said if most is not None), settings.slot_max_tasks)
+
+
 def fitting_choice(choices: Choices, name: str) -> SlotChoice:
     """What the most specific pattern that fits the name says; nothing if there is none."""
     if not choices:

@@ -27,4 +27,5 @@ def sources_of(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, s
         "delay": source(lambda choice: choice.delay is not None or choice.rate is not None),
         "burst": source(lambda choice: choice.burst is not None),
         "max_processing": source(lambda choice: choice.max_processing is not None),
+        "max_tasks": source(lambda choice: choice.max_tasks is not None),
     }

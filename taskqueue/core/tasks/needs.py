@@ -187,6 +187,7 @@ class Needs(Struct):
         members: whether taskids belong to flows.
         rerun: where the rerun stands that takes a step, with all that it needs.
         slot_names: slots by their names.
+        slot_records: those of them whose records are needed.
         slots: slots by their numbers, with their next tasks.
         slot_pages: the next slots of orders.
         slot_questions: what people ask about slots.
@@ -215,6 +216,7 @@ class Needs(Struct):
     members: list[MemberRef] = field(default_factory=list)
     rerun: RerunRef | None = None
     slot_names: list[SlotName] = field(default_factory=list)
+    slot_records: list[SlotName] = field(default_factory=list)
     slots: list[SlotRef] = field(default_factory=list)
     slot_pages: list[SlotPageRef] = field(default_factory=list)
     slot_questions: list[SlotQuestion] = field(default_factory=list)
@@ -305,7 +307,7 @@ class Found(Struct):
         members: indices, by what was asked for; absent: it is no member.
         rerun: what was asked for.
         slot_numbers: by what was asked for; 0: no slot has that name.
-        old_slots: records of those that belong to a former division, by what was asked for.
+        slot_records: of those whose records are needed, and of those of a former division; by what was asked for.
         slots: by what was asked for.
         slot_pages: in the order in which they were asked for.
         set_aside: damaged places that were come upon; each is to be taken out of its order in this turn.
@@ -335,7 +337,7 @@ class Found(Struct):
     members: dict[MemberRef, int] = field(default_factory=dict)
     rerun: FoundRerun | None = None
     slot_numbers: dict[SlotName, int] = field(default_factory=dict)
-    old_slots: dict[SlotName, SlotRecord] = field(default_factory=dict)
+    slot_records: dict[SlotName, SlotRecord] = field(default_factory=dict)
     slots: dict[SlotRef, FoundSlot] = field(default_factory=dict)
     slot_pages: list[FoundSlotPage] = field(default_factory=list)
     slot_answers: SlotAnswers = NO_ANSWERS

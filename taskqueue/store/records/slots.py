@@ -14,7 +14,6 @@ from taskqueue.core.tasks.slots.slot_records import (
     TIME_BYTES,
     FoundSlot,
     FoundSlotPage,
-    SlotName,
     SlotOrder,
     SlotPageRef,
     SlotRecord,
@@ -85,21 +84,22 @@ def _add(batch: Batch, family: Family, key: bytes, kept: bool) -> None:
 
 def find_slots(store: Store, needs: Needs, found: Found) -> None:
     """Answer what a turn asks about slots."""
-    _find_names(store, needs.slot_names, found)
+    _find_names(store, needs, found)
     records = _records(store, [(ref.project, ref.number) for ref in needs.slots])
     for ref, record in zip(needs.slots, records, strict=True):
         found.slots[ref] = _slot(store, ref, record)
     found.slot_pages = [_page(store, ref) for ref in needs.slot_pages]
 
 
-def _find_names(store: Store, names: list[SlotName], found: Found) -> None:
-    asked = list(dict.fromkeys(names))
+def _find_names(store: Store, needs: Needs, found: Found) -> None:
+    asked = list(dict.fromkeys(needs.slot_names))
     keys = [name_key(ref.project, ref.name) for ref in asked]
     for ref, value in zip(asked, store.get(layout.SLOT_NAMES, keys), strict=True):
         found.slot_numbers[ref] = int.from_bytes(value or b"", "big")
     old = [ref for ref in asked if 0 < found.slot_numbers[ref] < ref.division]
-    records = _records(store, [(ref.project, found.slot_numbers[ref]) for ref in old])
-    found.old_slots = {ref: record for ref, record in zip(old, records, strict=True) if record is not None}
+    wanted = list(dict.fromkeys(old + needs.slot_records)) if needs.slot_records else old
+    records = _records(store, [(ref.project, found.slot_numbers[ref]) for ref in wanted])
+    found.slot_records = {ref: record for ref, record in zip(wanted, records, strict=True) if record is not None}
 
 
 def _records(store: Store, slots: list[tuple[int, int]]) -> list[SlotRecord | None]:

@@ -81,6 +81,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     client = services.client
     project = await client.projects.show(name)
     windows = await _stats(services, name)
+    slots = await _slots(services, project)
     return {
         "project": project,
         "why": await client.why(name),
@@ -90,7 +91,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "events": EVENTS,
         "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
         "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
-        "slots": await _slots(services, project),
+        "slots": slots, "slots_limited": slots is not None and any(slot.max_tasks is not None for slot in slots.slots),
         "settings_rows": _settings(project),
         "chosen": chosen, "spans": [(key, span.words) for key, span in SPANS.items()],
         "chart": await _chart(services, name, SPANS[chosen]), "chart_width": WIDTH, "chart_height": HEIGHT,

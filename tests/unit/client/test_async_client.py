@@ -144,6 +144,21 @@ def test_neither_is_what_a_daemon_says_that_can_not_answer_now(daemon: Daemon) -
     assert said.isprintable()
 
 
+def test_push_raises_with_the_code_slot_full_when_the_slot_of_the_task_is(daemon: Daemon) -> None:
+    def full(request: AnyRequest) -> list[AnyOutgoing]:
+        if not isinstance(request, NewTasks):
+            return friendly(request)
+        error = ItemError(0, "slot: full", code="slot-full")
+        return [NewTasksReply(n=request.n, outcomes=["rejected"], errors=[error])]
+
+    daemon.script = full
+
+    with pytest.raises(RequestRejected, match="slot: full") as caught:
+        using(daemon, lambda client: client.push("p", "http://a/"))
+
+    assert caught.value.code == "slot-full"
+
+
 def test_a_refused_request_raises_with_its_code(daemon: Daemon) -> None:
     with pytest.raises(RequestRejected, match="not in the script") as caught:
         using(daemon, lambda client: client.verify())
@@ -494,8 +509,12 @@ def test_each_report_gets_its_own_part_of_the_answer(daemon: Daemon) -> None:
             DoneReply(
                 n=request.n,
                 outcomes=["done", "stale", "rejected"],
-                new=[["new", "ignored", "rejected"], [], []],
-                errors=[ItemError(2, "url: too long", parent=0), ItemError(2, "tasks[2].token: expected int")],
+                new=[["new", "ignored", "rejected", "rejected"], [], []],
+                errors=[
+                    ItemError(2, "url: too long", parent=0),
+                    ItemError(3, "slot: full", parent=0, code="slot-full"),
+                    ItemError(2, "tasks[2].token: expected int"),
+                ],
             )
         ]
 
@@ -516,7 +535,7 @@ def test_each_report_gets_its_own_part_of_the_answer(daemon: Daemon) -> None:
 
     done, stale, rejected = using(daemon, use)
 
-    assert done == ("done", ["new", "ignored", "rejected"], {2: "url: too long"})
+    assert done == ("done", ["new", "ignored", "rejected", "rejected"], {2: "url: too long"})
     assert stale == ("stale", [], {})
     assert isinstance(rejected, RequestRejected)
     assert rejected.reason == "tasks[2].token: expected int"

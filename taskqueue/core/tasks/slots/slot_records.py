@@ -47,6 +47,10 @@ class SlotRecord(Struct, array_like=True):
         backoff_number: above those of the leases that were given before it.
         auto_delay: seconds, as they follow from its host's latency; 0: nothing is known.
         errors: how often its host has asked for a pause, or could not be reached, ever.
+        taken: tasks that have been new in it since ``taken_from``, while the number of them was limited; what became of
+            them since does not matter.
+        taken_from: ``DivisionRecord.taken_from`` when the last one was; if that is another now, ``taken`` is 0.
+        refused: a further one has been rejected since.
     """
 
     name: str
@@ -59,6 +63,9 @@ class SlotRecord(Struct, array_like=True):
     auto_delay: float = 0.0
     errors: int = 0
     backoff_number: int = 0
+    taken: int = 0
+    taken_from: int = 0
+    refused: bool = False
 
 
 class DivisionRecord(Struct, array_like=True):
@@ -70,6 +77,8 @@ class DivisionRecord(Struct, array_like=True):
         next_slot: number of the next new slot.
         time_low: a lower bound of the entries by time.
         is_moving: ready tasks of former divisions are still to be moved.
+        taken_from: number that grows when tasks of slots are counted anew: in each division, and by ``clear``.
+        is_counting: a person has limited the tasks of one of its slots.
     """
 
     by: str
@@ -77,6 +86,8 @@ class DivisionRecord(Struct, array_like=True):
     next_slot: int
     time_low: bytes = NO_TIME
     is_moving: bool = False
+    taken_from: int = 0
+    is_counting: bool = False
 
 
 class SlotName(NamedTuple):

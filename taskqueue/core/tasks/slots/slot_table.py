@@ -199,6 +199,14 @@ class SlotTable:
         slot.kept_delay = slot.record.auto_delay
         self.entries.writes.records[slot.number] = slot.record
 
+    def keep_record(self, number: int, record: SlotRecord) -> None:
+        """Store the record of a slot that may not be in memory."""
+        slot = self.by_number.get(number)
+        if slot is not None:
+            self.keep(slot)
+        else:
+            self.entries.writes.records[number] = record
+
     def keep_window(self, slot: Slot) -> None:
         """Store what the store does not know yet of a slot that leaves memory: its window, if it has one, or had."""
         if slot.due > self._clock.now or slot.record.next_at or slot.is_delay_old:

@@ -51,6 +51,16 @@ def test_a_slot_is_a_row_with_its_place_its_backlog_and_until_when_it_waits() ->
     assert lines[1].split() == ["a.org", "waiting", "1,200+", "0", "3", "0.25", "s", "in", "2", "s"]
 
 
+def test_how_many_tasks_a_slot_has_had_is_told_where_that_is_limited() -> None:
+    lines = printed(of_slots([slot(taken=1200, max_tasks=5000.0), slot("b.org", taken=7)]))
+
+    assert lines[0].split()[5:] == ["delay", "tasks", "until"]
+    assert lines[1].split()[6:] == ["s", "1,200", "of", "5,000"]
+    assert lines[2].split()[7:] == ["7"]
+    assert fields(taken=7, max_tasks=10.0)["tasks so far"] == "7 of 10"
+    assert "tasks so far" not in fields(taken=7)
+
+
 def test_a_block_and_a_back_off_are_told_as_what_they_are() -> None:
     lines = printed(
         of_slots([slot(blocked_until=inf, until=inf), slot(backoff=2, backoff_until=NOW + 120, until=NOW + 120)])

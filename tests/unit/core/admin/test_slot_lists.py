@@ -175,7 +175,8 @@ def test_a_slot_is_shown_with_its_pace_and_who_says_each_number_of_it(world: Wor
     reply = shown(world, "a.example.org")
 
     assert (reply.slot.delay, reply.slot.ready, reply.slot.more) == (2.5, 2, False)
-    assert reply.sources == {"delay": "*.example.org", "burst": "project", "max_processing": "project"}
+    project = {"burst": "project", "max_processing": "project", "max_tasks": "project"}
+    assert reply.sources == {"delay": "*.example.org"} | project
     assert reply.chosen == {}
     assert [row.taskid for row in reply.tasks] == ["a1", "a2"]
 
