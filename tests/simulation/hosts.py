@@ -1,6 +1,8 @@
-"""Laws S13 and S14: no slot goes before its time, nor has more out than its maximum, across restarts.
+"""Laws S13 to S15: no slot goes before its time, nor has more out than its maximum, nor takes more new tasks than it
+may, across restarts; and it takes as many.
 
-Each slot has its theoretical arrival time as the true clock shows it; nothing takes it back.
+Each slot has its theoretical arrival time as the true clock shows it; nothing takes it back. What a power cut takes
+back of the tasks that were new, it takes back of their number.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any, Final
 
 from taskqueue.core.tasks.task import PROCESSING
 from tests.simulation.truth import EPSILON, Name, Truth
-from tests.simulation.visitors import PROJECTS, host_of, pace_of
+from tests.simulation.visitors import PROJECTS, host_of, most_tasks, pace_of
 from tests.simulation.world import Violation, World
 
 AHEAD: Final = 1.0
@@ -26,6 +28,7 @@ class Hosts:
         self._due: dict[tuple[str, str], float] = {}
         self._paces = {project: pace_of(world, project) for project in PROJECTS}
         self._started_at = float("-inf")
+        self._taken: dict[tuple[str, str], int] = {}
 
     def restarted(self) -> None:
         """A daemon starts: what it does not know, was a moment ago."""
@@ -59,6 +62,24 @@ class Hosts:
         for project, host in sorted(slots):
             if out[project, host] > self._pace(project)[2]:
                 raise Violation("S14", host, f"{out[project, host]} tasks of {host} are out in {project}")
+
+    def pushed(self, name: Name, outcome: str, code: str = "") -> None:
+        """A task was pushed, or came out of another one."""
+        if name.project not in self._paces:
+            return
+        slot, most = (name.project, host_of(name.taskid)), most_tasks(self._world, name.project)
+        taken = self._taken.get(slot, 0) + (outcome == "new")
+        if outcome == "new":
+            self._truth.journal.put(self._taken, slot, taken)
+            if taken > most:
+                raise Violation("S15", name.taskid, f"{taken} tasks have been new in {slot[1]}, at most {most:g} may")
+        elif code == "slot-full" and taken < most:
+            raise Violation("S15", name.taskid, f"{slot[1]} is full with {taken} tasks, though {most:g} may be new")
+
+    def cleared(self, project: str) -> None:
+        """The tasks of a project are counted anew."""
+        for slot in [slot for slot in self._taken if slot[0] == project]:
+            self._truth.journal.drop(self._taken, slot)
 
     def _pace(self, project: str) -> tuple[float, float, float]:
         """Seconds between tasks, by how much one may be early, and how many may be out."""

@@ -14,7 +14,8 @@ S10  a scheduler that was succeeded keeps nothing
 S11  a delayed task is not handed out before its time, nor what a rerun holds before that lets go of it
 S12  all that is in the store agrees                                                   (rule3)
 S13  no slot goes before its time, across restarts
-S14  no slot has more out than its maximum                                             (hosts)
+S14  no slot has more out than its maximum
+S15  no slot takes more new tasks than its maximum, nor fewer                          (hosts)
 L1   in calm, everything accepted comes to its end                                     (play)
 L2   asleep never past something due                                                   (sleep)
 L3   awake only if there is something to do                                            (sleep)
@@ -360,9 +361,11 @@ class Judge:
                 self._widen(lease.name, WAITING)
 
     def _hear_new_tasks(self, request: Message, reply: Message) -> None:
-        for item, (name, outcome) in zip(request["tasks"], outcomes(request, reply), strict=True):
+        codes = {error["index"]: error.get("code", "") for error in reply.get("errors", ())}
+        for index, (name, outcome) in enumerate(outcomes(request, reply)):
             self._become(name, outcome)
-            self.edges.pushed(name, outcome, item)
+            self.edges.pushed(name, outcome, request["tasks"][index])
+            self.hosts.pushed(name, outcome, codes.get(index, ""))
 
     def _hear_done(self, request: Message, reply: Message) -> None:
         came_out = iter(follow_ups(request, reply))
@@ -379,6 +382,7 @@ class Judge:
             for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
                 self._become(follow_up, became)
                 self.edges.pushed(follow_up, became, new)
+                self.hosts.pushed(follow_up, became)
 
     def _hear_tokens(self, request: Message, reply: Message) -> None:
         for token in [lease["token"] for lease in request["leases"]]:
@@ -419,6 +423,7 @@ class Judge:
         if action not in ("clear", "reset", "delete"):
             return
         self._put(self.truth.dropped_at, project, self._world.clock.now)
+        self.hosts.cleared(project)
         facts = self.truth.projects.get(project)
         is_empty = project in self._deleted or project in self._reset
         if action == "reset" and facts is not None and project not in self._deleted:

@@ -31,7 +31,17 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiting_line import WaitingLine
-from taskqueue.core.rules import completion, cron, cycles, failures, fetchers, lease_end, propagation, slot_division
+from taskqueue.core.rules import (
+    completion,
+    cron,
+    cycles,
+    failures,
+    fetchers,
+    lease_end,
+    propagation,
+    slot_division,
+    slots,
+)
 from taskqueue.core.rules.push import revive
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
@@ -722,6 +732,26 @@ def _one_more_than_a_slot_may(replace_: Replace) -> None:
     replace_(Slot, "is_full", property(lambda self: self.leases > self.pace.most))
 
 
+def _tasks_of_slots_not_kept(replace_: Replace) -> None:
+    replace_(SlotTable, "keep_record", lambda self, number, record: None)
+
+
+def _slots_stay_full_when_cleared(replace_: Replace) -> None:
+    replace_(slots, "taken_from", lambda project: 0)
+
+
+def _follow_ups_pass_full_slots(replace_: Replace) -> None:
+    def take_batch(*of: Any) -> Any:
+        check = slots.check_room
+        slots.check_room = lambda turn, project, item: None
+        try:
+            return original(*of)
+        finally:
+            slots.check_room = check
+
+    original = replace_(lease_end, "take_batch", take_batch)
+
+
 MUTANTS: Final = (
     Mutant("a late answer ends the newer lease", "S4", _late_answer_ends_the_newer_lease),
     Mutant("the bucket is full after a restart", "S6", _bucket_full_after_a_restart),
@@ -795,6 +825,9 @@ MUTANTS: Final = (
     Mutant("no slot waits after a start", "S13", _no_slot_waits_after_a_start, slotted=True),
     Mutant("slots go twice as fast", "S13", _slots_half_as_slow, slotted=True),
     Mutant("a slot has one more out than it may", "S14", _one_more_than_a_slot_may, slotted=True),
+    Mutant("how many tasks a slot has had is not kept", "S15", _tasks_of_slots_not_kept, slotted=True),
+    Mutant("a slot stays full when it is cleared", "S15", _slots_stay_full_when_cleared, slotted=True),
+    Mutant("follow-ups pass full slots", "S15", _follow_ups_pass_full_slots, slotted=True),
 )
 """The first fourteen are those that the prototype of this simulation was tried with."""
 

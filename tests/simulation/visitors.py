@@ -6,6 +6,7 @@ projects of their own. A taskid is ``v0.07n``: the page of a host, which follows
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from typing import Final
 
@@ -15,6 +16,9 @@ from tests.simulation.client import Client, Message, Told
 from tests.simulation.world import World
 
 PROJECTS: Final = ("v0", "v1")
+MOST_TASKS: Final = (inf, 4.0, 7.0)
+"""Limits of the tasks of each slot; a host has eight or nine pages."""
+
 PAGES: Final = 60
 HOSTS: Final = 7
 MEAN_SECONDS: Final = 6.0
@@ -104,11 +108,17 @@ def pace_of(world: World, project: str) -> Layer:
     return world.rng(f"slots {project}").choice(_PACES)
 
 
+def most_tasks(world: World, project: str) -> float:
+    """Tasks that may be new in each slot of a project, as long as the world lasts."""
+    return world.rng(f"slot tasks {project}").choice(MOST_TASKS)
+
+
 def with_slots(world: World, config: CoreConfig) -> CoreConfig:
     """The config with the projects of these people."""
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     slotted: dict[str, Layer] = {
-        project: {"rate": float("inf"), "slot": "host", **pace_of(world, project)} for project in PROJECTS
+        project: {"rate": inf, "slot": "host", "slot_max_tasks": most_tasks(world, project), **pace_of(world, project)}
+        for project in PROJECTS
     }
     return CoreConfig(**{**fields, "projects": config.projects | slotted})
 
