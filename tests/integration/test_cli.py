@@ -19,6 +19,7 @@ from typing import Any, get_args
 import msgpack
 import pytest
 
+from taskqueue import Client
 from taskqueue.cli.main import main
 from taskqueue.protocol.choices import StateName
 from tests.integration.conftest import DaemonFactory, PeerFactory
@@ -318,6 +319,27 @@ def test_pushed_tasks_may_name_their_slot_and_come_again_as_often_as_their_pages
         ["slot", "a-shop"],
         ["recrawl", "every 1 h to 30 d"],
     ]
+
+
+# ------------------------------------------------------------------------------------------------ slot
+
+
+def test_a_host_is_one_slot_however_its_urls_spell_it_and_takes_as_many_tasks_as_it_may(run: Run, url: str) -> None:
+    run("project", "set", "news", "slot=host", "slot_delay=1000", "slot_max_tasks=2")
+    run("slot", "set", "news", "bücher.example", "--max-tasks", "3")
+    spellings = ["http://bücher.example/1", "http://xn--bcher-kva.example/2", "http://b%C3%BCcher.example/3"]
+
+    out = run("push", "news", *spellings, "http://BÜCHER.example/4")[1]
+
+    assert out.startswith("3 new, ")
+    assert out.endswith(" 1 rejected\n")
+    with Client(url) as client:
+        assert [task.url for task in client.select(5, timeout=WAIT_SECONDS)] == spellings[:1]
+        slot = json.loads(run("slot", "show", "news", "bücher.example", "--json")[1])["slot"]
+    assert (slot["name"], slot["processing"], slot["ready"]) == ("xn--bcher-kva.example", 1, 2)
+    assert (slot["taken"], slot["max_tasks"]) == (3, 3.0)
+    shown = run("slot", "show", "news", "xn--bcher-kva.example")[1]
+    assert "3 of 3 (set by a person)" in shown
 
 
 # ------------------------------------------------------------------------------------------------ project

@@ -222,6 +222,7 @@ def test_an_address_of_ipv4_is_written_in_four_decimal_numbers_as_browsers_do_it
         ("http://例え.テスト:8080/", "xn--r8jz45g.xn--zckzah:8080"),
         ("http://faß.de/", "xn--fa-hia.de"),
         ("http://ΒΌΛΟΣ.com/", "xn--nxasmq6b.com"),
+        ("http://ΒΌΛΟΣ-1.com/", "xn---1-e9b0buy4d.com"),  # in lower case the word ends in another letter
         ("http://βόλος.com/", "xn--nxasmm1c.com"),
         ("http://exam%70LE.org/", "example.org"),
     ],

@@ -111,12 +111,13 @@ def test_a_slot_of_another_spelling_gets_the_name_with_all_that_is_known_of_it(m
     ]  # fmt: skip
 
 
-def test_slots_of_several_spellings_become_one_and_their_tasks_are_moved(make_world: MakeWorld) -> None:
+@pytest.mark.parametrize("blocked", ["bücher.example", BOOKS, "b%c3%bccher.example"])
+def test_slots_of_several_spellings_become_one_and_their_tasks_are_moved(make_world: MakeWorld, blocked: str) -> None:
     world = former(make_world)
     hosts = ("bücher.example", BOOKS, "b%c3%bccher.example", "a.org")
     push(world, *[f"{host}/{n}" for n in range(3) for host in hosts])
     say(world, "bücher.example", delay=7.0)
-    say(world, "b%c3%bccher.example", block_until=world.now.wall + 30)
+    say(world, blocked, block_until=world.now.wall + 30)
 
     come_up(world)
 
