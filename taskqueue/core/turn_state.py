@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw
-from msgspec.structs import replace
 
 from taskqueue.core.parts.events import Event, EventKind
 from taskqueue.core.parts.now import Now
@@ -25,14 +24,14 @@ from taskqueue.core.projects.session import EndedLease, Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.slot_scan import SlotScan
 from taskqueue.core.state import State
-from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.attempt import AttemptRecord, as_kept
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
 from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, kept_error, size_of
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.replies import AnyOutgoing, HelloWanted, Outgoing
 
@@ -263,8 +262,8 @@ class TurnState:
 
     def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
         """Store how an attempt ended, in place of the oldest one in the task's history."""
-        if attempt.error:
-            attempt = replace(attempt, error=kept_error(attempt.error))
+        if attempt.error or attempt.kind:
+            attempt = as_kept(attempt)
         self.changes.keep_attempt(task, task.attempts, attempt)
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
         self.changes.touch(task)

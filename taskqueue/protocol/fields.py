@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 
 from msgspec import Meta, Raw, Struct
 
+from taskqueue.error_texts import KIND_CHARS
 from taskqueue.protocol.choices import ErrorKind, ParentFailure
 
 PROTOCOL: Final = 1
@@ -41,6 +42,7 @@ the compiler, which knows floats by value, would make another one of it.
 MAX_TASKID_BYTES: Final = 128
 MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
+MAX_KIND_CHARS: Final = KIND_CHARS
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 MAX_SLOT_CHARS: Final = 253
 """Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""
@@ -243,6 +245,8 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
             it. Nil: it has none.
         fetched: what its slot and its recrawl follow, where it has one of them.
+        kind: what ``error`` is about, in one line: the type of an exception and the first line of its message. Empty:
+            the daemon takes a line of ``error``.
         part: only new tasks; the task goes on, and its lease with it. Another report follows.
     """
 
@@ -256,6 +260,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
     result: Raw = NIL
     fetched: Fetched | None = None
+    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] = ""
     part: bool = False
 
 

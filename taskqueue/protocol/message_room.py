@@ -34,7 +34,7 @@ _FETCH_BYTES: Final = 80
 """Bytes of a project's ``fetch`` besides its value: the project's name."""
 
 _ROW_BYTES: Final = 160
-"""Bytes of a task in a list besides its taskid, url, fetcher and error."""
+"""Bytes of a task in a list besides its texts."""
 
 _PARENT_BYTES: Final = 80
 """Bytes of a task that another one waits for besides its names and its result."""
@@ -55,7 +55,7 @@ TOKEN_BYTES: Final = 9
 """Bytes of the longest token."""
 
 _ATTEMPT_BYTES: Final = 64
-"""Bytes of an attempt besides its error and its fetcher."""
+"""Bytes of an attempt besides its texts."""
 
 _PULSE_BYTES: Final = 192
 """Bytes of a project in ``watch-reply`` besides its texts."""
@@ -111,7 +111,8 @@ def fetch_bytes(packed: Raw) -> int:
 
 def row_bytes(row: TaskRow) -> int:
     """Upper bound of the bytes of a task in a list."""
-    return _ROW_BYTES + _CHARACTER_BYTES * (len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error))
+    texts = len(row.taskid) + len(row.url) + len(row.fetcher) + len(row.error) + len(row.kind)
+    return _ROW_BYTES + _CHARACTER_BYTES * texts
 
 
 def parent_bytes(parent: ParentView) -> int:
@@ -126,9 +127,9 @@ def flow_task_bytes(view: FlowTaskView) -> int:
     return _ROW_BYTES + _INDEX_BYTES * len(view.depends_on) + _CHARACTER_BYTES * texts
 
 
-def attempt_bytes(fetcher: str, error: str, *, errors: int = 1) -> int:
+def attempt_bytes(fetcher: str, error: str, kind: str, *, errors: int = 1) -> int:
     """Upper bound of the bytes of an attempt whose error occurs ``errors`` times."""
-    return _ATTEMPT_BYTES + len(fetcher.encode()) + errors * len(error.encode())
+    return _ATTEMPT_BYTES + len(fetcher.encode()) + len(kind.encode()) + errors * len(error.encode())
 
 
 def pulse_bytes(pulse: ProjectPulse) -> int:

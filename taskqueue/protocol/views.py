@@ -224,6 +224,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
         at: unix seconds of its end.
         fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
         seconds: from hand-out to end.
+        kind: what the error is about, in one line.
     """
 
     at: float
@@ -231,6 +232,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
     fetcher: str = ""
     seconds: float = 0.0
     error: str = ""
+    kind: str = ""
 
 
 class TaskRow(Struct, omit_defaults=True, gc=False):
@@ -240,6 +242,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
         at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
         error: of its last attempt, unless that was a success.
         fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
+        kind: what the error is about, in one line.
         lease_seconds: until its lease runs out (processing).
     """
 
@@ -252,6 +255,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     error: str = ""
     fetcher: str = ""
     lease_seconds: float = 0.0
+    kind: str = ""
 
 
 class ParentView(Struct, omit_defaults=True, gc=False):
@@ -278,7 +282,7 @@ class FailureGroup(Struct, omit_defaults=True, gc=False):
         name: what that is: kind of error, host, fetcher or project; empty: there was none, such as of ``data:,x``.
         failures: how many.
         first_at, last_at: unix seconds of the end of the first and of the last one.
-        project, taskid, host, fetcher, error: of the last one; of the error its last line.
+        project, taskid, host, fetcher, error: of the last one; of the error what it is about, in one line.
     """
 
     name: str

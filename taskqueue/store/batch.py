@@ -135,7 +135,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
 
 
 def _errors(attempts: Iterable[KeptAttempt]) -> Errors:
-    return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts}
+    """Errors that lie in the order of failed tasks; one with a kind of its own is in the history only."""
+    return {(project, taskid): attempt.error for project, taskid, _, attempt in attempts if not attempt.kind}
 
 
 def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes:

@@ -19,6 +19,7 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.spec import Spec
@@ -178,10 +179,10 @@ def _page(store: Store, ref: PageRef) -> FoundPage:
     ]
     if ref.whole:
         tasks = up_to_bytes(PAGE_BYTES, _filled(store, tasks))
-    errors = _errors(store, tasks) if ref.errors else {}
+    attempts = _attempts(store, tasks) if ref.errors else {}
     is_whole = len(tasks) == len(known)
     last = taskids[-1] if is_whole and taskids else tasks[-1].taskid if tasks else ref.after
-    return FoundPage(ref, tasks, errors, end=is_whole and len(looked_at) == len(entries), last=last)
+    return FoundPage(ref, tasks, attempts, end=is_whole and len(looked_at) == len(entries), last=last)
 
 
 def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
@@ -190,11 +191,11 @@ def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
         yield from some
 
 
-def _errors(store: Store, tasks: Sequence[Task]) -> dict[str, str]:
-    """Errors of the last attempts, by taskid."""
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+    """The last attempts, by taskid."""
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in tasks]
     return {
-        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value).error
+        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)
         for task, key, value in zip(tasks, keys, store.get(layout.HISTORY, keys), strict=True)
         if value is not None
     }

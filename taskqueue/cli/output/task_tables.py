@@ -12,7 +12,7 @@ from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.client.tasks.parents import Parent
-from taskqueue.display.errors import last_line
+from taskqueue.display.errors import error_line
 from taskqueue.display.operations import action, progress
 from taskqueue.display.packed_text import packed_text
 from taskqueue.protocol.children_messages import ChildView
@@ -24,8 +24,8 @@ from taskqueue.units import duration_text
 def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
 
-    Columns that would be empty are left out: priorities, what the last attempts failed of (of an error the last line),
-    and for how long, and by whom, what is being processed is held. What is blocked has no time yet.
+    Columns that would be empty are left out: priorities, what the errors of the last attempts are about, and for how
+    long, and by whom, what is being processed is held. What is blocked has no time yet.
     """
     held = any(row.lease_seconds for row in rows)
     columns: dict[str, Callable[[TaskRow], str]] = {
@@ -44,7 +44,7 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
         del numbers["priority"]
     more: dict[str, Callable[[TaskRow], str]] = {"task": _name}
     if any(row.error for row in rows):
-        more["error"] = lambda row: last_line(row.error)
+        more["error"] = error_line
     table = bare_table(words, numbers, more)
     for row in rows:
         table.add_row(*(Text(cell(row)) for cell in (*words.values(), *numbers.values(), *more.values())))
@@ -56,7 +56,7 @@ def _name(row: TaskRow) -> str:
 
 
 def of_attempts(attempts: Iterable[Attempt]) -> Table:
-    """A row per attempt, with the last line of its error."""
+    """A row per attempt, with what its error is about."""
     table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
     for attempt in attempts:
         outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
@@ -64,7 +64,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
         table.add_row(
             Text(local(attempt.at)),
             outcome,
-            *map(Text, (took, attempt.fetcher, last_line(attempt.error))),
+            *map(Text, (took, attempt.fetcher, error_line(attempt))),
         )
     return table
 

@@ -234,15 +234,19 @@ class Client:
         *,
         retry_after: float | None = None,
         retry: bool = True,
+        kind: str = "",
         **facts: Unpack[FetchFacts],
     ) -> Reported:
         """Say that a task failed.
 
         Args:
-            error: why, for people; its last 2048 characters are sent.
+            error: why, for people; of more than 2048 bytes the middle is left out.
             retry_after: run it again after so many seconds (0 to 86,400), without using up a retry, and nothing else of
                 its slot before; None: after the delay of the project's table, if it has retries left.
             retry: False: it has failed for good.
+            kind: what the error is about, in one line of at most 200 characters: by it failures are grouped, and it is
+                shown where there is no room for more. Empty: the exception of the last traceback in ``error``, else its
+                last line that begins like ``ValueError: ``, else its last line.
             facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
@@ -250,7 +254,7 @@ class Client:
         """
         if facts:
             checked_task(task).fetched(**facts)
-        return self.single_reports.ask(failure_of(checked_task(task), error, retry_after, retry))
+        return self.single_reports.ask(failure_of(checked_task(task), error, retry_after, retry, kind))
 
     def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""

@@ -21,8 +21,9 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.task import Task
+from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, RequestRejected
-from taskqueue.protocol.fields import MAX_EDGES, MAX_ERROR_CHARS, NIL, NewTask, TaskReport
+from taskqueue.protocol.fields import MAX_EDGES, NIL, NewTask, TaskReport
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
 
@@ -167,19 +168,25 @@ def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
     )  # fmt: skip
 
 
-def failure_of(task: Task, error: str, retry_after: float | None, retry: bool) -> TaskReport:
-    """The report that a task failed, with the end of what there is to say about it, and how its fetch went."""
-    said = error.encode(errors="replace").decode()[-MAX_ERROR_CHARS:]
+def failure_of(task: Task, error: str, retry_after: float | None, retry: bool, kind: str = "") -> TaskReport:
+    """The report that a task failed, with the ends of what there is to say about it, and how its fetch went.
+
+    Args:
+        kind: what the error is about; empty: a line of it, which is looked for here only if the text is cut.
+    """
+    said = cut_text(error)
+    if not kind and said != error:
+        kind = kind_in(error)
     pause = _asked_pause(task) if retry_after is None else retry_after
     return TaskReport(
-        task.project, task.taskid, task.token, False, said, pause, retry, fetched=task.how_fetched
+        task.project, task.taskid, task.token, False, said, pause, retry, fetched=task.how_fetched, kind=kind_line(kind)
     )  # fmt: skip
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:
     """The report that a task failed because its own report was refused; there is nothing in it that could be, again."""
-    said = f"its report was refused: {refusal}".encode(errors="replace").decode()
-    return TaskReport(task.project, task.taskid, task.token, False, said[:MAX_ERROR_CHARS])
+    said = cut_text(f"its report was refused: {refusal}")
+    return TaskReport(task.project, task.taskid, task.token, False, said, kind=kind_line(said))
 
 
 def _asked_pause(task: Task) -> float | None:
@@ -209,7 +216,7 @@ def _divided(report: TaskReport, refusal: Exception) -> tuple[TaskReport, TaskRe
 
 def _size_of(item: TaskReport) -> int:
     new = sum(size_of(task) for task in item.new if task is not None) if item.new else 0
-    return 256 + len(item.error) + len(item.result) + new
+    return 256 + len(item.error) + len(item.kind) + len(item.result) + new
 
 
 def _parts(reply: DoneReply) -> list[Reported | Exception]:

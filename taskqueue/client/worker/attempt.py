@@ -20,12 +20,13 @@ from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.reports import failure_of, success_with
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
-from taskqueue.client.worker.handler import Handler, traceback_of
+from taskqueue.client.worker.handler import Handler, kind_of, traceback_of
 from taskqueue.client.worker.lease_watch import LeaseWatch, Run
 from taskqueue.client.worker.lifespan import Lifespan
 from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded, TooLate, is_failure
 from taskqueue.client.worker.reporting import Reporting
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
+from taskqueue.error_texts import kind_line
 from taskqueue.protocol.fields import NewTask, TaskReport
 
 EXTEND_AT: Final = 2 / 3
@@ -121,11 +122,11 @@ class Attempts(Struct, frozen=True):
         except Retry as retry:
             running.outcome = "retry"
             note_decision(task, around.began_at, retry, retry.status_code)
-            return failure_of(task, str(retry), retry.after, retry=True)
+            return _as_decided(task, retry, retry.after, retry=True)
         except Drop as drop:
             running.outcome = "drop"
             note_decision(task, around.began_at, drop)
-            return failure_of(task, str(drop), None, retry=False)
+            return _as_decided(task, drop, None, retry=False)
         except PassedOn:
             running.outcome = "passed"
             return None
@@ -141,9 +142,18 @@ class Attempts(Struct, frozen=True):
                 raise
             self.log.failed(task, error)
             note_failure(task, around.began_at, error)
-            return failure_of(task, traceback_of(error), None, retry=True)
+            return failure_of(task, traceback_of(error), None, retry=True, kind=kind_of(error))
         running.outcome = "done"
         return finished
+
+
+def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *, retry: bool) -> TaskReport:
+    """Report a failure by the reason that the handler gave, whose first line says what it is about."""
+    try:
+        reason = str(decision)
+    except Exception:
+        reason = kind_of(decision)
+    return failure_of(task, reason, retry_after, retry, kind=kind_line(reason))
 
 
 async def _extend(client: AsyncClient, task: Task, leases: float) -> None:

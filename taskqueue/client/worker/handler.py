@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import aclosing
 from types import CoroutineType, TracebackType
-from typing import Any
+from typing import Any, Final
 
 from taskqueue.client.connection.background import BackgroundCall
 from taskqueue.client.tasks.result import Result
@@ -29,9 +30,13 @@ from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.own_process import OwnProcess
 from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced
 from taskqueue.client.worker.tracing import RunSpan, Tracing
-from taskqueue.protocol.fields import MAX_ERROR_CHARS, NewTask
+from taskqueue.error_texts import HEAD_BYTES, cut_text, kind_line
+from taskqueue.protocol.fields import NewTask
 
 Handle = Callable[[Task], Any]
+
+PART_BYTES: Final = 700
+"""Of a traceback at most so many bytes of a frame, of the message of an exception, or of a note."""
 
 
 class Handler:
@@ -127,9 +132,16 @@ class Handler:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The end of an error's traceback, short enough for the daemon; from the handler's own frames on."""
+    """An error's traceback from the handler's own frames on. Its long parts are cut, so that place and type stay."""
     said = traceback.format_exception(type(error), error, below_worker(error.__traceback__))
-    return "".join(said).rstrip()[-MAX_ERROR_CHARS:]
+    return "".join(cut_text(part, PART_BYTES, PART_BYTES // 2) for part in said).rstrip()
+
+
+def kind_of(error: BaseException) -> str:
+    """An error's type as its traceback has it, and the first line of its message."""
+    lines = traceback.format_exception_only(type(error), error)
+    said = next((line for line in lines if not line.startswith(" ")), "")  # of a SyntaxError, the place comes first
+    return kind_line(re.sub(r":\s*\n\s*", ": ", said[:HEAD_BYTES]))
 
 
 def below_worker(trace: TracebackType | None) -> TracebackType | None:

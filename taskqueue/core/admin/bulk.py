@@ -15,6 +15,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import Who
 from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.state import State
+from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
 from taskqueue.core.tasks.needs import FoundPage, PageRef
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.tasks.spec import Spec
@@ -78,7 +79,7 @@ def note(turn: TurnState, project: Project | None, record: OperationRecord) -> N
 
 def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
     """Go through a page; True: the project has no further tasks."""
-    errors = page.errors | _new_errors(turn, page.ref)
+    attempts = page.attempts | _new_attempts(turn, page.ref)
     if not page.tasks:
         record.after = page.last
     cost = 0
@@ -86,11 +87,11 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
         if cost > COST_MOST:
             return False
         task = turn.find(project, known.taskid) or known
-        spec, error = task.spec or known.spec, errors.get(known.taskid, "")
-        cost += _cost(record, spec, error)
+        spec, last = task.spec or known.spec, attempts.get(known.taskid, NO_ATTEMPT)
+        cost += _cost(record, spec, last)
         record.after = known.taskid
         record.progress.seen += 1
-        if task.seq <= record.bound and _matches(record, task, spec, error):
+        if task.seq <= record.bound and _matches(record, task, spec, last):
             record.progress.matched += 1
             _change(turn, project, task, record)
     return page.end
@@ -105,26 +106,25 @@ def _skip_empty(turn: TurnState, operation: Operation) -> None:
         operation.go_on(turn.now)
 
 
-def _new_errors(turn: TurnState, ref: PageRef) -> dict[str, str]:
-    """Errors of attempts that ended in this very turn, by taskid."""
+def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, AttemptRecord]:
+    """Attempts that ended in this very turn, by taskid."""
     if not ref.errors:
         return {}
-    attempts = turn.changes.writes.attempts
-    return {kept.taskid: kept.attempt.error for kept in attempts if kept.project == ref.project}
+    return {kept.taskid: kept.attempt for kept in turn.changes.writes.attempts if kept.project == ref.project}
 
 
-def _cost(record: OperationRecord, spec: Spec | None, error: str) -> int:
+def _cost(record: OperationRecord, spec: Spec | None, last: AttemptRecord) -> int:
     wanted = record.progress.filter
     of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
-    return of_url + (glob(wanted.error).cost(error) if wanted.error else 0)
+    return of_url + (error_cost(glob(wanted.error), last) if wanted.error else 0)
 
 
-def _matches(record: OperationRecord, task: Task, spec: Spec | None, error: str) -> bool:
+def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: AttemptRecord) -> bool:
     wanted = record.progress.filter
     states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.progress.action]
     if task.bare or task.state not in states or not _is_of_the_time(wanted, task):
         return False
-    if wanted.error and not glob(wanted.error).matches(error):
+    if wanted.error and not error_matches(glob(wanted.error), last):
         return False
     return not wanted.url or (spec is not None and glob(wanted.url).matches(spec.url))
 

@@ -20,7 +20,7 @@ from typing import Final
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, asked
-from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.attempt import AttemptRecord, kind_of
 from taskqueue.core.tasks.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import (
@@ -212,7 +212,7 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None)
     elif task.state != READY:
         row.at = 0.0 if is_held(task) else task.exetime if task.state == DELAYED else key_time(task.key)
     if attempt is not None:
-        row.fetcher, row.error = attempt.fetcher, attempt.error
+        row.fetcher, row.error, row.kind = attempt.fetcher, attempt.error, kind_of(attempt)
     return row
 
 

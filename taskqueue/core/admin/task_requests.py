@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Raw
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from taskqueue.core.admin import change_log
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules.push import cancel, revive
-from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.attempt import AttemptRecord, kind_of
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.spec import NO_SPEC, Spec
 from taskqueue.core.tasks.task import (
@@ -171,10 +171,11 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
     """The first of the attempts, as many as fit into ``room`` bytes; the error of the very first is sent twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
-        room -= attempt_bytes(attempt.fetcher, attempt.error, errors=1 if fitting else 2)
+        kind = kind_of(attempt)
+        room -= attempt_bytes(attempt.fetcher, attempt.error, kind, errors=1 if fitting else 2)
         if room < 0:
             break
-        fitting.append(Attempt(*astuple(attempt)))
+        fitting.append(Attempt(*astuple(replace(attempt, kind=kind))))
     return fitting
 
 

@@ -23,6 +23,7 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
+from taskqueue.core.tasks.attempt import kind_of
 from taskqueue.core.tasks.edge_needs import EdgesRef
 from taskqueue.core.tasks.links import UNSATISFIED, Links
 from taskqueue.core.tasks.needs import Needs, TaskRef
@@ -57,9 +58,6 @@ LONG_WAIT: Final = 1.0
 
 HEARTBEATS_AT_LEAST: Final = 2
 """Hellos that a healthy fetcher sends within its timeout."""
-
-ERROR_CHARS: Final = 200
-"""Characters of an error that a sentence quotes."""
 
 NAMES_TOLD: Final = 3
 """Fetchers that a sentence names."""
@@ -124,7 +122,7 @@ def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
     attempts = history_of(turn, project, task)
     if attempts and attempts[0].outcome == "success":
         return f"as it is run again every {duration_text(recurs_after(schedule, spec.page) or 0)}"
-    error = _quoted(attempts[0].error if attempts else "")
+    error = _quoted(kind_of(attempts[0]) if attempts else "")
     if not task.retried:
         return f"as its fetcher asked, after {error}"
     if recurs_after(schedule) is not None:
@@ -176,7 +174,7 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
     if task.state == SUCCESS:
         return f"succeeded {when}; {again}"
     attempts = history_of(turn, project, task)
-    error = f": {_quoted(attempts[0].error)}" if attempts and attempts[0].error else ""
+    error = f": {_quoted(kind_of(attempts[0]))}" if attempts and attempts[0].error else ""
     ended = "was cancelled" if task.state == CANCELLED else "failed for good"
     return f"{ended} {when}{error}; {again}"
 
@@ -438,8 +436,7 @@ def _others(count: int) -> str:
 def _quoted(error: str) -> str:
     if not error:
         return "an error without a reason"
-    line = " ".join(error.split())
-    return f'"{line if len(line) <= ERROR_CHARS else line[:ERROR_CHARS] + "…"}"'
+    return f'"{" ".join(error.split())}"'
 
 
 def _need(turn: TurnState, request: Why, wanted: Needs) -> None:

@@ -1,10 +1,12 @@
 """Failures counted by what they have in common: the kind of error, the host, the fetcher, the project.
 
 Errors of one kind differ in what is different each time: in them a url becomes ``<url>``, a number, an address or an id
-``#``. A number from 100 to 599 that stands alone stays, because 404 and 503 are two kinds:
+``#``. A number stays that says which error it is: an errno, or one from 100 to 599 that stands at the start of the text
+or of the exception's message, after a word such as HTTP or status, or before a phrase such as Not Found:
 
     ConnectTimeout: https://a.org/1 after 30.02 s    ──►    ConnectTimeout: <url> after # s
     HTTP 503 for item 81723                          ──►    HTTP 503 for item #
+    cannot parse price at offset 128                 ──►    cannot parse price at offset #
 
 Memory is bounded: of more than GROUPS_MOST groups only the GROUPS_MOST // 2 with the most failures stay
 (lossy counting: G. Manku, R. Motwani, Approximate Frequency Counts over Data Streams, 2002).
@@ -31,8 +33,15 @@ _DIFFERENT: Final = re.compile(
     r"|\b[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\b"
     r"|\b(?=[A-Fa-f]*\d)(?=\d*[A-Fa-f])[0-9A-Fa-f]{8,}\b"
     r"|\d{4,}(?:[.,:]\d+)*"
-    r"|(?<![A-Za-z_\d])(?![1-5]\d\d(?![.,:]?\d|[A-Za-z_]))\d+(?:[.,:]\d+)*"
+    r"|(?<![A-Za-z_\d])\d+(?:[.,:]\d+)*"
 )
+_STATUS: Final = re.compile(r"[1-5]\d\d(?![A-Za-z_])")
+_START: Final = re.compile(r"(?:[A-Za-z_][\w.]*: )?\W{0,3}")
+_PHRASE: Final = re.compile(r" [A-Z][a-z]")
+_SAYS_STATUS: Final = re.compile(r"(?:http(?:/[\d.]+)?|status|code|response|error)[\s:=(\['\"]{0,3}\Z", re.IGNORECASE)
+_SAYS_ERRNO: Final = re.compile(r"(?:errno|winerror)[\s:=]{0,3}\Z", re.IGNORECASE)
+_BEFORE: Final = 16
+"""Characters before a number that are looked at: more than the longest of these words has."""
 
 
 class Group(Struct):
@@ -126,7 +135,20 @@ def kind_of(error: str) -> str:
 
 
 def _placeholder(found: re.Match[str]) -> str:
-    return "<url>" if "://" in found[0] else "#"
+    if "://" in found[0]:
+        return "<url>"
+    return found[0] if _says_which(found) else "#"
+
+
+def _says_which(found: re.Match[str]) -> bool:
+    """Whether a number tells one kind of errors from another."""
+    text, start, end = found.string, *found.span()
+    before = text[max(0, start - _BEFORE) : start]
+    if found[0].isdigit() and _SAYS_ERRNO.search(before):
+        return True
+    if end - start != 3 or not _STATUS.match(text, start):
+        return False
+    return bool(_START.fullmatch(text, 0, start) or _PHRASE.match(text, end) or _SAYS_STATUS.search(before))
 
 
 def _namer(by: FailuresBy) -> Callable[[Failure], str | int]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure, short_error
+from taskqueue.core.tasks.attempt import AttemptRecord, kind_of
+from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import host_of
 from taskqueue.core.tasks.task import NO_FLOOR, Task
@@ -28,7 +28,7 @@ def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
     state = turn.state
     turn.note_attempt(task, attempt)
     host = host_of(turn.spec_of(task).url, state.environment.ascii_host)
-    failure = Failure(task.project, task.taskid, host, attempt.fetcher, short_error(attempt.error))
+    failure = Failure(task.project, task.taskid, host, attempt.fetcher, kind_of(attempt))
     turn.changes.writes.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
     state.wall_timers.note(("failures", 0), state.failures.old_at)
 

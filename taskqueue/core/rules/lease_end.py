@@ -33,6 +33,7 @@ from taskqueue.core.tasks.slots.back_off import Verdict
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Task
 from taskqueue.core.turn_state import TurnState
+from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import AttemptOutcome
 from taskqueue.protocol.fields import NIL, TaskReport
@@ -196,8 +197,9 @@ def _end(turn: TurnState, session: Session, project: Project, task: Task, item: 
     if item.ok:
         _succeed(turn, project, task, _attempt(turn, project, lease, holder, "success"), item)
     else:
-        failures.note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error))
-        _fail(turn, project, task, item, lease, verdict)
+        kind = kind_line(item.kind) or kind_in(item.error)
+        failures.note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error, kind))
+        _fail(turn, project, task, item, lease, verdict, kind)
     if lease.deferred is not None:
         apply_deferred(turn, project, task, lease, lease.deferred)
 
@@ -217,7 +219,13 @@ def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Sess
 
 
 def _attempt(
-    turn: TurnState, project: Project, lease: Lease, session: Session, outcome: AttemptOutcome, error: str = ""
+    turn: TurnState,
+    project: Project,
+    lease: Lease,
+    session: Session,
+    outcome: AttemptOutcome,
+    error: str = "",
+    kind: str = "",
 ) -> AttemptRecord:
     """The record of how a lease ended; its duration is added to the counters of its project, and of all."""
     now, durations = turn.now, turn.state.attempt_seconds
@@ -228,7 +236,7 @@ def _attempt(
         session.done += 1
     else:
         session.failed += 1
-    return AttemptRecord(now.wall, outcome, session.label, seconds, error)
+    return AttemptRecord(now.wall, outcome, session.label, seconds, error, kind)
 
 
 def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, item: TaskReport) -> None:
@@ -285,7 +293,9 @@ def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: 
     task.know_page(spec.with_page(page))
 
 
-def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease, verdict: Verdict) -> None:
+def _fail(
+    turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease, verdict: Verdict, kind: str
+) -> None:
     task.timed_out = False
     throttled = task.throttled
     task.note_throttled(min(throttled + 1, THROTTLED_MOST) if verdict == "throttled" else 0)
@@ -303,7 +313,7 @@ def _fail(turn: TurnState, project: Project, task: Task, item: TaskReport, lease
         if verdict == "unreached":
             _pass_check(turn, project, lease)
         else:
-            _fail_project(turn, project, lease, item.error)
+            _fail_project(turn, project, lease, kind)
     _retry(turn, project, task, retry)
 
 
@@ -332,12 +342,13 @@ def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -
 
     An event is emitted for the pause only, not for every failed check phase: that may go on for days.
     """
+    said = error or "no reason given"
     is_first = project.state == "running"
     if is_first and project.pause.fail(project.settings.fail_pause_num):
         failures = project.pause.record.failures
-        reason = f"{failures} failure{'s' * (failures > 1)} in a row, the last one: {_last_line(error)}"
+        reason = f"{failures} failure{'s' * (failures > 1)} in a row, the last one: {said}"
     elif project.state == "checking" and project.pause.fail_check(lease.check):
-        reason = f"{CHECKS} checks have failed, the last one: {_last_line(error)}"
+        reason = f"{CHECKS} checks have failed, the last one: {said}"
     else:
         return
     project.pause_itself(turn.now, reason[:REASON_CHARS])
@@ -351,11 +362,6 @@ def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
     if project.state == "checking" and project.pause.pass_check(lease.check):
         project.set_running()
         turn.emit("resumed", project, "the site answers")
-
-
-def _last_line(error: str) -> str:
-    """The last line of an error."""
-    return error.strip().rpartition("\n")[2].strip() or "no reason given"
 
 
 def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> None:

@@ -8,12 +8,9 @@ none.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
-
-ERROR_CHARS: Final = 160
-"""Characters of an error's last line; the task's history has more."""
 
 
 class Failure(Struct, array_like=True, frozen=True, gc=False):
@@ -23,7 +20,7 @@ class Failure(Struct, array_like=True, frozen=True, gc=False):
         project: its number.
         host: of the task's url, as its slot is named (``slot_names``); empty if it has none.
         fetcher: name of the fetcher, or its pseudonym if it has none.
-        error: the last line, shortened.
+        error: what it is about, in one line; the task's history has more.
     """
 
     project: int
@@ -59,8 +56,3 @@ class FoundFailures(Struct):
     ref: FailuresRef
     failures: list[KeptFailure]
     next: int
-
-
-def short_error(error: str) -> str:
-    """The last line of an error, which has the exception of a traceback; shortened."""
-    return error.strip().rpartition("\n")[2].strip()[:ERROR_CHARS]

@@ -151,7 +151,7 @@ class PageRef(NamedTuple):
     Attributes:
         limit: number of tasks, at most.
         whole: with their specs; fewer tasks if these are large.
-        errors: with the errors of their last attempts.
+        errors: with their last attempts, which have their errors.
     """
 
     project: int
@@ -261,14 +261,14 @@ class FoundPage(Struct):
 
     Attributes:
         tasks: as the store has them; what is in memory may know better.
-        errors: by taskid, of those that have one.
+        attempts: the last ones, by taskid.
         end: there are no further ones.
         last: taskid of the last entry that was looked at.
     """
 
     ref: PageRef
     tasks: list[Task]
-    errors: dict[str, str]
+    attempts: dict[str, AttemptRecord]
     end: bool
     last: str
 

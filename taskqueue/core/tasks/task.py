@@ -80,9 +80,6 @@ waits all the same."""
 ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
 
-ERROR_BYTES: Final = 2048
-"""Bytes in UTF-8 of an attempt's error that the history keeps."""
-
 TASK_BYTES: Final = 512
 """Memory of a task besides its url and its body; measured with tracemalloc, rounded up."""
 
@@ -320,13 +317,6 @@ def time_key(at: float, seq: int) -> int:
 def key_time(key: int) -> float:
     """The time in a key made by ``time_key``, in unix seconds."""
     return (key >> SEQ_BITS) / 1e6
-
-
-def kept_error(error: str) -> str:
-    """The part of an attempt's error that is stored: its first ERROR_BYTES, cut between characters."""
-    if 4 * len(error) <= ERROR_BYTES:  # no character is longer than 4 bytes
-        return error
-    return error.encode()[:ERROR_BYTES].decode(errors="ignore")
 
 
 def deferred_bytes(update: NewTask) -> int:

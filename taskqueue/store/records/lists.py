@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.parts.glob import COST_MOST, glob
-from taskqueue.core.tasks.attempt import AttemptRecord
+from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
 from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, OVER, TASK_BYTES, WAITING, Task
 from taskqueue.store.contract import Store
@@ -42,8 +44,8 @@ def find_list(store: Store, ref: ListRef) -> FoundList:
         last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
     attempts = _attempts(store, tasks) if ref.attempts else {}
     if ref.error and ref.state in WAITING:
-        matches = glob(ref.error).matches
-        tasks = [task for task in tasks if matches(attempts[task.taskid].error if task.taskid in attempts else "")]
+        pattern = glob(ref.error)
+        tasks = [task for task in tasks if error_matches(pattern, attempts.get(task.taskid, NO_ATTEMPT))]
     return FoundList(ref, tasks, attempts, None if last is None else page_past(ref.newest, last))
 
 
@@ -55,28 +57,31 @@ def _bound(ref: ListRef, key: int) -> bytes:
 def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
     """Filter entries of finished tasks by error; returns the entries that were examined, and those that match."""
     pattern = glob(ref.error)
-    errors, looked = _errors(store, ref, entries)
+    last, looked = _last_attempts(store, ref, entries)
     cost = 0
     matching: list[Entry] = []
-    for count, (entry, error) in enumerate(zip(looked, errors, strict=True)):
+    for count, (entry, attempt) in enumerate(zip(looked, last, strict=True)):
         if cost > COST_MOST or len(matching) == ref.rows:
             return looked[:count], matching
-        cost += pattern.cost(error)
-        if pattern.matches(error):
+        cost += error_cost(pattern, attempt)
+        if error_matches(pattern, attempt):
             matching.append(entry)
     return looked, matching
 
 
-def _errors(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[str], list[Entry]]:
-    """The errors of finished tasks, and their entries; only the first ones if too many would have to be looked up."""
+def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[AttemptRecord], list[Entry]]:
+    """The last attempts of finished tasks as far as their errors go, and the entries of these tasks; only the first
+    ones if too many would have to be looked up.
+    """
     errors = [decode_record(layout.ORDERS[ref.state], key, over_entries.error_at, value) for key, value in entries]
     lacking = [place for place, error in enumerate(errors) if error is None]
     looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
     tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
     attempts = _attempts(store, tasks)
+    last = [replace(NO_ATTEMPT, error=error or "") for error in errors[:looked]]
     for place, task in zip(lacking, tasks, strict=False):
-        errors[place] = attempts[task.taskid].error if task.taskid in attempts else ""
-    return [error or "" for error in errors[:looked]], entries[:looked]
+        last[place] = attempts.get(task.taskid, NO_ATTEMPT)
+    return last, entries[:looked]
 
 
 def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:

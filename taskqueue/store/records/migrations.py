@@ -22,7 +22,8 @@ from msgspec import Struct
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task, kept_error
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task
+from taskqueue.error_texts import cut_text
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
@@ -94,7 +95,7 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
         if task is not None and task.state != SUCCESS:
             text = decode_record(ERRORS, key, bytes.decode, value)
             attempt = AttemptRecord(
-                task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=kept_error(text)
+                task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=cut_text(text)
             )
             yield layout.attempt_key(task.project, task.taskid, _NEWEST), layout.encode(attempt)
 

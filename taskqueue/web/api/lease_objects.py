@@ -14,6 +14,7 @@ from msgspec.msgpack import encode
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_ERROR_CHARS,
+    MAX_KIND_CHARS,
     MAX_RETRY_AFTER_SECONDS,
     MAX_WISHES,
     NIL,
@@ -116,6 +117,7 @@ class Report(Struct, forbid_unknown_fields=True):
     new: Annotated[list[Any], Meta(max_length=MAX_BATCH)] = []
     result: Any = None
     fetched: Fetched | None = None
+    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] = ""
     part: bool = False
 
 
@@ -160,7 +162,7 @@ def _report(name: str, said: Report) -> TaskReport:
     followers: list[NewTask | None] = [needed_task(f"{name}.new[{place}]", item) for place, item in enumerate(said.new)]
     return TaskReport(
         said.project, said.taskid, _token(name, said.token), said.ok, said.error, said.retry_after, said.retry,
-        followers, _result(name, said.result), said.fetched, said.part,
+        followers, _result(name, said.result), said.fetched, said.kind, said.part,
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 
 from taskqueue import AsyncClient
-from taskqueue.display.errors import last_line
+from taskqueue.display.errors import error_line
 from taskqueue.display.packed_pages import PackedPage, packed_page
 from taskqueue.display.packed_text import packed_text
 from taskqueue.protocol.fields import NIL, Schedule
@@ -79,7 +79,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "crumbs": crumbs(project),
         "line": attempt_line(task.history, now, due_at=task.exetime, running_since=held_since),
         "attempts": list(enumerate(task.history)),
-        "last_line": last_line,
+        "error_line": error_line,
         "schedule": _schedule(task.schedule),
         "recrawl": _recrawl(task.schedule),
         "body": packed_page(task.body),

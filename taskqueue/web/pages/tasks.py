@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from taskqueue.client.tasks.identity import default_taskid
-from taskqueue.display.errors import last_line
+from taskqueue.display.errors import error_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.views import Counts
 from taskqueue.units import parse_duration
@@ -163,7 +163,7 @@ def _row(project: str, found: Found, now: float) -> Row:
         task.at,
         task.priority,
         task.retried,
-        last_line(task.error),
+        error_line(task),
         task.fetcher,
         max(0.0, now - task.at) if state == "processing" else None,
         task.lease_seconds,

@@ -569,7 +569,8 @@ def test_a_failure_says_why_and_what_next(daemon: Daemon) -> None:
         daemon.hand_out(1, 2)
         one, other = await selecting
         await asyncio.gather(
-            client.failed(one, "x" * 3000 + "\ud800", retry_after=5.0), client.failed(other, "gone", retry=False)
+            client.failed(one, "ValueError: x\n" + "y" * 3000 + "\ud800", retry_after=5.0),
+            client.failed(other, "gone", retry=False, kind="HTTP 410"),
         )
 
     using(daemon, use)
@@ -577,8 +578,11 @@ def test_a_failure_says_why_and_what_next(daemon: Daemon) -> None:
     one, other = daemon.hear(Done).tasks
     assert one is not None
     assert other is not None
-    assert (one.ok, one.error, one.retry_after, one.retry) == (False, "x" * 2047 + "?", 5.0, True)
-    assert (other.ok, other.error, other.retry_after, other.retry) == (False, "gone", None, False)
+    assert (one.ok, one.kind, one.retry_after, one.retry) == (False, "ValueError: x", 5.0, True)
+    assert one.error.startswith("ValueError: x\ny")
+    assert one.error.endswith("y?")
+    assert (other.ok, other.error, other.kind, other.retry) == (False, "gone", "HTTP 410", False)
+    assert other.retry_after is None
 
 
 def test_extend_and_release_tell_whether_the_lease_was_in_force(daemon: Daemon) -> None:

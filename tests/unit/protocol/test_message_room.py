@@ -74,19 +74,21 @@ def test_a_fetch_takes_no_more_than_is_told(said: str) -> None:
     assert len(encode({"p" * 64: packed})) <= fetch_bytes(packed)
 
 
-@given(TEXTS, TEXTS, TEXTS, TEXTS)
-def test_a_task_in_a_list_takes_no_more_than_is_told(taskid: str, url: str, fetcher: str, error: str) -> None:
-    row = TaskRow(taskid, url, -(2**31), 1.5, 2**31 - 1, error=error, fetcher=fetcher, lease_seconds=1.5)
+@given(TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+def test_a_task_in_a_list_takes_no_more_than_is_told(
+    taskid: str, url: str, fetcher: str, error: str, kind: str
+) -> None:
+    row = TaskRow(taskid, url, -(2**31), 1.5, 2**31 - 1, error=error, fetcher=fetcher, lease_seconds=1.5, kind=kind)
 
     assert len(encode(row)) <= row_bytes(row)
 
 
-@given(TEXTS, TEXTS)
-def test_an_attempt_takes_no_more_than_is_told(fetcher: str, error: str) -> None:
-    attempt = Attempt(1.5, "timeout", fetcher, 1.5, error)
+@given(TEXTS, TEXTS, TEXTS)
+def test_an_attempt_takes_no_more_than_is_told(fetcher: str, error: str, kind: str) -> None:
+    attempt = Attempt(1.5, "timeout", fetcher, 1.5, error, kind)
 
-    assert len(encode(attempt)) <= attempt_bytes(fetcher, error)
-    assert attempt_bytes(fetcher, error, errors=2) - attempt_bytes(fetcher, error) == len(error.encode())
+    assert len(encode(attempt)) <= attempt_bytes(fetcher, error, kind)
+    assert attempt_bytes(fetcher, error, kind, errors=2) - attempt_bytes(fetcher, error, kind) == len(error.encode())
 
 
 @given(st.lists(st.just("p" * 64), max_size=20), TEXTS, TEXTS)

@@ -558,9 +558,9 @@ def test_a_page_has_specs_and_errors_only_if_they_are_wanted(ledger: Ledger) -> 
 
     bare, whole, errors = page(ledger), page(ledger, whole=True), page(ledger, errors=True)
 
-    assert ([task.spec for task in bare.tasks], bare.errors) == ([None, None], {})
+    assert ([task.spec for task in bare.tasks], bare.attempts) == ([None, None], {})
     assert [task.spec.url for task in whole.tasks if task.spec] == ["http://site/a", "http://site/b"]
-    assert errors.errors == {"a": "why"}
+    assert {taskid: last.error for taskid, last in errors.attempts.items()} == {"a": "why"}
 
 
 def test_the_error_on_a_page_is_that_of_the_last_attempt(ledger: Ledger) -> None:
@@ -572,7 +572,8 @@ def test_the_error_on_a_page_is_that_of_the_last_attempt(ledger: Ledger) -> None
         ledger.commit(WriteSet(attempts=[attempt(task.taskid, slot, str(slot)) for slot in range(ATTEMPTS_KEPT)]))
     ledger.commit(WriteSet(attempts=[attempt("c", 3)]))
 
-    assert page(ledger, errors=True).errors == {"a": "9", "b": "2", "c": ""}
+    found = page(ledger, errors=True)
+    assert {taskid: last.error for taskid, last in found.attempts.items()} == {"a": "9", "b": "2", "c": ""}
 
 
 def test_a_page_of_large_bodies_is_shorter_but_has_one_task_at_least(ledger: Ledger) -> None:

@@ -213,12 +213,73 @@ def test_drop_is_the_end(daemon: Daemon) -> None:
     assert (item.ok, item.retry, item.error) == (False, False, "404 Not Found")
 
 
-def test_any_other_error_is_a_failure_with_the_end_of_its_traceback(daemon: Daemon) -> None:
+def test_any_other_error_is_a_failure_with_its_traceback_and_its_kind(daemon: Daemon) -> None:
     item = outcome_of(daemon, raising(KeyError("x" * 3000)))
 
     assert (item.ok, item.retry) == (False, True)
-    assert len(item.error) == 2048
+    assert item.error.startswith("Traceback (most recent call last):\n")
     assert item.error.endswith("x'")
+    assert item.kind == "KeyError: '" + "x" * 189
+
+
+def test_of_a_long_message_below_many_frames_place_and_type_are_told(daemon: Daemon) -> None:
+    def deep(frames: int) -> None:
+        if frames:
+            shallow(frames - 1)
+        raise ValueError("unexpected page: " + "<td></td>\n" * 1000)
+
+    def shallow(frames: int) -> None:
+        deep(frames)
+
+    item = outcome_of(daemon, lambda task: deep(40))
+
+    assert len(item.error.encode()) <= 2048
+    assert "in deep\n    raise ValueError(" in item.error
+    assert "ValueError: unexpected page: <td></td>\n" in item.error
+    assert item.kind == "ValueError: unexpected page: <td></td>"
+
+
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class UnsayableDrop(Drop):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def chained() -> Exception:
+    error = RuntimeError("no price\nServer: nginx")
+    error.__cause__ = KeyError("price")
+    return error
+
+
+def noted() -> Exception:
+    error = ValueError("no title")
+    error.add_note("see: https://site.example/")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError("no such table\n[SQL: …]\n(Background on this error at: https://e/e3q8)"), "OSError: no such table"),
+        (chained(), "RuntimeError: no price"),
+        (noted(), "ValueError: no title"),
+        (ExceptionGroup("two", [ValueError(1), OSError(2, "no")]), "ExceptionGroup: two (2 sub-exceptions)"),
+        (SyntaxError("invalid", ("page.py", 1, 1, "a b", 1, 2)), "SyntaxError: invalid"),
+        (TimeoutError(), "TimeoutError"),
+        (ValueError("\n  no title\n  at all"), "ValueError: no title"),
+        (Unsayable(), f"{__name__}.Unsayable: <exception str() failed>"),
+        (Drop("no page\n<td></td>"), "no page"),
+        (UnsayableDrop(), f"{__name__}.UnsayableDrop: <exception str() failed>"),
+        (Retry(60, "busy\nask later: 60 s"), "busy"),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else "",
+)
+def test_an_error_is_told_with_its_kind(daemon: Daemon, error: Exception, kind: str) -> None:
+    assert outcome_of(daemon, raising(error)).kind == kind
 
 
 def test_a_traceback_begins_with_the_handler_itself(daemon: Daemon) -> None:

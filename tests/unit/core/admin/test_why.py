@@ -298,7 +298,7 @@ def test_a_task_is_unknown(world: World) -> None:
     ("ok", "error", "sentence"),
     [
         (True, "", "succeeded 1 h ago"),
-        (False, "HTTP\n404", 'failed for good 1 h ago: "HTTP 404"'),
+        (False, "Traceback:\nOSError: HTTP  404\n[GET]", 'failed for good 1 h ago: "OSError: HTTP 404"'),
         (False, "", "failed for good 1 h ago"),
     ],
 )

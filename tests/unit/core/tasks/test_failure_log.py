@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.tasks.failure import Failure, KeptFailure, short_error
+from taskqueue.core.tasks.failure import Failure, KeptFailure
 from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
 from taskqueue.protocol.fields import Wall
@@ -101,13 +101,3 @@ def test_when_all_are_gone_none_is_left_and_the_next_one_is_the_first() -> None:
     assert (log.count, log.at) == (0, inf)
     key = log.add(NOW + 9)
     assert (log.count, log.low, number(key)) == (1, key, 4)
-
-
-# ------------------------------------------------------------------------------------------------ errors
-
-
-def test_the_short_error_is_the_last_line_of_a_traceback() -> None:
-    assert short_error('Traceback:\n  File "x.py", line 1\nValueError: no title\n') == "ValueError: no title"
-    assert short_error("  no title ") == "no title"
-    assert short_error("") == ""
-    assert len(short_error("x" * 2000)) == 160

@@ -33,8 +33,11 @@ KEPT: list[tuple[Struct, str]] = [
         "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
         "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c0",
     ),
-    (AttemptRecord(1e9, "failed", "f", 0.5, "404"), "95cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034"),
-    (AttemptRecord(1e9, "success"), "95cb41cdcd6500000000a773756363657373a0cb0000000000000000a0"),
+    (
+        AttemptRecord(1e9, "failed", "f", 0.5, "404"),
+        "96cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034a0",
+    ),
+    (AttemptRecord(1e9, "success"), "96cb41cdcd6500000000a773756363657373a0cb0000000000000000a0a0"),
     (
         ChangeRecord(3, 1e9, "project set", "anna", project="news", detail="rate=5"),
         "86a66e756d62657203a26174cb41cdcd6500000000a477686174ab70726f6a65637420736574a46e616d65a4616e6e61a770726f6a65"
@@ -48,6 +51,12 @@ KEPT: list[tuple[Struct, str]] = [
 def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str) -> None:
     assert encode(record).hex() == written
     assert decode(bytes.fromhex(written), type=type(record)) == record
+
+
+def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
+    written = bytes.fromhex("95cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034")
+
+    assert decode(written, type=AttemptRecord) == AttemptRecord(1e9, "failed", "f", 0.5, "404")
 
 
 @pytest.mark.parametrize(
