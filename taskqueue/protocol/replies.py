@@ -223,6 +223,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
             for long enough; 0: they are here.
         result: of its last success, as its fetcher gave it; nil: it gave none, or the body leaves no room for it here.
         result_bytes: of it as MessagePack; 0: it gave none.
+        put_off: how often in a row its fetcher has put it off by ``retry_after``; PUT_OFF_MOST: so often at least.
     """
 
     project: str
@@ -246,6 +247,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     fetcher: str = ""
     result: Raw = NIL
     result_bytes: int = 0
+    put_off: int = 0
 
 
 class TaskWaitReply(Reply, tag="task-wait-reply"):

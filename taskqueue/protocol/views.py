@@ -244,6 +244,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
         fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
         kind: what the error is about, in one line.
         lease_seconds: until its lease runs out (processing).
+        put_off: how often in a row its fetcher has put it off by ``retry_after``.
     """
 
     taskid: str
@@ -256,6 +257,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     fetcher: str = ""
     lease_seconds: float = 0.0
     kind: str = ""
+    put_off: int = 0
 
 
 class ParentView(Struct, omit_defaults=True, gc=False):

@@ -28,7 +28,7 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.failures import failure_key
 from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import HAS_RESULT, join_links, join_slot
+from taskqueue.store.records.link_bytes import HAS_RESULT, join_links, join_put_off, join_slot
 from taskqueue.store.records.link_writes import add_links
 from taskqueue.store.records.reruns import add_reruns
 from taskqueue.store.records.slots import add_slots
@@ -112,6 +112,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             record = join_links(record, size, task.links)
         if task.slot:
             record = join_slot(record, size, task)
+        if task.put_off:
+            record = join_put_off(record, size, task.put_off)
         if (old_key != key or old_state != state) and old_state:
             delete_place = deletes.get(old_state)
             if delete_place is None:

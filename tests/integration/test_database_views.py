@@ -146,6 +146,24 @@ def test_attempts_are_those_of_the_daemon(daemon: DaemonFactory, peer: PeerFacto
     assert all(0 < seconds < 60 and ended.year >= 2026 for *_, seconds, _, ended in found)
 
 
+def test_a_task_that_was_put_off_is_told_with_how_often_and_with_the_kind_of_its_error(
+    daemon: DaemonFactory, peer: PeerFactory, target: Target
+) -> None:
+    it = start(daemon, target)
+    fetcher, client = peer(it), peer(it)
+    fetcher.ask("hello", capacity=2, projects=["hosts"])
+    for taskid in ("a", "b"):
+        client.ask("new-task", project="hosts", tasks=[page(f"site-{taskid}", taskid) | {"schedule": {"itag": "v1"}}])
+        (task,) = held(fetcher, 1)
+        if taskid == "a":
+            told = {"error": "<p>busy</p>", "kind": "HTTP 503", "retry_after": 3600.0}
+            fetcher.ask("done", tasks=[finished(task, ok=False, **told)])
+
+    found = ask(target, "select taskid, state, itag, retried, crashes, put_off from tasks order by taskid")
+    assert found == [("a", "delayed", "v1", 0, 0, 1), ("b", "processing", "v1", 0, 0, 0)]
+    assert ask(target, "select error, kind from attempts") == [("<p>busy</p>", "HTTP 503")]
+
+
 def test_a_text_with_a_nul_which_postgresql_has_not_hides_no_other(
     daemon: DaemonFactory, peer: PeerFactory, target: Target
 ) -> None:

@@ -20,7 +20,8 @@ from taskqueue.core.rules import dependencies, disk_full, fetchers, lease_end, p
 from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
 from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.tasks.retry import Retry
+from taskqueue.core.tasks.task import FAILED, PROCESSING, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
 from taskqueue.protocol.fields import NewTask, TaskReport, Token
@@ -51,6 +52,20 @@ def _late_success_keeps_its_token(replace: Replace) -> None:
         return outcome
 
     original = replace(lease_end, "finish", finish)
+
+
+def _put_off_at_once_for_ever(replace: Replace) -> None:
+    replace(lease_end, "after_put_off", lambda seconds, times: Retry(seconds, False))
+
+
+def _put_offs_counted_for_ever(replace: Replace) -> None:
+    def retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -> None:
+        put_off = task.put_off
+        original(turn, project, task, retry)
+        if task.state != FAILED:
+            task.put_off = put_off
+
+    original = replace(lease_end, "_retry", retry)
 
 
 def _body_not_copied(replace: Replace) -> None:
@@ -224,6 +239,19 @@ MUTANTS: Final = (
         "the edges of a deferred update that is dropped are not walked",
         _dropped_edges_not_walked,
         (f"{EDGES}_of_a_deferred_update_that_is_dropped_with_its_task",),
+    ),
+    Mutant(
+        "a task is put off at once without end",
+        _put_off_at_once_for_ever,
+        (
+            "unit/core/rules/test_put_off.py::"
+            "test_from_the_third_time_in_a_row_a_task_that_is_put_off_by_less_than_a_second_waits_for_one",
+        ),
+    ),
+    Mutant(
+        "a failure does not end a row of put-offs",
+        _put_offs_counted_for_ever,
+        ("unit/core/rules/test_put_off.py::test_another_end_of_an_attempt_begins_the_count_anew",),
     ),
     Mutant(
         "one project's due tasks take the whole of a turn",

@@ -342,6 +342,7 @@ class Model:
             self.events.append(("resumed", name))
         project.failures = 0
         task.retried, task.timed_out, task.crawled_at = 0, False, self.wall
+        task.put_off = 0
         if schedule.auto_recrawl and schedule.age is not None:
             task.held_back = task.apart = True
             self._wait(task, self.wall + schedule.age)
@@ -360,7 +361,8 @@ class Model:
         elif item.retry_after is not None:
             self._pass_check(item.project, lease)
             project.totals.retried += 1
-            self._hold_back(task, item.retry_after)
+            task.put_off += 1
+            self._hold_back(task, item.retry_after if task.put_off < 3 else max(1.0, item.retry_after))
         else:
             self._fail_project(item.project, lease)
             self._retry(project, task, at_once=False)
@@ -406,6 +408,7 @@ class Model:
         project.totals.retried += 1
         delay = RETRY_DELAY[-1] if task.retried >= retries else RETRY_DELAY[min(task.retried, len(RETRY_DELAY) - 1)]
         task.retried += 1
+        task.put_off = 0
         task.apart = task.apart or (recurs and task.retried > retries)
         self._hold_back(task, 0 if at_once else min(delay, schedule.age or inf))
 
@@ -457,6 +460,7 @@ class Model:
         """Make a task ready now, with all its retries."""
         task.state, task.at, task.token, task.retried = "ready", -inf, 0, 0
         task.held_back = task.timed_out = False
+        task.put_off = 0
         self.arm(name)
 
     def leases(self, session: str | None = None) -> list[tuple[str, Task, Lease]]:

@@ -68,6 +68,7 @@ class Task:
     history: list[Attempt] = field(default_factory=list)
     bare: bool = False
     crashes: int = 0
+    put_off: int = 0
 
     @property
     def order(self) -> tuple[int, int]:
@@ -86,6 +87,7 @@ class Task:
 
     def end(self, state: str, at: float) -> None:
         self.state, self.at, self.lease = state, at, None
+        self.put_off = 0
 
 
 @dataclass

@@ -254,6 +254,15 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             self.answer_everything(end)
             self.pass_seconds(seconds)
 
+    @rule(times=st.sampled_from([2, 3, 4]), seconds=st.sampled_from([0, 1]))
+    def a_site_is_busy(self, times: int, seconds: int) -> None:
+        """Everything is put off by nothing, again and again."""
+        for _ in range(times):
+            self.greet("f0", capacity=5, wants=None, deaf=False)
+            self.answer_everything({"ok": False, "retry_after": 0.0})
+            if seconds:
+                self.pass_seconds(seconds)
+
     def let_go(self, handed: Assignment) -> None:
         for fetcher in self.fetchers.values():
             if (held := fetcher.held.get(handed.taskid)) and held.token == handed.token:
@@ -784,7 +793,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
 
     def compare_task(self, known: Task, reply: TaskReply) -> None:
         assert (reply.state, reply.priority, reply.retried) == (known.state, known.priority, known.retried)
-        assert reply.depth == known.depth
+        assert (reply.depth, reply.put_off) == (known.depth, known.put_off)
         assert bool(reply.bare_since) == known.bare == (not reply.url)
         if known.state == "delayed":
             assert reply.exetime == naive.WALL + known.at

@@ -68,7 +68,7 @@ from taskqueue.protocol.fields import Boot, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Hello
 from taskqueue.protocol.views import FetcherView
-from taskqueue.store import memory_store
+from taskqueue.store import batch, memory_store
 from taskqueue.store.ledger import Ledger
 from tests.simulation import host
 from tests.simulation.host import Host
@@ -358,6 +358,10 @@ def _delayed_tasks_run_early(replace_: Replace) -> None:
         return original(self, now + 1)  # type: ignore[no-any-return]
 
     original = replace_(TaskQueue, "first_due", first_due)
+
+
+def _put_offs_not_kept(replace_: Replace) -> None:
+    replace_(batch, "join_put_off", lambda record, size, times: record)
 
 
 def _handed_out_while_others_are_due(replace_: Replace) -> None:
@@ -778,6 +782,7 @@ MUTANTS: Final = (
     Mutant("a head is filled a turn late", "S8 S9", _head_filled_a_turn_late),
     Mutant("a head that runs dry is not filled", "L2", _dry_head_not_filled),
     Mutant("delayed tasks run early", "S11", _delayed_tasks_run_early),
+    Mutant("how often a task was put off is not kept", "S8", _put_offs_not_kept),
     Mutant("handed out while others are due", "P2", _handed_out_while_others_are_due),
     Mutant("what is due in the store only is overlooked", "P2", _due_in_the_store_only_overlooked),
     Mutant("never asleep", "L3", _never_asleep),

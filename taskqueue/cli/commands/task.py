@@ -343,6 +343,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "priority": str(task.priority),
         "depth": str(task.depth) if task.depth else "",
         "retried": str(task.retried) if task.retried else "",
+        "put off": f"{task.put_off:,} times" if task.put_off else "",
         "slot": schedule.pop("slot") or "",
         "recrawl": _bounds(schedule.pop("recrawl")),
         "due": local(task.exetime),

@@ -24,8 +24,9 @@ from taskqueue.units import duration_text
 def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
 
-    Columns that would be empty are left out: priorities, what the errors of the last attempts are about, and for how
-    long, and by whom, what is being processed is held. What is blocked has no time yet.
+    Columns that would be empty are left out: priorities, how often in a row tasks were put off, what the errors of the
+    last attempts are about, and for how long, and by whom, what is being processed is held. What is blocked has no
+    time yet.
     """
     held = any(row.lease_seconds for row in rows)
     columns: dict[str, Callable[[TaskRow], str]] = {
@@ -39,7 +40,10 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     numbers: dict[str, Callable[[TaskRow], str]] = {
         "priority": lambda row: f"{row.priority}",
         "retried": lambda row: f"{row.retried}",
+        "put off": lambda row: f"{row.put_off}",
     }
+    if not any(row.put_off for row in rows):
+        del numbers["put off"]
     if not any(row.priority for row in rows):
         del numbers["priority"]
     more: dict[str, Callable[[TaskRow], str]] = {"task": _name}

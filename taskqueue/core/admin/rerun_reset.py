@@ -90,6 +90,7 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     is_first = (project.name, task.taskid) == (record.progress.projects[0], rerun_of(record.progress).taskid)
     is_blocked = links is not None and _reset_edges(turn, rerun_set, task, links, page, is_first=is_first)
     task.retried = 0
+    task.note_put_off(0)
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
     project.queue.put_blocked(turn.changes, task, 0.0 if is_blocked else HELD_UNTIL)

@@ -204,6 +204,7 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None)
         priority=task.priority,
         retried=task.retried,
         lastcrawltime=task.lastcrawltime,
+        put_off=task.put_off,
     )
     if task.lease is not None:
         row.at = now.wall - (now.boot - task.lease.selected_at)

@@ -71,6 +71,7 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         body=spec.body,
         depth=spec.depth,
         fetcher=fetcher,
+        put_off=task.put_off,
     )
     if result is not None:
         reply.result_bytes = len(result)

@@ -70,7 +70,8 @@ def why(turn: TurnState, request: Why) -> WhyReply:
     """The first reason that applies."""
     project = turn.state.projects.named(request.project)
     if request.taskid is not None:
-        sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}'
+        put_off = _put_off(turn.find(project, request.taskid))
+        sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}{put_off}'
         return WhyReply(n=request.n, sentence=sentence)
     cause, reason = _reason_of(turn, project)
     return WhyReply(n=request.n, sentence=f'project "{project.name}" {reason}', cause=cause)
@@ -399,7 +400,7 @@ def _next_due(now: Now, project: Project) -> str:
     due = (
         "when the next one is due, is being read from the store"
         if at == inf
-        else f"the next one is due {_in(at - now.wall)}"
+        else f"the next one is due {_in(at - now.wall)}{_put_off(project.queue.delayed.first())}"
     )
     running = len(project.queue.processing)
     return f"{due} ({_tasks(running, 'processing')})" if running else due
@@ -431,6 +432,11 @@ def _others(count: int) -> str:
     if not count:
         return ""
     return ", as is another one" if count == 1 else f", as are {count} others"
+
+
+def _put_off(task: Task | None) -> str:
+    """How often in a row a task was put off, if it was so more than once."""
+    return f", put off {task.put_off:,} times" if task is not None and task.put_off > 1 else ""
 
 
 def _quoted(error: str) -> str:

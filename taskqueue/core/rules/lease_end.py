@@ -28,10 +28,18 @@ from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import LeaseAnswer, Needs
-from taskqueue.core.tasks.retry import THROTTLED_MOST, Retry, after_failure, after_throttle, after_timeout, gives_up
+from taskqueue.core.tasks.retry import (
+    THROTTLED_MOST,
+    Retry,
+    after_failure,
+    after_put_off,
+    after_throttle,
+    after_timeout,
+    gives_up,
+)
 from taskqueue.core.tasks.slots.back_off import Verdict
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, Task
+from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt
@@ -265,6 +273,7 @@ def _come_again(
     turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, interval: float, item: TaskReport
 ) -> None:
     """Have a recurring task that has succeeded wait for its next run, after ``interval`` if its page tells nothing."""
+    task.note_put_off(0)
     turn.note_attempt(task, attempt)
     turn.changes.note_end(task, "succeeded")
     project.queue.set_apart(task)
@@ -306,7 +315,8 @@ def _fail(
         retry = after_throttle(turn.spec_of(task), project.settings, task.retried, throttled)
         _pass_check(turn, project, lease)
     elif item.retry_after is not None:
-        retry = Retry(item.retry_after, False)
+        task.note_put_off(task.put_off + 1)
+        retry = after_put_off(item.retry_after, task.put_off)
         _pass_check(turn, project, lease)
     else:
         retry = after_failure(turn.spec_of(task), project.settings, task.retried)
@@ -325,7 +335,9 @@ def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -
         project.queue.finish(turn.changes, task, FAILED, now.wall)
         return
     project.totals.retried += 1
-    task.retried += retry.counts
+    if retry.counts:
+        task.retried = min(task.retried + 1, RETRIED_MOST)
+        task.note_put_off(0)
     schedule = turn.spec_of(task).schedule
     if recurs_after(schedule) is not None and gives_up(schedule, project.settings, task.retried):
         project.queue.set_apart(task)

@@ -198,6 +198,7 @@ def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, 
 def revive(turn: TurnState, project: Project, task: Task) -> None:
     """Make a waiting or finished task ready now, with all its retries, or blocked if it has to wait for its parents."""
     task.retried = 0
+    task.note_put_off(0)
     task.note_throttled(0)
     task.token = NO_TOKEN
     task.held_back = task.timed_out = False
@@ -324,6 +325,7 @@ def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTas
 def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
     task.token = NO_TOKEN
     task.retried = 0
+    task.note_put_off(0)
     task.note_throttled(0)
     task.timed_out = False
     until = due_at(item.schedule, turn.now.wall)

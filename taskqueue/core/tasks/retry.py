@@ -1,7 +1,8 @@
 """What a failure leads to: another attempt after a delay, or the end. One decision table, a pure function.
 
 failed with      retry: false        over
-                 retry_after         after that long, no retry used up
+                 retry_after         after that long, no retry used up; after PUT_OFF_AT_ONCE times in a row not before
+                                     PUT_OFF_SECONDS
                  a host throttles    at once behind its equals, no retry used up; after THROTTLED_MOST in a row as below
                  a lease run out     at once after an attempt that had not, if a retry is left; else as below
                  anything else       retries left: after retry_delay[retried], at most age; else over
@@ -19,6 +20,11 @@ from taskqueue.protocol.fields import Schedule
 
 THROTTLED_MOST: Final = 20
 """How often in a row a host may throttle a task before that uses up its retries."""
+
+PUT_OFF_AT_ONCE: Final = 2
+"""How often in a row a fetcher may put a task off by less than PUT_OFF_SECONDS: it would run it without end."""
+
+PUT_OFF_SECONDS: Final = 1.0
 
 
 class Retry(NamedTuple):
@@ -47,6 +53,11 @@ def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
         return None
     age = good_for(schedule, spec.page)
     return Retry(delay if age is None else min(delay, age), True)
+
+
+def after_put_off(seconds: float, times: int) -> Retry:
+    """The next attempt of a task that its fetcher has put off, which makes ``times`` in a row."""
+    return Retry(max(seconds, PUT_OFF_SECONDS) if times > PUT_OFF_AT_ONCE else seconds, False)
 
 
 def after_throttle(spec: Spec, settings: Settings, retried: int, throttled: int) -> Retry | None:

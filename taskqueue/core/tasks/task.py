@@ -77,6 +77,12 @@ HELD_UNTIL: Final = 1e12
 """The exetime of what a rerun holds (unix seconds), after any that can be said: if it need not wait for others, it
 waits all the same."""
 
+PUT_OFF_MOST: Final = 0xFFFF
+"""Times that a task is put off in a row are counted up to here."""
+
+RETRIED_MOST: Final = (1 << 27) - 1
+"""Failures of a task are counted up to here: its record has 27 bits for them."""
+
 ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
 
@@ -114,6 +120,7 @@ class Task:
         links: what ties it to other tasks; None: nothing.
         slot: number of the slot that it belongs to, in some division of its project; 0: of none.
         throttled: how often in a row its host has asked for a pause instead of answering.
+        put_off: how often in a row its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
     """
 
     __slots__ = (
@@ -136,6 +143,7 @@ class Task:
         "links",
         "priority",
         "project",
+        "put_off",
         "retried",
         "seq",
         "size",
@@ -179,6 +187,7 @@ class Task:
         links: Links | None = None,
         slot: int = 0,
         throttled: int = 0,
+        put_off: int = 0,
     ) -> None:
         self.project = project
         self.taskid = taskid
@@ -212,6 +221,7 @@ class Task:
         self.links = links
         self.slot = slot
         self.throttled = throttled
+        self.put_off = put_off
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""
@@ -245,6 +255,10 @@ class Task:
     def note_throttled(self, times: int) -> None:
         """So often in a row its host has asked for a pause."""
         self.throttled = times
+
+    def note_put_off(self, times: int) -> None:
+        """So often in a row its fetcher has put it off; counted up to PUT_OFF_MOST."""
+        self.put_off = min(times, PUT_OFF_MOST)
 
     def renumber(self, seq: int) -> None:
         """Give the task, which is in no order at the moment, another seq."""

@@ -208,6 +208,8 @@ class TaskQueue:
         task.state = state
         task.key = time_key(at, task.seq)
         task.exetime = 0.0
+        if task.put_off:
+            task.note_put_off(0)
         self.counts[state] += 1
         if task.key < self.over_low[state]:
             self.over_low[state] = task.key

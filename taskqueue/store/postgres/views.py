@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.tasks.task import KEY_BYTES, PROCESSING, STATE_NAMES, SUCCESS
+from taskqueue.core.tasks.task import KEY_BYTES, PROCESSING, RETRIED_MOST, STATE_NAMES, SUCCESS
 from taskqueue.store.postgres.schema import table
 from taskqueue.store.records import layout
+from taskqueue.store.records.link_bytes import PUT_OFF, RETRIED_AT
 
-VIEWS_VERSION: Final = 1
+VIEWS_VERSION: Final = 2
 VIEWS: Final = "views"
 """The row of ``versions`` that says the version of the views."""
 
@@ -165,6 +166,7 @@ def _tasks(schema: str) -> str:
     ids, specs, leased = (table(schema, family) for family in (layout.IDS, layout.SPECS, leases))
     states = ", ".join(f"'{name}'" for name in STATE_NAMES[1:])
     record = f"{schema}.packed_octets(lease.value, {schema}.packed_item(lease.value, 0))"
+    put_off = f"get_byte(record, {RETRIED_AT}) & {PUT_OFF} > 0"
     return f"""
         with stored as materialized ({_stored(schema, layout.IDS, layout.SPECS, leases)}),
         known as (
@@ -191,15 +193,17 @@ def _tasks(schema: str) -> str:
         select named.name as project, named.taskid, (array[{states}])[named.number] as state,
             {schema}.packed_text(spec.value, {schema}.packed_item(spec.value, 1)) as url,
             ({schema}.number_at(record, 2, 4)::bit(32))::int as priority,
-            ({schema}.number_at(record, 6, 4) & 268435455)::int as retried,
+            ({schema}.number_at(record, 6, 4) & {RETRIED_MOST})::int as retried,
             (({schema}.number_at(record, 6, 4) >> 28) & 15)::int as crashes,
             case when named.number = 2 then to_timestamp(named.at / 1e6) end as due_at,
             {schema}.time_of({schema}.float_at(record, 26)) as last_crawl_at,
             case when named.number in (4, 5, 6) then to_timestamp(named.at / 1e6) end as ended_at,
             {schema}.text_of(substring(record from {_RECORD_BYTES + 1}
+                + case when {put_off} then 2 else 0 end
                 + case when get_byte(record, 0) & 8 > 0 then 5 else 0 end
                 + case when get_byte(record, 0) & 64 > 0 then 11 else 0 end
-                + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end)) as itag
+                + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end)) as itag,
+            case when {put_off} then {schema}.number_at(record, {_RECORD_BYTES}, 2)::int else 0 end as put_off
         from named
         left join {specs} spec on spec.key = named.in_{layout.SPECS} || substring(named.record from {_PLACE + 9} for 8)
         where named.number in (4, 5, 6) or named.seq > named.cleared"""
@@ -217,11 +221,12 @@ def _attempts(schema: str) -> str:
             {schema}.packed_text(value, {item}1)) as outcome,
             coalesce({schema}.packed_text(value, {item}2)), '') as fetcher,
             coalesce({schema}.packed_number(value, {item}3)), 0) as seconds,
-            coalesce({schema}.packed_text(value, {item}4)), '') as error
+            coalesce({schema}.packed_text(value, {item}4)), '') as error,
+            coalesce({schema}.packed_text(value, {item}5)), '') as kind
         from stored join {history} on key >= in_{layout.HISTORY} and key < {schema}.after_prefix(in_{layout.HISTORY})
         union all
         select name, {schema}.text_of(substring(value from 7 for get_byte(value, 1))),
             to_timestamp({schema}.number_at(key, 4, 8) / 1e6), 'success',
-            {schema}.text_of(substring(value from 7 + get_byte(value, 1))), {schema}.short_float_at(value, 2), ''
+            {schema}.text_of(substring(value from 7 + get_byte(value, 1))), {schema}.short_float_at(value, 2), '', ''
         from stored join {successes} on key >= in_{success} and key < {schema}.after_prefix(in_{success})
             and get_byte(value, 0) = 255"""

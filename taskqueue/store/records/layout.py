@@ -37,10 +37,10 @@
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes; 0x10 of its state says that it has a result. What
-follows the body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its
-project, the length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see
-``link_bytes``.
+four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off; 0x10 of its state
+says that it has a result. What follows the body of a spec, and the check of a lease, are left out where they say
+nothing. A child or a parent is its project, the length of its taskid (1 byte), its taskid. A record has links, and ids
+have tasks that are awaited: see ``link_bytes``.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -71,12 +71,20 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import Links
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import KEY_BYTES, LIVE, PROCESSING, STATE_NAMES, STATES, Task, size_of
+from taskqueue.core.tasks.task import KEY_BYTES, LIVE, PROCESSING, RETRIED_MOST, STATE_NAMES, STATES, Task, size_of
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import HAS_RESULT, STATE_MASK, join_links, split_marked
+from taskqueue.store.records.link_bytes import (
+    HAS_RESULT,
+    PUT_OFF,
+    RETRIED_AT,
+    STATE_MASK,
+    join_links,
+    split_marked,
+    split_put_off,
+)
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
 
 PROJECTS: Final = "projects"
@@ -268,12 +276,13 @@ BARE: Final = 8
 ATTEMPTS_SHIFT: Final = 4
 """The upper half of the flags counts attempts, modulo ATTEMPTS_KEPT."""
 CRASHES_SHIFT: Final = 28
-RETRIED_MASK: Final = (1 << CRASHES_SHIFT) - 1
 
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
-    links, slot, marks = None, (0, 0), record[0]
+    links, slot, put_off, marks = None, (0, 0), 0, record[0]
+    if record[RETRIED_AT] & PUT_OFF:
+        record, put_off = split_put_off(record, RECORD.size)
     if marks > STATE_MASK:
         record, links, slot = split_marked(record, RECORD.size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
@@ -282,15 +291,15 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     key = int.from_bytes(place, "big")
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
-        retried & RETRIED_MASK, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
+        retried & RETRIED_MOST, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
         flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
         bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,
-        slot=slot[0], throttled=slot[1],
+        slot=slot[0], throttled=slot[1], put_off=put_off,
     )  # fmt: skip
 
 
 def encode_record(task: Task) -> bytes:
-    """The record of a task that is not bare, without its links and its slot."""
+    """The record of a task that is not bare, without its links, its slot and its put-offs."""
     flags = task.attempts << ATTEMPTS_SHIFT | task.held_back | task.timed_out * TIMED_OUT | task.apart * APART
     retried = task.retried | task.crashes << CRASHES_SHIFT
     place = task.key.to_bytes(KEY_BYTES, "big")

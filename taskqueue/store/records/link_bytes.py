@@ -1,7 +1,9 @@
-"""The links and the slot of a task in its record: bits of the state's byte, and what stands before the itag.
+"""The links, the slot and the put-offs of a task in its record: bits of two bytes, and what stands before the itag.
 
-    state  bits  …  place | slot, throttled  | edge number, missing, on_failure | flow             | itag
-                            only with IN_SLOT  only with HAS_PARENTS              only with IN_FLOW
+    state  bits  …  retried  bit  …  place | times             | slot, throttled  | edge number, missing, on_failure
+                                             only with PUT_OFF   only with IN_SLOT  only with HAS_PARENTS
+                                           | flow              | itag
+                                             only with IN_FLOW
 
 So a task without them has not a byte more. Of an awaited task, which is unknown, all that is kept is AWAITED.
 """
@@ -25,6 +27,11 @@ STATE_MASK: Final = 0x07
 AWAITED: Final = bytes((HAS_CHILDREN,))
 """The value in ids of a task that is unknown, and that somebody waits for."""
 
+RETRIED_AT: Final = 6
+"""Offset of the first byte of ``retried``, whose upper half has the crashes, and this bit that it was put off."""
+PUT_OFF: Final = 0x08
+
+_PUT_OFF: Final = Packing(">H")
 _PARENTS: Final = Packing(">QHB")
 _FLOW: Final = Packing(">I")
 _SLOT: Final = Packing(">IB")
@@ -68,3 +75,19 @@ def join_slot(record: bytes, size: int, task: Task) -> bytes:
     """The record, which may have its links already, with the task's slot."""
     slot = _SLOT.pack(task.slot, task.throttled)
     return bytes((record[0] | IN_SLOT,)) + record[1:size] + slot + record[size:]
+
+
+def join_put_off(record: bytes, size: int, times: int) -> bytes:
+    """The record, which may have its links and its slot already, with how often the task was put off in a row."""
+    marked = bytes((record[RETRIED_AT] | PUT_OFF,))
+    return record[:RETRIED_AT] + marked + record[RETRIED_AT + 1 : size] + _PUT_OFF.pack(times) + record[size:]
+
+
+def split_put_off(record: bytes, size: int) -> tuple[bytes, int]:
+    """The record without the times that it was put off, and these.
+
+    Raises:
+        struct.error: it is too short.
+    """
+    (times,) = _PUT_OFF.unpack_from(record, size)
+    return record[:size] + record[size + _PUT_OFF.size :], times

@@ -38,6 +38,7 @@ from taskqueue.core.tasks.task import (
     LIVE,
     PROCESSING,
     READY,
+    RETRIED_MOST,
     STATE_NAMES,
     Move,
     Task,
@@ -339,8 +340,8 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
         raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes")
     task = Task(
         project, line.taskid, state, 0, seq, line.priority, line.exetime,
-        retried=line.retried, lastcrawltime=line.lastcrawltime, held_back=line.held_back, timed_out=line.timed_out,
-        apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
+        retried=min(line.retried, RETRIED_MOST), lastcrawltime=line.lastcrawltime, held_back=line.held_back,
+        timed_out=line.timed_out, apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
     )  # fmt: skip
     task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth, line.page)
     if line.deferred is not None and task.state == PROCESSING:

@@ -14,6 +14,7 @@ from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.parts.windows import Counters
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.lease import Lease
+from taskqueue.core.tasks.links import FAIL, Links
 from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
 from taskqueue.core.tasks.records import (
     OUTCOME_WINDOW,
@@ -37,7 +38,9 @@ from taskqueue.core.tasks.task import (
     FAILED,
     NO_FLOOR,
     PROCESSING,
+    PUT_OFF_MOST,
     READY,
+    RETRIED_MOST,
     SUCCESS,
     Move,
     Task,
@@ -261,6 +264,25 @@ def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     for name, value in fields_of(task).items():
         assert name in apart or getattr(found, name) == value, name
     assert (found.kept_state, found.kept_key) == (DELAYED, task.key)
+
+
+@pytest.mark.parametrize("times", [1, 506, PUT_OFF_MOST])
+@pytest.mark.parametrize("slot", [0, 7])
+@pytest.mark.parametrize("links", [None, Links(True, 9, 2, FAIL, 3)])
+def test_how_often_a_task_was_put_off_is_kept_beside_all_else(
+    ledger: Ledger, times: int, slot: int, links: Links | None
+) -> None:
+    task = ready("a", 1)
+    task.put_off, task.retried, task.crashes, task.itag = times, RETRIED_MOST, 15, "été"
+    task.slot, task.throttled, task.links, task.has_result = slot, 3 if slot else 0, links, True
+    keep_new(ledger, task)
+
+    found = find_whole(ledger, "a")
+
+    assert found is not None
+    for name in ("put_off", "retried", "crashes", "itag", "slot", "throttled", "has_result", "state", "key"):
+        assert getattr(found, name) == getattr(task, name), name
+    assert found.links == links
 
 
 @pytest.mark.parametrize("flag", ["held_back", "timed_out", "apart"])
