@@ -16,20 +16,20 @@ import asyncio
 import inspect
 import re
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator
 from concurrent.futures import Executor
 from contextlib import aclosing
 from types import CoroutineType, TracebackType
 from typing import Any, Final
 
 from taskqueue.client.connection.background import BackgroundCall
-from taskqueue.client.tasks.result import Result
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.own_process import OwnProcess
 from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced
 from taskqueue.client.worker.tracing import RunSpan, Tracing
+from taskqueue.client.worker.wrong_return import WrongReturnError, several
 from taskqueue.error_texts import HEAD_BYTES, cut_text, kind_line
 from taskqueue.protocol.fields import NewTask
 
@@ -86,6 +86,8 @@ class Handler:
                         raise
                     around.produced = produced
         except BaseException as error:
+            if isinstance(error, WrongReturnError):
+                error.of(self._handle)
             span.end(error)
             raise
         span.end()
@@ -173,7 +175,7 @@ async def _gathered(returned: Any, code: Interruptible, keep: Keep) -> Produced:
         await _gather_async(returned, gathering, keep)
     else:
         try:
-            for item in _several(returned):
+            for item in several(returned):
                 if (full := gathering.add(item)) is not None:
                     await keep(full)
         finally:
@@ -196,29 +198,12 @@ def _produced(returned: Any, keep: Callable[[list[NewTask]], None]) -> Produced:
         return NOTHING
     gathering = Gathering()
     try:
-        for item in _several(returned):
+        for item in several(returned):
             if (full := gathering.add(item)) is not None:
                 keep(full)
     finally:
         _close(returned)
     return gathering.produced()
-
-
-def _several(returned: Any) -> Iterable[Any]:
-    """What a handler returned, as several items.
-
-    Raises:
-        TypeError: it is none of what a handler may return.
-    """
-    if returned is None:
-        return ()
-    if isinstance(returned, str | NewTask | Mapping | Result):
-        return (returned,)
-    if not isinstance(returned, Iterable):
-        raise TypeError(
-            f"the handler returned {type(returned).__name__}, not a url, a task, several of them or a Result"
-        )
-    return returned
 
 
 def _close(returned: Any) -> None:

@@ -7,9 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
-from taskqueue.client.tasks.push_many import as_new_task
 from taskqueue.client.tasks.reports import NewTasksGathered
 from taskqueue.client.tasks.result import Result
+from taskqueue.client.worker.wrong_return import WrongReturnError, as_follow_up
 from taskqueue.protocol.fields import NIL, NewTask
 
 Keep = Callable[[list[NewTask]], Coroutine[Any, Any, None]]
@@ -43,12 +43,12 @@ class Gathering:
         """Take an item; returns the part that it has no place in any more, which is to be kept before the next item.
 
         Raises:
-            ValueError, TypeError: it is no task, or a second result.
+            WrongReturnError: it is no task, or a second result.
         """
         if isinstance(item, Result):
             self._set_result(item)
             return None
-        task = as_new_task(item)
+        task = as_follow_up(item)
         full = None if self._tasks.has_room(task) else self._tasks.take()
         self._tasks.add(task)
         return full
@@ -59,5 +59,5 @@ class Gathering:
 
     def _set_result(self, result: Result) -> None:
         if self._result is not None:
-            raise TypeError("the handler returned two results; a task has one")
+            raise WrongReturnError("returned two results; a task has one")
         self._result = result

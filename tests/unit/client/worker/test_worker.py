@@ -151,7 +151,7 @@ def test_a_result_may_come_alone(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("returned", "reason"),
     [
-        (lambda: [Result(1), Result(2)], "TypeError: the handler returned two results; a task has one"),
+        (lambda: [Result(1), Result(2)], "returned two results; a task has one"),
         (lambda: Result({"seen": object()}), "TypeError: result.seen: object can't be encoded as MessagePack"),
         (lambda: Result("x" * 65_536), "ValueError: result: 65541 bytes as MessagePack, at most 65536 are taken"),
     ],
@@ -161,6 +161,41 @@ def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[
 
     assert not item.ok
     assert item.error.endswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        (b"<html>", "bytes b'<html>'; "),
+        (bytearray(b"x"), "bytearray "),
+        ("<html>\n" + "x" * 9000, "str '<html>"),
+        ("title: a\nprice: 3", "which is not a url; "),
+        ({"title": "x"}, "dict {'title': 'x'}: title: unknown field"),
+        (3, "int 3; "),
+        (True, "bool True; "),
+        (["http://a/", b"x"], "bytes b'x': expected a url"),
+        ([[1]], "list [1]: "),
+        (["mailto:a@b"], "leads to no page"),
+    ],
+)
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_handler_that_returns_no_task_is_told_which_it_was_what_it_returned_and_what_is_expected(
+    daemon: Daemon, returned: Any, told: str, is_async: bool
+) -> None:
+    def crawl(task: Task) -> Any:
+        return returned
+
+    async def crawl_async(task: Task) -> Any:
+        return returned
+
+    item = outcome_of(daemon, crawl_async if is_async else crawl)
+    line = item.error.splitlines()[-1]
+
+    assert not item.ok
+    assert f"crawl{'_async' if is_async else ''} returned " in line
+    assert told in line
+    assert "expected None, a url, a new_task(...)" in line
+    assert len(line) < 1000
 
 
 def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
