@@ -211,3 +211,19 @@ def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:
 
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "2")
     assert answer.json()["code"] == "unavailable"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "meant"),
+    [
+        ("PATCH", "/projects/news/settings", {"rat": 3}, "rate"),
+        ("PATCH", "/projects/news/slots/a", {"delya": 3}, "delay"),
+        ("GET", "/projects/news/tasks?stat=failed", None, "state"),
+        ("POST", "/projects/news/tasks", {"url": "http://a/", "prioritty": 3}, "priority"),
+        ("POST", "/bulk", {"action": "retry", "projekt": "news"}, "project"),
+    ],
+)
+def test_a_name_that_is_mistyped_is_answered_by_the_one_that_is_meant(
+    web: Web, method: str, path: str, body: Any, meant: str
+) -> None:
+    assert f"did you mean {meant}?" in web.got(method, path, body, status=400)["detail"]

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from taskqueue.alike import there_are
 from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
@@ -249,7 +250,7 @@ def _from_map(item: dict[str, Any]) -> NewTask:
     unknown = [key for key in item if key not in _FIELDS]
     if unknown:
         raise ValueError(
-            f"{unknown[0]}: unknown field; a map is a new task, whose fields are {', '.join(sorted(_FIELDS))}. "
+            f"{unknown[0]}: unknown field; a map is a new task; {there_are(unknown[0], sorted(_FIELDS))}. "
             "What a task is to leave behind, such as pyspider's returned dicts, is a Result(...)"
         )
     if "url" not in item:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, TypeVar
 
+from taskqueue.alike import there_are
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.fields import Recrawl, TaskOf
 from taskqueue.units import EXAMPLES, parse_duration
@@ -103,7 +104,7 @@ def check_options(names: Mapping[str, Any]) -> None:
         TypeError: one is not; the message names it.
     """
     if unknown := sorted(names.keys() - OPTIONS):
-        raise TypeError(f"{unknown[0]}: unknown option; a task has {', '.join(sorted(OPTIONS))}")
+        raise TypeError(f"{unknown[0]}: unknown option; {there_are(unknown[0], sorted(OPTIONS))}")
 
 
 def parents(named: Sequence[str | tuple[str, str]] | None) -> tuple[str | TaskOf, ...]:

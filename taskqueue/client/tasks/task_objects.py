@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from taskqueue.alike import there_are
 from taskqueue.client.tasks.push_many import under
 from taskqueue.protocol.fields import Schedule
 
@@ -81,4 +82,4 @@ def _joined(schedule: dict[str, Any], said: dict[str, Any], times: Times) -> dic
 def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     for key in said:
         if key not in keys:
-            raise FieldError(key, f"{key} is no field of {what}; there are {', '.join(keys)}")
+            raise FieldError(key, f"{key} is no field of {what}; {there_are(key, keys)}")

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from taskqueue.alike import there_are
 from taskqueue.core.settings.description import Description, described
 from taskqueue.errors import Rejected
 from taskqueue.units import parse_duration, parse_size
@@ -89,12 +89,6 @@ def refuse(problem: str) -> None:
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
     """The line for a key that is no setting of the section."""
     return f"{path(where, key)} is not a setting; {there_are(key, kind.__struct_fields__)}"
-
-
-def there_are(name: str, known: Sequence[str]) -> str:
-    """What to say of a name that is none of those known: the one that is most like it, and all."""
-    alike = get_close_matches(name, known, 1)
-    return f"did you mean {alike[0]}? There are {', '.join(known)}" if alike else f"there are {', '.join(known)}"
 
 
 def must_be(where: str, key: str, kind: type[Struct]) -> str:

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct, field, to_builtins
 
+from taskqueue.alike import there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
 from taskqueue.core.settings import schema
@@ -334,7 +335,7 @@ def _refuse(problem: str) -> None:
 def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Any:
     """What a section says, its problems noted: a value of its type; a layer; or several by name."""
     if name not in Config.__struct_fields__:
-        note(f"{name} is not a section; {schema.there_are(name, Config.__struct_fields__)}")
+        note(f"{name} is not a section; {there_are(name, Config.__struct_fields__)}")
     elif not isinstance(table, dict):
         note(f"{name} must be a section, not {schema.shown(table)}")
     elif name in SECTIONS:

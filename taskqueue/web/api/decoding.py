@@ -12,6 +12,7 @@ import msgspec
 from msgspec.inspect import FloatType, ListType, StrType, UnionType, VarTupleType, type_info
 from starlette.requests import Request
 
+from taskqueue.alike import MAX_CHARS, there_are
 from taskqueue.protocol.checks import check_taskids
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, encode
 from taskqueue.protocol.reasons import MALFORMED, reason_of
@@ -110,11 +111,21 @@ class Decoding:
         return self._converted(value, strict=True)
 
     def _converted(self, value: Any, *, strict: bool) -> dict[str, Any]:
+        if isinstance(value, dict):
+            self._check_names(value)
         try:
             said = msgspec.convert(value, self.said, strict=strict)
         except MALFORMED as error:
             raise _problem(error, "body" if strict else "query") from None
         return {name: getattr(said, name) for name in self.said.__struct_fields__}
+
+    def _check_names(self, value: Mapping[Any, Any]) -> None:
+        known = self.said.__struct_fields__
+        wrong = next((name for name in value if name not in known), None)
+        if wrong is not None:
+            what = there_are(wrong, known) if known else "none is taken here"
+            shown = wrong[:MAX_CHARS]
+            raise Problem(400, f"unknown field {shown}: {what}", shown, "malformed")
 
 
 def query_of(request: Request) -> list[tuple[str, str]]:

@@ -1,0 +1,17 @@
+"""Names that somebody has mistyped, and those that were meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
+
+MAX_CHARS: Final = 64
+"""Of a name that others are compared with: megabytes, as a request may have, would take a second."""
+
+
+def there_are(name: object, known: Sequence[str]) -> str:
+    """Say what to write instead of a name that is none of those known: the one that is most like it, and all."""
+    said = str(name)
+    alike = get_close_matches(said, known, 1) if len(said) <= MAX_CHARS else []
+    return f"did you mean {alike[0]}? There are {', '.join(known)}" if alike else f"there are {', '.join(known)}"

@@ -1,0 +1,26 @@
+"""What is said of a name that nobody knows: the one that is most like it, wherever somebody has written it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from taskqueue import new_task
+from taskqueue.alike import there_are
+from taskqueue.client.tasks.push_many import as_new_task
+
+
+def test_the_name_that_is_most_alike_is_said_first() -> None:
+    assert there_are("rat", ("burst", "rate")) == "did you mean rate? There are burst, rate"
+    assert there_are("xyz", ("burst", "rate")) == "there are burst, rate"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: new_task("http://a/", prioritty=3), lambda: as_new_task({"url": "http://a/", "prioritty": 3})],  # type: ignore[call-arg]
+)
+def test_a_client_says_which_field_of_a_task_is_meant(make: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"did you mean priority\?"):
+        make()
