@@ -797,6 +797,19 @@ def test_why_without_a_project_says_which_ones_stand_still_by_cause(run: Run) ->
     assert json.loads(run("why", "--json")[1]).keys() == {"fetchers", "rate"}
 
 
+def test_status_says_which_projects_stand_still(run: Run) -> None:
+    run("push", "news", "http://site/")
+    run("project", "set", "blog", "rate=0")
+    run("push", "blog", "http://site/")
+    run("project", "set", "night", "active=03:00-03:01")
+
+    out = " ".join(run("status")[1].split())
+
+    assert 'project "news" has tasks to hand out, but no fetcher is connected' in out
+    assert 'project "blog" has a rate of 0; give it another one with: taskqueue project set blog rate=1' in out
+    assert 'project "night"' not in out
+
+
 def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     run("push", "news", "http://a/", "http://b/")
     run("project", "set", "blog", "group=others")

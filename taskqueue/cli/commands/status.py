@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 import click
 
 from taskqueue.build_kind import build_kind
-from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status
+from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status, why_of
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.choices import ProjectSort
@@ -17,7 +17,9 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from taskqueue.client.blocking.client import Client
     from taskqueue.protocol.replies import FetchersReply, StatusReply
+    from taskqueue.protocol.views import Counts
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""
@@ -36,6 +38,14 @@ NO_ROOM: Final = "The disk of the store is nearly full: no tasks are taken or ha
 
 FETCHERS_SHOWN: Final = 20
 """To people: the first ones by name; `taskqueue fetchers` has all."""
+
+
+STILL_ASKED: Final = 20
+"""Projects of which the daemon is asked why nothing of them is processed, at most."""
+
+STILL_SHOWN: Final = 5
+
+STILL_CAUSES: Final = ("hours", "rate", "fetchers")
 
 
 class Choice(NamedTuple):
@@ -88,6 +98,7 @@ def status(
         if as_json:
             reply.fetchers = list(all_fetchers(client, group=choice.group))
         first = None if as_json else client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
+        still = [] if as_json else _standing_still(client, reply)
         problems = client.verify() if verify else []
         has_room = as_json or client.daemon().has_room
     if problems:
@@ -97,7 +108,7 @@ def status(
     else:
         from taskqueue.terminal.screen import Screen
 
-        Screen().print(_drawn(url, reply, first, choice, has_room))
+        Screen().print(_drawn(url, reply, first, choice, still, has_room))
     if verify:
         say("All invariants hold.", err=as_json)
 
@@ -131,8 +142,21 @@ def daemon(as_json: bool, url: str, timeout: float) -> None:
     Screen().print(table)
 
 
-def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, has_room: bool) -> RenderableType:
-    """What there is to see: the daemon in one line, its projects, its fetchers."""
+def _standing_still(client: Client, status: StatusReply) -> list[str]:
+    """Why running projects with ready tasks hand out nothing: their hours, their rate, their fetchers."""
+    idle = [each.name for each in status.projects if each.state == "running" and _is_idle(each.counts)]
+    found = (why_of(client, name) for name in idle[:STILL_ASKED])
+    return [reply.sentence for reply in found if reply is not None and reply.cause in STILL_CAUSES]
+
+
+def _is_idle(counts: Counts) -> bool:
+    return counts.ready > 0 and not counts.processing
+
+
+def _drawn(
+    url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: list[str], has_room: bool
+) -> RenderableType:
+    """What there is to see: the daemon in one line, its projects and which stand still, its fetchers."""
     from rich.console import Group
 
     from taskqueue.cli.output import tables
@@ -147,7 +171,10 @@ def _drawn(url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")
     paused = any(view.reason for view in reply.projects)
-    parts += ["", tables.of_pauses(reply.projects), ""] if paused else [""]
+    parts += ["", tables.of_pauses(reply.projects)] if paused else []
+    parts += ["", *map(tables.of_still, still[:STILL_SHOWN])] if still else []
+    parts += ["and more: taskqueue why"] if len(still) > STILL_SHOWN else []
+    parts.append("")
     nobody = NO_FETCHERS_OF_GROUP if choice.group else NO_FETCHERS
     parts.append(tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)
     parts += tables.of_hung(fetchers.fetchers)

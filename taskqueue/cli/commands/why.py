@@ -6,14 +6,11 @@ from typing import Final
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.input.daemon import Daemon, daemon_options, why_of
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.client.blocking.client import Client
-from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import WhyCause
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import Why
 from taskqueue.protocol.views import Counts
 from taskqueue.terminal.lines import say
 
@@ -75,11 +72,8 @@ def _say_all(client: Client, as_json: bool) -> None:
     names = [view.name for view in client.projects.all() if _is_live(view.counts)]
     found: dict[WhyCause, dict[str, str]] = {cause: {} for cause in CAUSES}
     for name in names[:ASKED_MOST]:
-        try:
-            reply = client.ask(Why(session="", n=0, project=name), WhyReply)
-        except RequestRejected:
-            continue  # it has been deleted meanwhile
-        if reply.cause not in MOVING:
+        reply = why_of(client, name)
+        if reply is not None and reply.cause not in MOVING:
             found[reply.cause][name] = reply.sentence
     if as_json:
         print_object({cause: projects for cause, projects in found.items() if projects})

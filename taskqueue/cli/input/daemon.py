@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.errors import RequestTimeout, TaskQueueError
+from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError
+from taskqueue.protocol.replies import WhyReply
+from taskqueue.protocol.requests import Why
 
 if TYPE_CHECKING:
     from taskqueue import Client
@@ -75,6 +77,14 @@ def _user_name() -> str:
     except (KeyError, OSError):  # a number without a name, as in many containers
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
+
+
+def why_of(client: Client, project: str) -> WhyReply | None:
+    """Why nothing of a project is handed out; None: it has been deleted meanwhile."""
+    try:
+        return client.ask(Why(session="", n=0, project=project), WhyReply)
+    except RequestRejected:
+        return None
 
 
 def full_status(

@@ -131,6 +131,11 @@ def of_pauses(views: Iterable[ProjectView]) -> Table:
     return table
 
 
+def of_still(sentence: str) -> Text:
+    """A line on a project that hands out nothing."""
+    return Text(sentence, "yellow")
+
+
 def of_cron(views: Iterable[ProjectView]) -> Table:
     """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
     table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
