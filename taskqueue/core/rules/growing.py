@@ -63,9 +63,12 @@ def look(turn: TurnState, project: Project, items: Sequence[NewTask | None], ind
 
 
 def _sibling(items: Sequence[NewTask | None], index: int) -> str:
-    """The url before it in its batch, or behind it if it is the first one; empty: there is none."""
-    other = items[index - 1] if index else items[1] if len(items) > 1 else None
-    return other.url if other is not None else ""
+    """The url of the first or the last item of a batch, whichever is farther away; empty: there is no other.
+
+    Neighbours often belong together, such as a document and its history, which have the same id.
+    """
+    other = items[0] if 2 * index >= len(items) else items[-1]
+    return other.url if other is not None and len(items) > 1 else ""
 
 
 def _reason(project: Project, slot: str, finding: Finding) -> str:

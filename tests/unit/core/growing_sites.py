@@ -18,7 +18,7 @@ HOST: Final = "http://site.example.org"
 
 
 class Found(NamedTuple):
-    """A new task of a crawl: where it was found, and the other link that stands beside it there."""
+    """A new task of a crawl: where it was found, and another link of that page."""
 
     url: str
     depth: int
@@ -39,8 +39,8 @@ def crawl(site: Site, most: int) -> Iterator[Found]:
                 return
             known.add(link)
             waiting.append((link, depth + 1))
-            sibling = links[index - 1] if index else links[1] if len(links) > 1 else ""
-            yield Found(HOST + link, depth + 1, HOST + page, HOST + sibling if sibling else "")
+            sibling = HOST + (links[0] if 2 * index >= len(links) else links[-1]) if len(links) > 1 else ""
+            yield Found(HOST + link, depth + 1, HOST + page, sibling)
 
 
 # ------------------------------------------------------------------------------------------------ ordinary
@@ -105,6 +105,14 @@ def pictures(page: str) -> list[str]:
         others = [f"/user/{_id('user', _chance(4000, page, n))}/pictures" for n in range(9)]
         return ["/", *[f"/picture?id={_id(page, n)}" for n in range(80)], *others]
     return ["/", f"/file/{_id(page)}.jpg"]
+
+
+def documents(page: str) -> list[str]:
+    """Documents by ids of 32 signs, each of which leads to others and to their histories."""
+    if page == "/":
+        return [f"/document?id={_id('document', n)}" for n in range(100)]
+    others = [_id("document", _chance(200_000, page, n)) for n in range(8)]
+    return [f"/{kind}?id={each}" for each in others for kind in ("document", "history")]
 
 
 def directory(page: str) -> list[str]:
@@ -242,7 +250,7 @@ def staircase(page: str) -> list[str]:
 FILTERS: Final = ("colour", "size", "brand", "made", "price", "sort")
 
 ORDINARY: Final[list[Site]] = [
-    shop, news, forum, manual, pictures, directory, sources, thread, comics, catalogue,
+    shop, news, forum, manual, pictures, documents, directory, sources, thread, comics, catalogue,
 ]  # fmt: skip
 TRAPS: Final[dict[Site, str]] = {
     calendar: "deep",

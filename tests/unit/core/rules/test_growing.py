@@ -130,6 +130,30 @@ def test_a_page_that_leads_to_one_like_it_again_and_again_is_a_trap(make_world: 
     assert "(deep)" in reason
 
 
+def lead(world: World, *urls: str) -> None:
+    """Let a page whose id is 0 lead to these."""
+    world.push("news", task("start", url=f"http://shop.example.org/start?id={_taskid('0')}"))
+    world.fetcher().done("start", new=[task(_taskid(url), url=url) for url in urls])
+
+
+def test_an_id_that_each_page_gives_to_all_of_its_links_is_one_of_a_session(make_world: MakeWorld) -> None:
+    world = trapped(make_world)
+
+    lead(world, *[f"http://shop.example.org/page-{n}?id={_taskid('1')}" for n in range(GROWING)])
+
+    (reason,) = told(world)
+    assert "(session)" in reason
+
+
+def test_ids_of_documents_that_a_page_leads_to_are_none_of_a_session(make_world: MakeWorld) -> None:
+    world = trapped(make_world)
+    documents, views = [_taskid(str(n)) for n in range(1, 11)], range(12)
+
+    lead(world, *[f"http://shop.example.org/view-{view}?id={each}" for each in documents for view in views])
+
+    assert told(world) == []
+
+
 def test_tasks_that_are_known_are_not_new(make_world: MakeWorld) -> None:
     world = trapped(make_world)
 
