@@ -1,20 +1,20 @@
 """Push a crawl, wait for its end, and tell what became of it. Start a daemon and the crawler first:
 
-taskqueue project set demo rate=5
+taskqueue project set demo rate=5 slot=host max_depth=20
 python examples/crawler.py &
-python examples/crawl_to_the_end.py
+python examples/crawl_to_the_end.py https://example.com/ https://EXAMPLE.com/#top https://example.org/
 """
+
+import sys
 
 from taskqueue import Client
 
-START = ("https://example.com/", "https://EXAMPLE.com/#top", "https://example.org/")
 
-
-def main() -> None:
+def main(*start: str) -> None:
     """Pages that are written in several ways are one task; all that they lead to is waited for."""
     with Client() as client:
         with client.projects.holding("demo"):
-            print(client.push_many("demo", START, canonical=True))
+            print(client.push_many("demo", start, canonical=True))
         client.projects.wait("demo")
         counts = client.projects.show("demo").counts
         print(f"{counts.success} pages crawled, {counts.failed} failed")
@@ -23,4 +23,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

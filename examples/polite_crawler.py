@@ -1,47 +1,41 @@
-"""A crawler that begins with the sitemaps of a site and keeps to its robots.txt. Start a daemon, then:
+"""A crawler that begins with the sitemaps of a site and keeps to its robots.txt, Crawl-delay included.
 
-taskqueue project set demo rate=5
+Start a daemon, then:
+
 python examples/polite_crawler.py https://example.com/
 """
 
 import logging
 import sys
 
-import urllib3
-
-from taskqueue import Client, Task, Worker, links
+from taskqueue import Client, Task, Worker
+from taskqueue.http import Http
 from taskqueue.robots import Robots
 
 AGENT = "examplebot"
-MAX_PAGE_BYTES = 8 << 20
-MAX_SITEMAP_BYTES = 50 << 20
+PROJECT = "demo"
+SETTINGS: dict[str, int | str] = {"rate": 5, "slot": "host", "max_depth": 20}
+"""A host has a pace of its own, which its robots.txt may slow down; 20 links from its start on, a site is a trap."""
 
-http = urllib3.PoolManager(maxsize=10, timeout=30, headers={"User-Agent": f"{AGENT}/1.0 (+https://example.com/bot)"})
-
-
-def get(url: str) -> tuple[int, bytes]:
-    """Fetch a robots.txt or a sitemap, redirects followed."""
-    with http.request("GET", url, preload_content=False) as answer:
-        return answer.status, answer.read(MAX_SITEMAP_BYTES)
+http = Http(f"{AGENT}/1.0 (+https://example.com/bot)")
 
 
-robots = Robots(get, AGENT)
+def main(site: str) -> None:
+    """Crawl a site, as a process of its own; any number of them may do so."""
+    with Client() as client:
+        client.projects.set(PROJECT, SETTINGS)
+        robots = Robots(http.get, AGENT, slots=client.slots, projects=[PROJECT])
 
+        def crawl(task: Task) -> list[str]:
+            """Fetch a page that its site lets us fetch, and return where it wants to be followed to."""
+            robots.check(task.url)
+            return http.fetch(task).links(nofollow=True)
 
-def crawl(task: Task) -> list[str]:
-    """Fetch a page that its site lets us fetch, and return where it leads to."""
-    robots.check(task.url)
-    with http.request("GET", task.url, retries=False, preload_content=False) as page:
-        task.fetched(page.status, page.headers)
-        if page.status >= 400:
-            raise OSError(f"{page.status} {page.reason}")
-        return links(page.read(MAX_PAGE_BYTES), task.url, headers=page.headers)
+        client.push(PROJECT, site)
+        client.push_many(PROJECT, robots.sitemap_tasks(site))
+        Worker(None, crawl, projects=[PROJECT], concurrency=10).run()
 
 
 if __name__ == "__main__":
     logging.basicConfig(level="INFO")
-    [site] = sys.argv[1:]
-    with Client() as client:
-        client.push("demo", site)
-        client.push_many("demo", robots.sitemap_tasks(site))
-    Worker(None, crawl, projects=["demo"], concurrency=10).run()
+    main(*sys.argv[1:])

@@ -1,4 +1,9 @@
-"""Push tasks with a schedule, and see what became of them. Start a daemon and `taskqueue project start demo` first."""
+"""Push tasks with a schedule, and see what became of them. Start a daemon and the crawler first:
+
+taskqueue project set demo rate=5 slot=host max_depth=20
+python examples/crawler.py &
+python examples/producer.py
+"""
 
 from taskqueue import Client, new_task
 
