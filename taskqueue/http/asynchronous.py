@@ -121,9 +121,9 @@ class AsyncHttp:
         return status, b""
 
     async def close(self) -> None:
-        """Close the connections that are kept; the next fetch opens others."""
+        """Close the connections that are kept; the next fetch opens others. Those of a loop that has ended are left."""
         connections, self._connections = self._connections, None
-        if connections is not None:
+        if connections is not None and self._loop is asyncio.get_running_loop():
             await connections.aclose()
 
     async def __aenter__(self) -> AsyncHttp:
