@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from math import inf
 from typing import Any, Final, Protocol
 
@@ -88,8 +88,11 @@ class OpenSpan:
     def end(self, error: BaseException | None = None) -> None:
         self._span.set_attribute("taskqueue.outcome", _outcome(error))
         if error is not None and is_failure(error):
-            self._span.record_exception(error)
-            self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+            description = type(error).__name__
+            with suppress(Exception):  # one whose ``__str__`` fails has only its type
+                description = f"{description}: {error}"
+                self._span.record_exception(error)
+            self._span.set_status(Status(StatusCode.ERROR, description))
         self._span.end()
 
 

@@ -29,11 +29,13 @@ class WrongReturnError(TypeError):
 
 
 def several(returned: Any) -> Iterable[Any]:
-    """What a handler returned, other than None, as several items.
+    """What a handler returned, as several items.
 
     Raises:
         WrongReturnError: it is none of what a handler may return.
     """
+    if returned is None:
+        return ()
     if isinstance(returned, str | NewTask | Mapping | Result):
         return (returned,)
     if isinstance(returned, _BINARY) or not isinstance(returned, Iterable):
@@ -52,7 +54,9 @@ def as_follow_up(item: Any) -> NewTask:
     try:
         return as_new_task(item)
     except (TypeError, ValueError) as error:
-        raise WrongReturnError(f"returned {_told(item)}: {error}; {EXPECTED}") from None
+        # Of a map the error says which fields there are.
+        expected = "" if isinstance(item, Mapping) else f"; {EXPECTED}"
+        raise WrongReturnError(f"returned {_told(item)}: {error}{expected}") from None
 
 
 def _told(value: Any) -> str:

@@ -53,6 +53,7 @@ from taskqueue.protocol.replies import (
     TaskParentsReply,
     TaskReply,
     TasksReply,
+    TaskWaitReply,
     TokensReply,
     VerifyReply,
     WaitReply,
@@ -280,6 +281,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
     yield HistoryReply(n=INT, points=[full(Point)] * 256, next=FLOAT)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
+    yield TaskWaitReply(n=INT, state="cancelled")
     yield TaskChildrenReply(n=INT, children=[ChildView(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)
     yield FlowReply(n=INT, flow=flow)
     yield FlowsReply(n=INT, flows=[flow] * 500, more=True)

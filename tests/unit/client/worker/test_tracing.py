@@ -140,6 +140,17 @@ def test_a_failure_is_one_of_the_span_with_its_error(daemon: Daemon, handler: Ha
     assert (event.name, (event.attributes or {})["exception.message"]) == ("exception", "no title")
 
 
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_error_that_can_not_be_told_fails_its_span_by_its_type(daemon: Daemon) -> None:
+    run = spans_of(daemon, raises(Unsayable()), None)["process p"]
+
+    assert (run.status.status_code, run.status.description) == (StatusCode.ERROR, "Unsayable")
+
+
 @pytest.mark.parametrize(("decision", "outcome"), [(Retry(60.0), "retry"), (Drop("404"), "drop")])
 def test_what_a_handler_decides_is_no_error_of_the_span(daemon: Daemon, decision: Exception, outcome: str) -> None:
     run = spans_of(daemon, raises(decision), None)["process p"]

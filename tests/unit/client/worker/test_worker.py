@@ -170,7 +170,6 @@ def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[
         (bytearray(b"x"), "bytearray "),
         ("<html>\n" + "x" * 9000, "str '<html>"),
         ("title: a\nprice: 3", "which is not a url; "),
-        ({"title": "x"}, "dict {'title': 'x'}: title: unknown field"),
         (3, "int 3; "),
         (True, "bool True; "),
         (["http://a/", b"x"], "bytes b'x': expected a url"),
@@ -196,6 +195,14 @@ def test_a_handler_that_returns_no_task_is_told_which_it_was_what_it_returned_an
     assert told in line
     assert "expected None, a url, a new_task(...)" in line
     assert len(line) < 1000
+
+
+def test_a_handler_that_returns_a_map_that_is_no_task_is_told_which_fields_there_are(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: {"title": "x"})
+    line = item.error.splitlines()[-1]
+
+    assert "returned dict {'title': 'x'}: title: unknown field; a map is a new task; there are age, " in line
+    assert "pyspider's returned dicts, is a Result(...)" in line
 
 
 def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:

@@ -22,10 +22,10 @@ PROGRESS = OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9, group="g
 KEPT: list[tuple[Struct, str]] = [
     (
         PROJECT,
-        "dc001507a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
+        "dc001607a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
         "74696d656f757402cb3ff8000000000000cb4053500000000000c41000000000000000000000000000000000c4100000000000000000"
         "00000000000000009600cb00000000000000000000a0000000c2008080a0c43000000000000000000000000000000000000000000000"
-        "0000000000000000000000000000000000000000000000000000c2c0",
+        "0000000000000000000000000000000000000000000000000000c2c080",
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
@@ -51,6 +51,12 @@ KEPT: list[tuple[Struct, str]] = [
 def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str) -> None:
     assert encode(record).hex() == written
     assert decode(bytes.fromhex(written), type=type(record)) == record
+
+
+def test_a_project_from_before_its_growth_was_watched_is_read() -> None:
+    written = bytes.fromhex("dc0015" + KEPT[0][1][6:-2])
+
+    assert decode(written, type=ProjectRecord) == PROJECT
 
 
 def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
