@@ -77,7 +77,7 @@ class _Passing(socketserver.StreamRequestHandler):
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def _send_body(self, there: socket.socket) -> None:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # the connection may have ended meanwhile
             while part := self.rfile.read1(65_536):
                 there.sendall(part)
             there.shutdown(socket.SHUT_RDWR)

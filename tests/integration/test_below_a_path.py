@@ -6,6 +6,7 @@ import json
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -291,5 +292,23 @@ def test_who_signs_in_below_a_path_gets_a_cookie_of_that_path(daemon: Daemon, tm
             assert re.findall("path=[^;]*", let_in.headers["set-cookie"], re.IGNORECASE) == [f"Path={PATH}"] * 2
             assert let_out.headers["location"] == f"{PATH}/login"
             assert browser.get(f"{it.address}/log").status_code == 401
+    finally:
+        web.kill()
+
+
+def test_who_looks_at_one_page_below_two_paths_gets_links_of_the_own_one(daemon: Daemon, client: Client) -> None:
+    web = Web(daemon.url, TRUSTED)
+    try:
+        with ExitStack() as stack:
+            browser = stack.enter_context(httpx.Client(timeout=WAIT_SECONDS))
+            told, streams = [], []
+            for path in ("/a", "/b"):
+                it = stack.enter_context(proxy(web.address, path, ANNA | {"X-Forwarded-Prefix": path}, strips=True))
+                answer = stack.enter_context(browser.stream("GET", f"{it.address}/live/projects/news?"))
+                streams.append(answer.iter_lines())  # it ends when nobody has it any more
+                told.append(next(line for line in streams[-1] if line.startswith("data: ")))
+
+            assert ["/a/projects/news/" in told[0], "/b/projects/news/" in told[0]] == [True, False]
+            assert ["/a/projects/news/" in told[1], "/b/projects/news/" in told[1]] == [False, True]
     finally:
         web.kill()
