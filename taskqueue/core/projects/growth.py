@@ -92,7 +92,7 @@ class Sampling:
     def go_on(self, count: int) -> None:
         """The new task of this number is looked at: choose the next one."""
         self._count += 1
-        self.at = count + max(1, int(self._step * (0.5 + (self._count * _GOLDEN & 0xFFFF) / 0x10000)))
+        self.at = float(count + max(1, int(self._step * (0.5 + (self._count * _GOLDEN & 0xFFFF) / 0x10000))))
 
 
 def shape_of(local: str) -> str:
