@@ -288,10 +288,24 @@ def test_attempts_are_shown_with_their_errors_whole() -> None:
     assert text.splitlines()[-1].split()[-1] == "expired"
 
 
-def test_of_a_traceback_its_last_line_is_shown() -> None:
-    error = "Traceback (most recent call last):\n  File x, line 1\nValueError: no title\n"
+@pytest.mark.parametrize("kind", ["ValueError: no title", ""])
+def test_of_an_error_its_kind_is_shown_or_the_line_that_tells_it(kind: str) -> None:
+    error = 'Traceback (most recent call last):\n  File "x", line 1\nValueError: no title\n(see: https://e/)\n'
+    attempt = Attempt(NOON, "failed", "host:1", 1.0, error, kind)
+    row = TaskRow("a", "http://a/", 0, NOON, error=error, kind=kind)
 
-    assert "host:1  ValueError: no title" in shown(of_attempts([Attempt(NOON, "failed", "host:1", 1.0, error)]))
+    for text in (shown(of_attempts([attempt])), shown(of_tasks([row]))):
+        assert "ValueError: no title" in text
+        assert "https://e/" not in text
+
+
+def test_how_often_tasks_were_put_off_is_listed_if_one_was() -> None:
+    rows = [TaskRow("a", "http://a/", 0, NOON, put_off=506), TaskRow("b", "http://b/", 0, NOON)]
+
+    lines = shown(of_tasks(rows)).splitlines()
+    assert "put off" in lines[0]
+    assert [line.split()[-3] for line in lines[1:]] == ["506", "0"]
+    assert "put off" not in shown(of_tasks(rows[1:]))
 
 
 def test_operations_are_shown_whole() -> None:
