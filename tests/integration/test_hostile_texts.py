@@ -104,6 +104,7 @@ WALK: dict[str, list[list[str]]] = {
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
     "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
+    "task wait": [[*TASK, "--timeout", "0"], ["news", "nobody-" + EVIL]],
     "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
     "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
     "flow submit": [["{config}"], ["{lines}"], [EVIL]],

@@ -72,6 +72,7 @@ class Connection:
         self._heard = Heard(on_frames, self._up, self._down)
         self._most_bytes = 2 * MAX_MESSAGE_BYTES
         self._rounds = 0
+        self._chance = random.Random()  # the program's own random numbers stay as it seeded them
         self._left: list[Address] = []
         self._is_alone = False
         self._wire: Wire | None = None
@@ -162,7 +163,7 @@ class Connection:
         self._try_next()
 
     def _end_round(self) -> None:
-        seconds = _doubled(PAUSE_SECONDS, self._rounds, PAUSE_SECONDS_MOST) * random.uniform(1, 2)
+        seconds = _doubled(PAUSE_SECONDS, self._rounds, PAUSE_SECONDS_MOST) * self._chance.uniform(1, 2)
         self._rounds += 1
         self._set_timer(self.loop.call_later(seconds, self._begin_round))
         self._on_lost()

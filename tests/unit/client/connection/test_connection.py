@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -125,6 +126,18 @@ def test_a_name_that_is_not_known_yet_is_looked_up_again(daemon: Daemon, names: 
         return await client.push("p", "http://a/")
 
     assert using(f"tcp://db.test:{port_of(daemon)}", use) == "new"
+
+
+def test_the_random_numbers_of_the_program_stay_as_it_has_seeded_them(daemon: Daemon, names: Names) -> None:
+    async def use(client: AsyncClient) -> str:
+        await client.reachability.lost.wait()  # from here on it pauses by chance before it tries again
+        names.hosts = ["127.0.0.1"]
+        return await client.push("p", "http://a/")
+
+    before = random.getstate()
+    using(f"tcp://db.test:{port_of(daemon)}", use)
+
+    assert random.getstate() == before
 
 
 def test_somebody_else_in_the_place_of_the_daemon_may_be_the_daemon_later() -> None:
