@@ -18,6 +18,7 @@ import pytest
 from taskqueue import Client
 from tests.faults.shim import WITHOUT_IPV6, Shim
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory
+from tests.ipv6 import NEEDS_IPV6
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
@@ -47,6 +48,7 @@ def run(*arguments: str, cwd: Path = ROOT) -> str:
 # ---------------------------------------------------------------------------------------- IPv6
 
 
+@NEEDS_IPV6
 def test_commands_and_workers_reach_a_daemon_on_ipv6(daemon: DaemonFactory, tmp_path: Path) -> None:
     it = on(daemon(start=False), "tcp://[::1]:*")
     (tmp_path / "handlers.py").write_text(HANDLERS)
@@ -61,6 +63,7 @@ def test_commands_and_workers_reach_a_daemon_on_ipv6(daemon: DaemonFactory, tmp_
     assert "1" in run("status", "--url", it.url)
 
 
+@NEEDS_IPV6
 def test_the_page_reaches_a_daemon_on_ipv6_and_is_reached_there(daemon: DaemonFactory) -> None:
     it = on(daemon(start=False, web="[::1]:0"), "tcp://[::1]:*")
     found = re.search(r"http://\[::1\]:\d+/", it.wait_for_log("shows the daemon at"))
@@ -70,7 +73,7 @@ def test_the_page_reaches_a_daemon_on_ipv6_and_is_reached_there(daemon: DaemonFa
         assert b"running for" in page.read()
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("[::1]", marks=NEEDS_IPV6), "localhost"])
 def test_a_daemon_that_listens_everywhere_is_reached_by_both_families(daemon: DaemonFactory, host: str) -> None:
     it = on(daemon(start=False), "tcp://*:*")
 

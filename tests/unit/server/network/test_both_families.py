@@ -10,10 +10,11 @@ import zmq
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
 from taskqueue.server.network.tcp import unmapped
+from tests.ipv6 import NEEDS_IPV6
 from tests.unit.server.network.test_router import drained
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+@pytest.mark.parametrize("host", ["127.0.0.1", pytest.param("[::1]", marks=NEEDS_IPV6)])
 @pytest.mark.parametrize("bind", ["tcp://*:*", "tcp://[::]:*"])
 def test_everywhere_is_both_families_each_by_its_own_address(bind: str, host: str) -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
