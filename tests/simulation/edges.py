@@ -244,6 +244,12 @@ class Edges:
     def reset(self, turn: Round, numbers: dict[int, str]) -> Iterable[Name]:
         """Tasks that reruns say to have reset in this turn: law G6."""
         said = {each.operation: [row for row in each.members.values() if row.fate != LEFT] for each in turn.kept.reruns}
+        # What has failed and was reset in one turn may have been told as failed in between.
+        failed = {
+            Name(numbers[kept.project], kept.taskid)
+            for kept in turn.kept.attempts
+            if kept.attempt.outcome in ("failed", "timeout", "crashed") and kept.project in numbers
+        }
         for record in {each.progress.id: each for each in turn.kept.operations}.values():
             progress = record.progress
             if progress.action != "rerun" or progress.dry_run:
@@ -254,6 +260,8 @@ class Edges:
                 self._let_go |= former
             self._check_reset(names, former, progress.matched - before)
             self._unsatisfy(turn, names, former.union(names))
+            for name in sorted(failed.intersection(names)):
+                self.failed(name)
             self._reset.update(names)
             if progress.ended_at:
                 self._journal.drop(self._truth.reruns, progress.id)
