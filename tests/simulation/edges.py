@@ -108,6 +108,7 @@ class Edges:
         if name in self._truth.given and self._truth.given[name].parents:
             self.ended(name)
         self._journal.drop(self._truth.given_later, name)
+        self.failed(name)
 
     def retried(self, name: Name) -> None:
         """It is live again."""
@@ -291,7 +292,7 @@ class Edges:
                 for each in given.parents
                 if each in names or ((each in members or each.taskid in untold) and not self._is_success(each))
             }
-            told_anew = {each for each in again if each in members and each not in names and self._has_failed(each)}
+            told_anew = {each for each in again if each not in names and self._has_failed(each)}
             given = given._replace(succeeded=given.succeeded - again, failed=given.failed - (again - told_anew))
             self._put(self._truth.given, name, given)
 

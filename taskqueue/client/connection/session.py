@@ -61,7 +61,6 @@ from taskqueue.protocol.replies import (
     ErrorReply,
     FlowStaged,
     HelloWanted,
-    ItemError,
     NewTasksReply,
     Select,
     TokensReply,
@@ -452,4 +451,4 @@ def _make_visible(said: AnyReply | HelloWanted) -> None:
     if isinstance(said, ErrorReply):
         said.code, said.reason = visible(said.code), visible(said.reason)
     elif isinstance(said, NewTasksReply | DoneReply | FlowStaged) and said.errors:
-        said.errors = [ItemError(each.index, visible(each.reason), each.parent) for each in said.errors]
+        said.errors = [replace(each, reason=visible(each.reason)) for each in said.errors]
