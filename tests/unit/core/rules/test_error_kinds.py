@@ -22,7 +22,11 @@ KIND = "OSError: no such table"
 SAID = {"error": "no such table\nServer: nginx\n" + "<td></td>\n" * 90, "kind": KIND}
 """Of a report that says the kind, which its text does not tell."""
 
-REPORTS = pytest.mark.parametrize("report", [{"error": TRACEBACK}, SAID], ids=["told by its text", "said"])
+SAID_SHORTLY = {"error": "no such table\nServer: nginx", "kind": KIND}
+
+REPORTS = pytest.mark.parametrize(
+    "report", [{"error": TRACEBACK}, SAID, SAID_SHORTLY], ids=["told by its text", "said", "said shortly"]
+)
 
 
 @pytest.fixture
