@@ -2,7 +2,7 @@
 
     status                           becomes
     below 400                        a Page; a redirect is not followed, its target is among the page's links
-    429, 503, 408, 425, other 5xx    Retry: when Retry-After says, else by the project's table
+    429, 503, 408, 425, other 5xx    Retry: when Retry-After says, else by the project's table, or as its slot backs off
     other 4xx                        Drop: the same question would get the same answer
 
     no answer                        Retry by the table: nobody there, or not in time, or it breaks off

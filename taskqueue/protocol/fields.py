@@ -241,7 +241,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         retry_after: not ok: run it again after so many seconds, without using up a retry; and nothing else of its slot
             before.
         retry: not ok and False: it has failed for good.
-        new: tasks that it led to, stored in the same commit.
+        new: tasks that it led to, stored in the same commit as its end, or as the part.
         result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
             it. Nil: it has none.
         fetched: what its slot and its recrawl follow, where it has one of them.

@@ -98,7 +98,7 @@ def status(
         if as_json:
             reply.fetchers = list(all_fetchers(client, group=choice.group))
         first = None if as_json else client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
-        still = [] if as_json else _standing_still(client, reply)
+        still = Still([], has_more=False) if as_json else _standing_still(client, reply)
         problems = client.verify() if verify else []
         has_room = as_json or client.daemon().has_room
     if problems:
@@ -142,11 +142,19 @@ def daemon(as_json: bool, url: str, timeout: float) -> None:
     Screen().print(table)
 
 
-def _standing_still(client: Client, status: StatusReply) -> list[str]:
-    """Why running projects with ready tasks hand out nothing: their hours, their rate, their fetchers."""
+class Still(NamedTuple):
+    """Why running projects with ready tasks hand out nothing, of the first ones, and whether there may be more."""
+
+    sentences: list[str]
+    has_more: bool
+
+
+def _standing_still(client: Client, status: StatusReply) -> Still:
+    """Ask why projects hand out nothing: their hours, their rate, their fetchers."""
     idle = [each.name for each in status.projects if each.state == "running" and _is_idle(each.counts)]
     found = (why_of(client, name) for name in idle[:STILL_ASKED])
-    return [reply.sentence for reply in found if reply is not None and reply.cause in STILL_CAUSES]
+    sentences = [reply.sentence for reply in found if reply is not None and reply.cause in STILL_CAUSES]
+    return Still(sentences[:STILL_SHOWN], len(sentences) > STILL_SHOWN or len(idle) > STILL_ASKED)
 
 
 def _is_idle(counts: Counts) -> bool:
@@ -154,7 +162,7 @@ def _is_idle(counts: Counts) -> bool:
 
 
 def _drawn(
-    url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: list[str], has_room: bool
+    url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: Still, has_room: bool
 ) -> RenderableType:
     """What there is to see: the daemon in one line, its projects and which stand still, its fetchers."""
     from rich.console import Group
@@ -172,8 +180,8 @@ def _drawn(
         parts.append(f"and {left:,} more")
     paused = any(view.reason for view in reply.projects)
     parts += ["", tables.of_pauses(reply.projects)] if paused else []
-    parts += ["", *map(tables.of_still, still[:STILL_SHOWN])] if still else []
-    parts += ["and more: taskqueue why"] if len(still) > STILL_SHOWN else []
+    parts += ["", *map(tables.of_still, still.sentences)] if still.sentences or still.has_more else []
+    parts += ["which others stand still, and why: taskqueue why"] if still.has_more else []
     parts.append("")
     nobody = NO_FETCHERS_OF_GROUP if choice.group else NO_FETCHERS
     parts.append(tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)

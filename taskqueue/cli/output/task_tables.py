@@ -40,7 +40,7 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     numbers: dict[str, Callable[[TaskRow], str]] = {
         "priority": lambda row: f"{row.priority}",
         "retried": lambda row: f"{row.retried}",
-        "put off": lambda row: f"{row.put_off}",
+        "put off": lambda row: f"{row.put_off:,}",
     }
     if not any(row.put_off for row in rows):
         del numbers["put off"]

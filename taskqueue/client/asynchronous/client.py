@@ -264,10 +264,11 @@ class AsyncClient:
     async def done(
         self, task: Task, new: Iterable[Item] = (), *, result: Any = None, **facts: Unpack[FetchFacts]
     ) -> Reported:
-        """Say that a task succeeded, and what came out of it; all of it is kept together or not at all.
+        """Say that a task succeeded, and what came out of it.
 
-        More than 5,000 new tasks, or 4 MiB of them, go ahead in parts, each of which is kept by itself. What was kept
-        stays, whatever happens then; the lease goes on until the last one. If a part is stale, nothing more is sent.
+        Up to 5,000 new tasks, or 4 MiB of them, are kept together with its end, or not at all. More go ahead in parts,
+        each of which is kept by itself. What was kept stays, whatever happens then; the lease goes on until the last
+        one. If a part is stale, nothing more is sent.
 
         Args:
             new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one; an

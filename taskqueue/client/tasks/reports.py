@@ -39,8 +39,8 @@ class Reported(NamedTuple):
 
     Attributes:
         outcome: ``done``: it counted. ``kept``: it was a part, and counted. ``stale``: the task had been given to
-            somebody else, cancelled or replaced meanwhile; nothing changed, its new tasks were not taken, those apart
-            that had been kept with earlier parts.
+            somebody else, cancelled or replaced meanwhile; nothing changed, its new tasks were not taken, except
+            for those kept with earlier parts.
         new: what became of each new task, in order; if it is stale, of those of earlier parts.
         reasons: of new tasks that were rejected, by their place, unless their slot is full.
     """

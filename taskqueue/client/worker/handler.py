@@ -135,7 +135,9 @@ class Handler:
 
 def traceback_of(error: BaseException) -> str:
     """An error's traceback from the handler's own frames on. Its long parts are cut, so that place and type stay."""
-    said = traceback.format_exception(type(error), error, below_worker(error.__traceback__))
+    # That of a wrong return has none of the handler's frames, which has ended.
+    frames = None if isinstance(error, WrongReturnError) else below_worker(error.__traceback__)
+    said = traceback.format_exception(type(error), error, frames)
     return "".join(cut_text(part, PART_BYTES, PART_BYTES // 2) for part in said).rstrip()
 
 

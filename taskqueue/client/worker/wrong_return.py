@@ -21,6 +21,8 @@ _BINARY: Final = (bytes, bytearray, memoryview)
 class WrongReturnError(TypeError):
     """A handler returned, or yielded, what is no new task and no result."""
 
+    __module__ = "taskqueue"  # of 200 characters that lists have of an error, where it is defined would take 46
+
     def of(self, handle: Callable[..., Any]) -> None:
         """Say which handler it was."""
         function = getattr(handle, "func", handle)  # of a partial

@@ -84,7 +84,7 @@ def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
     task = turn.find(project, taskid)
     if task is None:
         rejected = why_slots.rejected(project)
-        return f'is unknown in project "{project.name}": it was never pushed{rejected}, or has been cleared'
+        return f'is unknown in project "{project.name}": it was never pushed, or has been cleared{rejected}'
     if task.state == READY:
         return _of_ready(turn, project, task)
     if is_held(task):
@@ -175,7 +175,8 @@ def _of_over(turn: TurnState, project: Project, task: Task) -> str:
     if task.state == SUCCESS:
         return f"succeeded {when}; {again}"
     attempts = history_of(turn, project, task)
-    error = f": {_quoted(kind_of(attempts[0]))}" if attempts and attempts[0].error else ""
+    kind = kind_of(attempts[0]) if attempts else ""
+    error = f": {_quoted(kind)}" if kind else ""
     ended = "was cancelled" if task.state == CANCELLED else "failed for good"
     return f"{ended} {when}{error}; {again}"
 
@@ -264,6 +265,11 @@ def _look_at_limits(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
     if project.state == "checking" and project.pause.room <= 0:
         yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+
+
+def _look_at_pace_of_slots(turn: TurnState, project: Project) -> Iterator[str]:
+    if why_slots.is_paced(turn, project):
+        yield why_slots.of_project(turn, project)
 
 
 def _look_at_slots(turn: TurnState, project: Project) -> Iterator[str]:
@@ -363,6 +369,7 @@ _FIRST_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
 """Before those at slots, of which a task is in one only."""
 _LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
     *_FIRST_LOOKS,
+    ("pace", _look_at_pace_of_slots),
     ("slots", _look_at_slots),
     ("pace", _look_at_tokens),
     ("fetchers", _look_at_fetchers),
@@ -436,7 +443,7 @@ def _others(count: int) -> str:
 
 def _put_off(task: Task | None) -> str:
     """How often in a row a task was put off, if it was so more than once."""
-    return f", put off {task.put_off:,} times" if task is not None and task.put_off > 1 else ""
+    return f"; put off {task.put_off:,} times in a row" if task is not None and task.put_off > 1 else ""
 
 
 def _quoted(error: str) -> str:

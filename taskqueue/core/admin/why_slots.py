@@ -49,6 +49,18 @@ def of_project(turn: TurnState, project: Project) -> str:
     return MOVING if project.is_moving else ""
 
 
+def is_paced(turn: TurnState, project: Project) -> bool:
+    """Whether the slot that may go on next waits for nothing but its own pace."""
+    slots = project.queue.slots
+    if slots is None or slots.wants_reads:
+        return False
+    ready, waiting, _ = _counted(slots)
+    if ready or not waiting:
+        return False
+    record = min(waiting, key=lambda slot: slot.mark).record
+    return max(record.blocked_until, record.backoff_until) <= turn.now.wall
+
+
 def summary(turn: TurnState, project: Project) -> str:
     """How the slots in memory stand, to be added to a sentence; empty: the project has none."""
     slots = project.queue.slots
@@ -61,14 +73,14 @@ def summary(turn: TurnState, project: Project) -> str:
         f"{_slots(ready)} ready" if ready else "no slot ready",
         f"{len(waiting)} waiting, of which {_of_slot(turn, first)}" if first is not None else "",
         f"{full} full" if full else "",
-        f"slot_max_tasks has new tasks of {_slots(rejecting)} rejected" if rejecting else "",
+        f"{_slots(rejecting)} without room for new tasks (slot_max_tasks)" if rejecting else "",
     ]
     return f"; {', '.join(filter(None, parts))}"
 
 
 def rejected(project: Project) -> str:
     """Why nothing is known of a task, as far as its slot is the reason; to be put into a sentence."""
-    return ", or its slot was full (slot_max_tasks)" if project.counts_slots else ""
+    return ", or was rejected because its slot had had its slot_max_tasks" if project.counts_slots else ""
 
 
 def _rejecting(project: Project, slots: SlotTable) -> int:

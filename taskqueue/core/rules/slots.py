@@ -112,12 +112,12 @@ def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
     most, taken = max_tasks_of(project.settings, record.name, record.choice), taken_of(project, record)
     if taken < most:
         return
-    if not record.refused or record.taken_from != taken_from(project):
+    if not record.refused:
         record.refused = True
         _keep(turn, project, found)
-        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken}, and slot_max_tasks is {most:g}'
+        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken} of {most:g} (slot_max_tasks)'
         turn.emit("slot-full", project, reason)
-    raise Rejected("slot-full", f'slot: "{record.name}" is full: slot_max_tasks is {most:g}')
+    raise Rejected("slot-full", f'slot: "{record.name}" is full: it has had {taken} tasks of {most:g} (slot_max_tasks)')
 
 
 def count_new(turn: TurnState, project: Project, item: NewTask) -> None:

@@ -65,7 +65,7 @@ def keep_histories(store: Store, epoch: int) -> None:
 
 
 def leave_all(store: Store, epoch: int) -> None:
-    """Migrate from format 2 to 3, from 3 to 4, from 4 to 5, or from 5 to 6: nothing to do."""
+    """Migrate from format 2 to 3, from 3 to 4, or from 4 to 5: nothing to do."""
 
 
 MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all, 3: leave_all, 4: leave_all, 5: join_spellings}

@@ -197,6 +197,14 @@ def test_a_handler_that_returns_no_task_is_told_which_it_was_what_it_returned_an
     assert len(line) < 1000
 
 
+def test_a_wrong_return_is_one_line_without_frames_of_the_worker(daemon: Daemon) -> None:
+    item = outcome_of(daemon, lambda task: b"x")
+
+    assert item.error.startswith("taskqueue.WrongReturnError: ")
+    assert len(item.error.splitlines()) == 1
+    assert item.error.startswith(item.kind)
+
+
 def test_a_handler_that_returns_a_map_that_is_no_task_is_told_which_fields_there_are(daemon: Daemon) -> None:
     item = outcome_of(daemon, lambda task: {"title": "x"})
     line = item.error.splitlines()[-1]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from taskqueue.core.rules import slot_division
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import ProjectSet, Why
+from taskqueue.protocol.replies import SlotReply, WhyReply
+from taskqueue.protocol.requests import ProjectSet, SlotSet, Why
 from tests.unit.core.conftest import MakeWorld, World, task
 
 
@@ -22,6 +24,10 @@ def why(world: World, taskid: str | None = None) -> str:
     return told.sentence.removeprefix('project "news" ').removeprefix(f'task "{taskid}" ')
 
 
+def cause(world: World) -> str:
+    return world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).cause
+
+
 def push(world: World, host: str, *taskids: str) -> None:
     world.push("news", *[task(taskid, url=f"http://{host}/{taskid}") for taskid in taskids])
 
@@ -34,6 +40,21 @@ def test_a_project_tells_which_slot_may_go_on_first_when_none_may_now(world: Wor
     world.elapsed += 8.8
 
     assert why(world) == 'has no slot that may go on now; next, "a.org" may go on in 1.2 s'
+
+
+def test_a_project_whose_next_slot_waits_for_its_pace_alone_moves_and_one_whose_slots_are_blocked_does_not(
+    world: World,
+) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.advance(60)
+    world.fetcher().done("a1")
+
+    paced = cause(world)
+    world.ask(
+        SlotReply, SlotSet(session="person", n=world.n(), actor="anna", project="news", slot="a.org", block_until=inf)
+    )
+
+    assert (paced, cause(world)) == ("pace", "slots")
 
 
 def test_a_task_waits_for_its_slot_while_others_are_ready(world: World) -> None:

@@ -47,7 +47,8 @@ def test_a_slot_takes_so_many_new_tasks_and_rejects_the_others(make_world: MakeW
     assert push(world, "a4", "c1") == ["rejected", "new"]
     reply = world.ask(NewTasksReply, world.new_tasks("news", *pages("a5")))
     (error,) = reply.errors
-    assert (error.code, error.reason) == ("slot-full", 'slot: "a.org" is full: slot_max_tasks is 2')
+    reason = 'slot: "a.org" is full: it has had 2 tasks of 2 (slot_max_tasks)'
+    assert (error.code, error.reason) == ("slot-full", reason)
 
 
 @pytest.mark.parametrize("slots", [1, 32_768])
@@ -106,7 +107,7 @@ def test_people_are_told_once_of_each_slot_that_is_full(make_world: MakeWorld) -
         world.restart()
 
     assert [(event.kind, event.project) for event in world.happened] == [("slot-full", "news")] * 2
-    assert world.happened[0].reason == 'new tasks of slot "a.org" are rejected: it has had 2, and slot_max_tasks is 2'
+    assert world.happened[0].reason == 'new tasks of slot "a.org" are rejected: it has had 2 of 2 (slot_max_tasks)'
 
 
 def test_what_was_rejected_for_another_reason_does_not_count(make_world: MakeWorld) -> None:
@@ -200,7 +201,7 @@ def test_slots_and_why_say_how_many_there_have_been(make_world: MakeWorld) -> No
     listed = world.ask(SlotListReply, SlotList(session="person", n=world.n(), project="news", by="name")).slots
     assert [(slot.name, slot.taken, slot.max_tasks) for slot in listed] == [("a.org", 2, 2.0), ("b.org", 1, 2.0)]
     assert show(world).sources["max_tasks"] == "project"
-    assert "or its slot was full (slot_max_tasks)" in why(world, "a3")
+    assert "or was rejected because its slot had had its slot_max_tasks" in why(world, "a3")
 
 
 def test_why_of_a_project_tells_that_slots_are_full(make_world: MakeWorld) -> None:
@@ -209,7 +210,7 @@ def test_why_of_a_project_tells_that_slots_are_full(make_world: MakeWorld) -> No
 
     world.turn(world.new_tasks("news", *pages("a1", "a2", "a3", "b1", "c1")))
 
-    assert why(world).endswith("hands tasks out; 3 slots ready, slot_max_tasks has new tasks of 1 slot rejected")
+    assert why(world).endswith("hands tasks out; 3 slots ready, 1 slot without room for new tasks (slot_max_tasks)")
 
 
 def test_tasks_of_the_project_itself_are_neither_rejected_nor_counted(make_world: MakeWorld) -> None:
