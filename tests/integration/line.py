@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgpack
 import zmq
 
-SILENCE_MS, SILENCE_MOST_MS = 200, 1600
+SILENCE_MS, SILENCE_MOST_MS = 1000, 4000
 """How long a daemon is silent before it is asked again, and at most when it may only be slow."""
 
 WINDOW = 48
