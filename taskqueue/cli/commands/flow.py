@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.commands.flow_rerun import rerun
-from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, patience_option, url_option
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
 from taskqueue.cli.input.stdin import STDIN, opened
@@ -192,14 +191,7 @@ def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
 
 @flow.command()
 @click.argument("name", type=flow_ref)
-@click.option(
-    "--timeout",
-    "patience",
-    metavar="AGE",
-    type=times.seconds,
-    default=None,
-    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
-)
+@patience_option
 @json_option
 @url_option
 def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, url_option
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, patience_option, url_option
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
@@ -118,14 +118,7 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
 @task.command()
 @click.argument("project", type=project_name)
 @click.argument("taskid", metavar="TASKID|URL")
-@click.option(
-    "--timeout",
-    "patience",
-    metavar="AGE",
-    type=times.seconds,
-    default=None,
-    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
-)
+@patience_option
 @url_option
 def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
     """Wait until a task is over. The exit status says how.

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, url_option
+from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, patience_option, url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.display.counts import tasks
 from taskqueue.terminal.lines import say
@@ -22,14 +21,7 @@ REFRESHES_A_SECOND = 4.0
 
 @click.command()
 @click.argument("project", type=project_name)
-@click.option(
-    "--timeout",
-    "patience",
-    metavar="AGE",
-    type=times.seconds,
-    default=None,
-    help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
-)
+@patience_option
 @url_option
 def wait(project: str, patience: float | None, url: str) -> int:
     """Wait until a project has finished: until no task is left that has to end first.

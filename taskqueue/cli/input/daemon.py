@@ -172,6 +172,19 @@ def _address(context: click.Context, option: click.Parameter, written: str) -> s
     return written
 
 
+def patience_option(command: Command) -> Command:
+    """Add the option --timeout to a command that waits for something: ``patience``, in seconds; None: for ever."""
+    patience = click.option(
+        "--timeout",
+        "patience",
+        metavar="AGE",
+        type=times.seconds,
+        default=None,
+        help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
+    )
+    return patience(command)
+
+
 def daemon_options(command: Command) -> Command:
     """Add the options --url and --timeout to a command."""
     timeout = click.option(
