@@ -135,9 +135,7 @@ class Handler:
 
 def traceback_of(error: BaseException) -> str:
     """An error's traceback from the handler's own frames on. Its long parts are cut, so that place and type stay."""
-    # That of a wrong return has none of the handler's frames, which has ended.
-    frames = None if isinstance(error, WrongReturnError) else below_worker(error.__traceback__)
-    said = traceback.format_exception(type(error), error, frames)
+    said = traceback.format_exception(type(error), error, handler_frames(error))
     return "".join(cut_text(part, PART_BYTES, PART_BYTES // 2) for part in said).rstrip()
 
 
@@ -148,9 +146,14 @@ def kind_of(error: BaseException) -> str:
     return kind_line(re.sub(r":\s*\n\s*", ": ", said[:HEAD_BYTES]))
 
 
-def below_worker(trace: TracebackType | None) -> TracebackType | None:
-    """The frames below those that led to the handler, if there are any; else all of them."""
-    frame = trace
+def handler_frames(error: BaseException) -> TracebackType | None:
+    """Frames of an error's traceback below those that led to the handler, if there are any; else all of them.
+
+    A wrong return has none: the handler has ended, and how the worker looked at what came helps no one.
+    """
+    if isinstance(error, WrongReturnError):
+        return None
+    frame = trace = error.__traceback__
     while frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(ABOVE_HANDLERS):
         frame = frame.tb_next
     return frame or trace

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.handler import below_worker
+from taskqueue.client.worker.handler import handler_frames
 from taskqueue.visible_text import visible
 
 SUMMARY_SECONDS: Final = 60.0
@@ -130,7 +130,7 @@ class WorkerLog:
             visible(task.taskid),
             task.url,
             kind,
-            exc_info=(type(error), error, below_worker(error.__traceback__)),
+            exc_info=(type(error), error, handler_frames(error)),
         )
 
     def stale(self, task: Task) -> None:

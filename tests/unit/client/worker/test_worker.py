@@ -205,6 +205,21 @@ def test_a_wrong_return_is_one_line_without_frames_of_the_worker(daemon: Daemon)
     assert item.error.startswith(item.kind)
 
 
+def test_the_log_shows_frames_of_the_handler_alone(daemon: Daemon, caplog: pytest.LogCaptureFixture) -> None:
+    def crawl(task: Task) -> None:
+        raise ValueError("no title")
+
+    outcome_of(daemon, crawl)
+    outcome_of(daemon, lambda task: b"x")
+
+    raised, returned = [record.exc_info for record in caplog.records if record.exc_info]
+    assert raised is not None
+    assert raised[2] is not None
+    assert raised[2].tb_frame.f_code is crawl.__code__
+    assert returned is not None
+    assert returned[2] is None
+
+
 def test_a_handler_that_returns_a_map_that_is_no_task_is_told_which_fields_there_are(daemon: Daemon) -> None:
     item = outcome_of(daemon, lambda task: {"title": "x"})
     line = item.error.splitlines()[-1]
