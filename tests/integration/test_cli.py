@@ -810,6 +810,19 @@ def test_status_says_which_projects_stand_still(run: Run) -> None:
     assert 'project "night"' not in out
 
 
+def test_status_says_that_it_has_not_asked_about_all_projects_that_may_stand_still(run: Run) -> None:
+    for name in [f"a{number:02}" for number in range(20)]:
+        run("project", "set", name, "slot=host")
+        run("push", name, "http://site/")
+        run("slot", "set", name, "site", "--block-until", "inf")
+    run("project", "set", "last", "rate=0")
+    asked = run("status")[1]
+    run("push", "last", "http://site/")
+
+    assert "taskqueue why" not in asked
+    assert "which others stand still, and why: taskqueue why" in run("status")[1]
+
+
 def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     run("push", "news", "http://a/", "http://b/")
     run("project", "set", "blog", "group=others")

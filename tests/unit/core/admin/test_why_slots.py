@@ -7,6 +7,7 @@ from math import inf
 import pytest
 
 from taskqueue.core.rules import slot_division
+from taskqueue.protocol.fields import Fetched
 from taskqueue.protocol.replies import SlotReply, WhyReply
 from taskqueue.protocol.requests import ProjectSet, SlotSet, Why
 from tests.unit.core.conftest import MakeWorld, World, task
@@ -55,6 +56,14 @@ def test_a_project_whose_next_slot_waits_for_its_pace_alone_moves_and_one_whose_
     )
 
     assert (paced, cause(world)) == ("pace", "slots")
+
+
+def test_a_project_whose_only_slot_backs_off_does_not_move(world: World) -> None:
+    push(world, "a.org", "a1", "a2")
+    world.advance(60)
+    world.fetcher().fail("a1", fetched=Fetched(status_code=429))
+
+    assert cause(world) == "slots"
 
 
 def test_a_task_waits_for_its_slot_while_others_are_ready(world: World) -> None:

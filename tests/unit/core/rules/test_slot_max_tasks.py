@@ -110,6 +110,19 @@ def test_people_are_told_once_of_each_slot_that_is_full(make_world: MakeWorld) -
     assert world.happened[0].reason == 'new tasks of slot "a.org" are rejected: it has had 2 of 2 (slot_max_tasks)'
 
 
+def test_people_are_told_again_when_a_slot_reaches_a_limit_that_was_raised(make_world: MakeWorld) -> None:
+    world = limited(make_world)
+    push(world, "a1", "a2", "a3")
+    say(world, max_tasks=3)
+
+    push(world, "a4")
+    push(world, "a5")
+
+    assert [event.reason for event in world.happened] == [
+        f'new tasks of slot "a.org" are rejected: it has had {had} of {had} (slot_max_tasks)' for had in (2, 3)
+    ]
+
+
 def test_what_was_rejected_for_another_reason_does_not_count(make_world: MakeWorld) -> None:
     settings = {"slot": "host", "slot_max_tasks": 2}
     world = make_world(settings, max_message=1 << 16)
