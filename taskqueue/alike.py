@@ -1,4 +1,4 @@
-"""Names that somebody has mistyped, and those that were meant."""
+"""Suggestions for mistyped names, such as ``rate`` for ``rat``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import Final
 
 MAX_CHARS: Final = 64
-"""Of a name that others are compared with: megabytes, as a request may have, would take a second."""
+"""Longest mistyped name that is compared with the known ones: a name of megabytes, which a request may have, would take
+a second."""
 
 
 def there_are(name: object, known: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ PLACE: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(.*)", re.DOTALL)
 """Host, and port with its colon."""
 
 NUMBERS: Final = re.compile(r"(?:(?:0x[0-9a-f]*|[0-9]+)(?:\.(?!\Z)|\Z)){1,4}", re.ASCII).fullmatch
-"""What may be an IPv4 address."""
+"""Match a host that may be an IPv4 address: one to four numbers, decimal or hexadecimal."""
 
 
 def ascii_host(host: str) -> str:

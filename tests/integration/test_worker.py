@@ -493,7 +493,7 @@ def test_a_leak_right_after_a_look_at_the_memory_is_seen_though_no_more_tasks_co
 def test_a_limit_that_is_no_size_is_refused_with_an_example(work: Work, size: str) -> None:
     process = work("handlers:crawl", "--max-memory", size)
 
-    assert f'"{size}" is no size, such as 512M or "1 GiB"' in process.communicate(timeout=WAIT_SECONDS)[1]
+    assert f'"{size}" is not a size; write it like 512M or "1 GiB"' in process.communicate(timeout=WAIT_SECONDS)[1]
     assert process.returncode == 2
 
 

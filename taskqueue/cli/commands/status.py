@@ -164,7 +164,7 @@ def _is_idle(counts: Counts) -> bool:
 def _drawn(
     url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: Still, has_room: bool
 ) -> RenderableType:
-    """What there is to see: the daemon in one line, its projects and which stand still, its fetchers."""
+    """Draw the daemon in one line, its projects and which of them stand still, and its fetchers."""
     from rich.console import Group
 
     from taskqueue.cli.output import tables

@@ -33,10 +33,10 @@ def size(written: str) -> int:
     """Bytes of a size.
 
     Raises:
-        click.BadParameter: it is no size, or 0.
+        click.BadParameter: the text is not a size, or is 0.
     """
     if not (found := parse_size(written)):
-        raise click.BadParameter(f'"{written}" is no size, such as 512M or "1 GiB"')
+        raise click.BadParameter(f'"{written}" is not a size; write it like 512M or "1 GiB"')
     return found
 
 
