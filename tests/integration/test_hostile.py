@@ -134,5 +134,5 @@ def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory
         shell = polite.shell()
         while shell["cut"] + shell["silent"] < expected:  # some may be accepted only now
             shell = polite.shell()
-        # On a machine that was busy for as long, some may have been closed because they said nothing.
-        assert shell["cut"] == expected or shell["silent"]
+        # The polite one may have been cut before it had said a word, too, and have come back.
+        assert shell["cut"] == 0 or hard == 1024

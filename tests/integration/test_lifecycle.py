@@ -222,7 +222,10 @@ def test_however_often_the_daemon_is_killed_each_of_20000_tasks_is_started_once_
     assert Counter(start.taskid for start in starts) == Counter(pushed.keys())
     assert Counter(crew.done()) == Counter(pushed.keys())
     assert client.ask("status")["counts"] == {"success": TASKS}
-    assert client.ask("status")["totals"] == {"new": TASKS, "selected": TASKS, "success": TASKS}
+    totals = client.ask("status")["totals"]
+    # What was kept as handed out, but not yet sent, when the daemon was killed is handed out, and counted, again.
+    assert totals.pop("selected") >= TASKS
+    assert totals == {"new": TASKS, "success": TASKS}
     for place, _ in enumerate(SOLOS):
         places = [pushed[start.taskid].place for start in crew.starts(place)]
         assert places == sorted(places)
