@@ -17,7 +17,7 @@ from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import damage, flows, slot_division
-from taskqueue.core.rules.registry import add_project, make_project, use_settings
+from taskqueue.core.rules.registry import add_project, make_project, note_pause, use_settings
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig, check, merge
 from taskqueue.core.state import NO_PACE, State
@@ -97,7 +97,7 @@ def _plan(turn: TurnState, project: Project) -> None:
         turn.touch(project)
     state.cron_timers.note(project.number, cron_times.next_at(project))
     project.cap_wait(now.wall)
-    state.wall_timers.note(("check", project.number), project.check_at())
+    note_pause(state, project)
     if project.armed and not project.queue.unfinished:
         turn.touch(project)
     state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))

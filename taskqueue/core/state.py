@@ -60,7 +60,7 @@ EPOCH_SHIFT: Final = 44
 """number = epoch (19 bits) | n (44 bits): positive as a signed 64-bit number."""
 
 BootOfProject = Literal["lease", "bucket", "wait", "counters", "slot"]
-WallOfProject = Literal["due", "check", "hours", "project_hold", "retention"]
+WallOfProject = Literal["due", "check", "resume", "hours", "project_hold", "retention"]
 OfSession = Literal["silence", "forget", "fetcher_rest"]
 BootKey = (
     tuple[BootOfProject, int]

@@ -221,6 +221,12 @@ def _begin_checks(turn: TurnState, project: Project, budget: int) -> int:
     return 1
 
 
+def _resume(turn: TurnState, project: Project, budget: int) -> int:
+    project.set_running()
+    turn.touch(project)
+    return 1
+
+
 def _look_again(turn: TurnState, project: Project, budget: int) -> int:
     turn.touch(project)
     return 1
@@ -328,6 +334,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     # On the wall clock.
     "due": _of_project(lambda project: project.queue.due_at(), _queue_up_due),
     "check": _of_project(Project.check_at, _begin_checks),
+    "resume": _of_project(Project.resumes_at, _resume),
     "hours": _of_project(_opens_at, _look_again),
     "project_hold": _of_project(lambda project: min(project.holds.values(), default=inf), _look_again),
     "retention": _of_project(Project.old_at, _retire),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Final
 
 from taskqueue.display.counts import brief
@@ -16,12 +17,22 @@ ALWAYS: Final = ("ready", "delayed", "processing")
 
 
 def pulse_line(pulse: ProjectPulse) -> str:
-    """``news  running  2 ready, 0 delayed, 1 processing, 40 success  5/s``; with the reason of a pause."""
+    """``news  running  2 ready, 0 delayed, 1 processing, 40 success  5/s``; with the reason or the end of a pause."""
     counts = Counts(*pulse.counts)
     told = [(state, getattr(counts, state)) for state in STATES]
     tasks = ", ".join(f"{brief(count)} {state}" for state, count in told if count or state in ALWAYS)
     pace = f"{pace_text(pulse.rate)}/s" if not pulse.bucket else pulse.bucket
-    return "  ".join(part for part in (pulse.name, pulse.state, tasks, pace, pulse.reason) if part)
+    return "  ".join(part for part in (pulse.name, pulse.state, tasks, pace, pause_text(pulse)) if part)
+
+
+def pause_text(pulse: ProjectPulse) -> str:
+    """Why it has paused itself, or when the pause by a person ends: ``until 2026-11-22 03:10 UTC``; else empty."""
+    if not pulse.paused_until:
+        return pulse.reason
+    try:
+        return f"until {datetime.fromtimestamp(pulse.paused_until, UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):  # a daemon may say anything
+        return f"until {pulse.paused_until:g}"
 
 
 def pulse_fields(pulse: ProjectPulse) -> dict[str, object]:

@@ -57,7 +57,7 @@ TOKEN_BYTES: Final = 9
 _ATTEMPT_BYTES: Final = 64
 """Bytes of an attempt besides its texts."""
 
-_PULSE_BYTES: Final = 192
+_PULSE_BYTES: Final = 208
 """Bytes of a project in ``watch-reply`` besides its texts."""
 
 PULSE_BYTES_MOST: Final = 4096

@@ -119,6 +119,9 @@ class ProjectUnset(Change, tag="project-unset"):
     keys: Annotated[list[str], Meta(max_length=1000)] = field(default_factory=list)
 
 
+PauseSeconds = Annotated[float, Meta(gt=0, le=1e7)]
+"""Of a pause by a person that ends by itself: to 115 days."""
+
 Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
 
 
@@ -126,20 +129,30 @@ class ProjectDo(Change, tag="project-do"):
     """Do something with a project; ``start`` makes an unknown one.
 
     ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
+
+    Attributes:
+        seconds: for ``pause``: it ends by itself after so many; None: it lasts until ``resume``.
     """
 
     project: ProjectName
     action: Action
+    seconds: PauseSeconds | None = None
 
 
 class GroupDo(Change, tag="group-do"):
     """Do something with each project of a group; those for which it makes no sense now are left as they are.
 
     An operation, which has ended when the request is answered if the group is small.
+
+    Attributes:
+        seconds: as for ``project-do``; a project that a person has paused until ``resume`` is left as it is.
+        all: each project, whatever its group; ``group`` is empty then. Not for what drops tasks.
     """
 
-    group: GroupName
     action: Action
+    group: GroupName = ""
+    seconds: PauseSeconds | None = None
+    all: bool = False
 
 
 WAIT_MOST_SECONDS = 60.0

@@ -144,6 +144,7 @@ class ProjectView(Struct, omit_defaults=True):
         held_by: sessions that hold it open.
         cron: its jobs.
         slots: how it is divided into slots; None: it never was. Only where one project is shown.
+        paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
     """
 
     name: str
@@ -162,6 +163,7 @@ class ProjectView(Struct, omit_defaults=True):
     shared: SharedView | None = None
     configured: dict[str, list[ConfigLayer]] = {}
     slots: DivisionView | None = None
+    paused_until: float = 0.0
 
 
 SHOWN_WISHES: Final = 20
@@ -315,6 +317,7 @@ class OperationView(Struct, omit_defaults=True):
         cancelled: somebody has ended it.
         rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
             these are reset (dry run: would be). None: it is another action.
+        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
     """
 
     id: int
@@ -332,6 +335,7 @@ class OperationView(Struct, omit_defaults=True):
     exetime: float | None = None
     cancelled: bool = False
     rerun: RerunView | None = None
+    until: float = 0.0
 
 
 class FlowView(Struct, omit_defaults=True, gc=False):

@@ -24,6 +24,7 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
         bucket: the shared bucket that its settings name; empty: none.
         counts: tasks by state, now, in the order of ``Counts``.
         totals: events since it was made, in the order of ``Totals``.
+        paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
     bucket: str
     counts: tuple[int, ...]
     totals: tuple[int, ...]
+    paused_until: float = 0.0
 
 
 class WatchReply(Reply, tag="watch-reply", omit_defaults=True):

@@ -194,7 +194,10 @@ def test_the_bytes_of_an_example_are_its_message_in_plain_msgpack(example: Examp
     shortest = msgpack.packb(example.value)
     # Of what may have more than 15 fields, the codec writes the map's length in two bytes, always.
     slots = example.value.get("slots")
-    parts = [example.value.get("project"), example.value.get("slot"), *(slots if isinstance(slots, list) else [])]
+    parts = [
+        *(example.value.get(name) for name in ("project", "slot", "operation")),
+        *(slots if isinstance(slots, list) else []),
+    ]
     for part in parts:
         if isinstance(part, dict):
             shortest = shortest.replace(msgpack.packb(part), longer_map(part))

@@ -431,6 +431,33 @@ def last_operation(run: Run) -> str:
     return run("operation", "list")[1].splitlines()[1].split()[0]
 
 
+def test_a_pause_for_a_time_is_told_with_its_end_and_a_resume_comes_before_it(run: Run) -> None:
+    run("project", "start", "news")
+    status, said, _ = run("project", "pause", "news", "--for", "10m")
+    assert (status, said.startswith("news: paused until 20")) == (0, True)
+    until = said.removeprefix("news: ").strip()
+
+    assert until in " ".join(run("status")[1].split())
+    assert until.removeprefix("paused until ") in run("project", "show", "news")[1]
+    assert "goes on in" in run("why", "news")[1]
+
+    assert run("project", "resume", "news") == (0, "news: running\n", "")
+    assert "paused until" not in run("status")[1]
+
+
+def test_all_projects_are_paused_and_resumed_in_one_line(run: Run) -> None:
+    run("project", "start", "news")
+    run("project", "set", "blog", "group=others")
+    run("project", "stop", "blog")
+
+    count = len(run("project", "list")[1].splitlines()) - 1
+    left = f"{count - 1} project{'s' * (count > 2)}, left 1 as they were"
+    assert run("project", "pause", "--all") == (0, f"paused {left}\n", "")
+    assert run("project", "resume", "--all") == (0, f"resumed {left}\n", "")
+    status, said, _ = run("project", "pause", "--all", "--for", "1h")
+    assert (status, said.startswith(f"paused {left}; they go on at 20"), said.count("\n")) == (0, True, 1)
+
+
 def test_a_group_is_paused_listed_and_deleted_as_one(run: Run) -> None:
     for name in ("blog", "shop"):
         run("project", "set", name, "group=others")

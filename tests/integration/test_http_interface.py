@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -111,6 +112,21 @@ def test_a_project_is_paused_resumed_and_what_is_delayed_runs_now(web: Web) -> N
     assert paused["state"] == "paused"
     assert (ended["action"], ended["matched"]) == ("reschedule", 1)
     assert web.got("GET", "/projects/news/tasks?state=delayed")["tasks"] == []
+
+
+def test_a_project_a_group_and_all_projects_are_paused_for_a_time(web: Web) -> None:
+    one = web.got("POST", "/projects/news/actions/pause", {"seconds": 600})["project"]
+    all_ = web.got("POST", "/projects/actions/pause", {"seconds": 60})["operation"]
+    others = web.got("POST", "/projects/actions/resume")["operation"]
+
+    assert one["paused_until"] > time.time() + 300
+    assert all_["until"] < one["paused_until"]
+    assert all_["matched"] == others["matched"] == len(web.got("GET", "/projects")["projects"])
+    assert web.got("GET", "/projects/news")["project"]["state"] == "running"
+    web.got("PATCH", "/projects/news/settings", {"group": "papers"})
+    assert web.got("POST", "/groups/papers/actions/pause", {"seconds": 60})["operation"]["until"] > 0
+    web.got("POST", "/groups/papers/actions/resume")
+    web.got("DELETE", "/projects/news/settings?keys=group")
 
 
 def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:

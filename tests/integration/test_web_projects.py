@@ -144,6 +144,15 @@ def test_a_project_tells_why_nothing_is_handed_out_and_what_is_due_next(client: 
     }  # fmt: skip
 
 
+def test_a_project_that_is_paused_for_a_time_says_until_when(client: Client, pages: Pages) -> None:
+    until = client.projects.pause("shop-b", 86_400.0).paused_until
+
+    about = pages.page("/projects/shop-b").get_element_by_id("about")
+    assert [each.get("data-unix") for each in about.iter("time")] == [str(until)]
+    assert "it goes on in" in words(about)
+    client.projects.resume("shop-b")
+
+
 def test_each_setting_stands_with_who_said_it(client: Client, pages: Pages) -> None:
     (region,) = (each for each in pages.page("/projects/news").iter("div") if each.get("aria-label") == "Settings")
 

@@ -132,7 +132,13 @@ class Model:
         project.bucket.change(self.now, self.setting(name, "rate"), self.setting(name, "burst"))
         if not self.setting(name, "fail_pause_num") and project.paused_itself:
             self._run(project)
+        self._cap_wait(project)
         self.plan_jobs(name, before)
+
+    def _cap_wait(self, project: Project) -> None:
+        """No automatic pause lasts longer than its time from now on, as it would on a clock that was put back."""
+        if project.check_at is not None:
+            project.check_at = min(project.check_at, self.wall + PAUSE_TIME)
 
     def plan_jobs(self, name: str, before: dict[str, Any]) -> None:
         """Plan the jobs that are new or were changed, forget those that are gone."""
@@ -147,7 +153,7 @@ class Model:
         template = self.setting(name, "on_finished")
         return "" if template is None else template.get("taskid") or "on_finished"
 
-    def act(self, name: str, action: str) -> bool:
+    def act(self, name: str, action: str, seconds: float | None = None) -> bool:
         """Pause, resume, stop or start, if that can be done."""
         states, state = _TRANSITIONS[action]
         project = self.projects[name]
@@ -155,6 +161,7 @@ class Model:
             return False
         project.state = state
         project.forget_failures()
+        project.until = None if seconds is None else self.wall + seconds
         return True
 
     def clear(self, name: str) -> None:
@@ -181,7 +188,7 @@ class Model:
         old = self.projects[name]
         self.revoke_all(name)
         fresh = self.projects[name] = Project(old.bucket, old.state, old.overrides)
-        fresh.failures, fresh.check_at = old.failures, old.check_at
+        fresh.failures, fresh.check_at, fresh.until = old.failures, old.check_at, old.until
         fresh.phase, fresh.failed_checks, fresh.neutral_checks = old.phase, old.failed_checks, old.neutral_checks
         fresh.holds = old.holds
         self.plan_jobs(name, {})
@@ -549,7 +556,7 @@ class Model:
             self._tick(name)
 
     def _set_clocks(self, now: float, wall: float) -> None:
-        """On a clock that has been put back jobs are planned anew, no pause is longer, and holds keep their seconds."""
+        """On a clock that has been put back jobs are planned anew, and no pause or hold is longer."""
         elapsed = now - self.now
         step = wall - self.wall - elapsed
         if step < -60:
@@ -557,6 +564,8 @@ class Model:
                 project.holds = {who: until + step for who, until in project.holds.items()}
                 if project.check_at is not None:
                     project.check_at = min(project.check_at, wall + PAUSE_TIME)
+                if project.until is not None:
+                    project.until += step
                 for job in project.jobs.values():
                     job.next_at = _tick_after(job.settings, wall - elapsed)
         self.now, self.wall = now, wall
@@ -766,6 +775,10 @@ class Model:
             project.failed_checks = project.neutral_checks = 0
             project.phase += 1
 
+        if project.until is not None and project.until <= self.wall:
+            project.state = "running"
+            project.forget_failures()
+
     def next_event_at(self) -> float:
         """By when the scheduler must have been woken."""
         times = [lease.deadline for _, _, lease in self.leases()]
@@ -791,6 +804,7 @@ class Model:
         times = [task.at for task in project.in_state("delayed")]
         times += [job.next_at for job in project.jobs.values()]
         times += [project.check_at] if project.state == "paused" and project.check_at is not None else []
+        times += [] if project.until is None else [project.until]
         return times + (list(project.holds.values()) if self._is_held(project) else [])
 
     def drop(self, name: str, taskid: str, *, is_bare: bool) -> None:

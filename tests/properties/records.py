@@ -154,6 +154,7 @@ class Project:
     totals: Totals = field(default_factory=Totals)
     failures: int = 0
     check_at: float | None = None
+    until: float | None = None
     phase: int = 0
     failed_checks: int = 0
     neutral_checks: int = 0
@@ -186,7 +187,7 @@ class Project:
 
     def forget_failures(self) -> None:
         self.failures = self.failed_checks = self.neutral_checks = 0
-        self.check_at = None
+        self.check_at = self.until = None
         self.phase += 1
 
     def stored(self) -> list[str]:

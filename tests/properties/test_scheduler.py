@@ -324,6 +324,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         before=st.lists(pushes, max_size=2),
         after=st.lists(pushes, max_size=3),
         apart=st.booleans(),
+        seconds=st.sampled_from([None, 5.0, 100.0]),
     )
     def act(
         self,
@@ -332,9 +333,11 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         before: list[tuple[str, dict[str, Any]]],
         after: list[tuple[str, dict[str, Any]]],
         apart: bool,
+        seconds: float | None,
     ) -> None:
         """Something is done with a project, between pushes before and after it, in one turn or in two."""
-        request = ProjectDo(session="person", n=self.world.n(), project=project, action=action)
+        seconds = seconds if action == "pause" else None
+        request = ProjectDo(session="person", n=self.world.n(), project=project, action=action, seconds=seconds)
         around = [self.push_request(project, items) for items in (before, after)]
         if apart:
             self.take_turn(around[0], request)
@@ -528,7 +531,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             case TaskRetry(), TasksReply():
                 assert reply.outcomes == [self.model_retry(request.project, each) for each in request.taskids]
             case ProjectDo(), _:
-                assert isinstance(reply, ErrorReply) != self.model_act(request.project, request.action)
+                assert isinstance(reply, ErrorReply) != self.model_act(request.project, request.action, request.seconds)
             case GroupDo(), _:
                 names = [name for name in model.group() if self.model_act(name, request.action)]
                 assert isinstance(reply, OperationReply) or not model.group()
@@ -587,14 +590,14 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         self.model.revive(project, known)
         return "done"
 
-    def model_act(self, name: str, action: str) -> bool:
+    def model_act(self, name: str, action: str, seconds: float | None = None) -> bool:
         model = self.model
         if action == "start":
             model.make_projects(name)
         if name not in model.projects:
             return False
         if action not in ("clear", "reset", "delete"):
-            return model.act(name, action)
+            return model.act(name, action, seconds)
         getattr(model, action)(name)
         return True
 
@@ -743,6 +746,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
         assert (view.unfinished, view.finished) == (project.unfinished, project.finished)
         assert view.totals == project.totals
         assert view.check_at == (0 if project.check_at is None else naive.WALL + project.check_at)
+        assert view.paused_until == (0 if project.until is None else naive.WALL + project.until)
         assert view.held_by == sum(until > model.wall for until in project.holds.values())
         assert view.overrides == project.overrides
         jobs = {each.job: (each.runs, each.skipped, each.next_at - naive.WALL) for each in view.cron}

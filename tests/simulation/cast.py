@@ -279,7 +279,10 @@ class Operator:
         self._client.ask("project-unset", project=project, keys=[])
 
     def _pause(self, project: str) -> None:
-        self._there_and_back(project, "pause", "resume")
+        if self._rng.random() < 0.5:
+            self._client.ask("project-do", project=project, action="pause", seconds=self._rng.uniform(5, 120))
+        else:
+            self._there_and_back(project, "pause", "resume")
 
     def _stop(self, project: str) -> None:
         self._there_and_back(project, "stop", "start")

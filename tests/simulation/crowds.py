@@ -162,4 +162,4 @@ def _shown(record: ProjectRecord) -> Shown:
     is_owed = record.armed and not record.unfinished and not record.holds
     check_at = record.pause.check_at if record.state == "paused" else 0.0
     runs = {job: kept.runs for job, kept in record.cron.items()}
-    return Shown(record.name, record.state, record.finished, check_at, runs, is_owed)
+    return Shown(record.name, record.state, record.finished, check_at, record.pause.until, runs, is_owed)

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import answers, lookups, scheduler, startup
+from taskqueue.core import answers, lookups, scheduler, startup, timers
 from taskqueue.core.admin import draining, operations, rerun, rerun_reset
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.timer_heap import TimerHeap
@@ -425,6 +425,11 @@ def _paused_projects_hand_out(replace_: Replace) -> None:
     original = replace_(Project, "room", room)
 
 
+def _pause_without_its_end(replace_: Replace) -> None:
+    never = timers._of_project(lambda project: inf, timers._resume)
+    replace_(timers, "TIMERS", {**timers.TIMERS, "resume": never})
+
+
 def _ticks_replayed(replace_: Replace) -> None:
     def run(turn: TurnState, project: Project, name: str, job: CronJob) -> None:
         tick = project.ticks[name]
@@ -791,6 +796,7 @@ MUTANTS: Final = (
     Mutant("the end is forgotten", "F2", _end_forgotten),
     Mutant("checks without a limit", "C1", _checks_without_limit),
     Mutant("a paused project hands out", "C1", _paused_projects_hand_out),
+    Mutant("a pause for a time does not end", "L2", _pause_without_its_end),
     Mutant("one more than max_processing", "C2", _one_more_than_max_processing),
     Mutant("missed cron ticks are replayed", "C3", _ticks_replayed),
     Mutant("a shared bucket is not kept", "S6", _shared_bucket_not_kept),

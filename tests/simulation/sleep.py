@@ -85,6 +85,8 @@ class Sleep:
         for record in self._truth.records.values():
             if record.check_at:
                 yield record.check_at - offset, record.name, "it is to be checked"
+            if record.until:
+                yield record.until - offset, record.name, "its pause is over"
 
     def _keep(self, project: str, state: int) -> float:
         """Seconds that what is over in this way is kept."""

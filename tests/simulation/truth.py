@@ -120,13 +120,14 @@ class Facts(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A project as it was written last: how often it has finished, when it is to be checked (unix seconds; 0: not),
-    how often its jobs have run, and whether its end is still owed."""
+    """A project as it was written last: how often it has finished, when it is to be checked, and when it is to go on
+    (unix seconds; 0: not), how often its jobs have run, and whether its end is still owed."""
 
     name: str
     state: str
     finished: int
     check_at: float
+    until: float
     runs: dict[str, int]
     is_owed: bool
 

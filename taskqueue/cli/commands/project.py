@@ -11,6 +11,7 @@ from taskqueue.cli.input.confirmation import confirm
 from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
 from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.input.settings import changes, parse
+from taskqueue.cli.input.times import local, paused_until, some_seconds
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import outcome
@@ -95,13 +96,13 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
 
 def _fields(view: ProjectView) -> dict[str, str]:
     """What is to be said of it beside its counts."""
-    from taskqueue.cli.input.times import local
     from taskqueue.cli.output.slot_tables import of_division
 
     sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
     times = "once" if view.finished == 1 else f"{view.finished:,} times"
     fields = {
         "paused because": view.reason,
+        "paused until": local(view.paused_until),
         "next check": local(view.check_at),
         "not finished": f"{tasks(view.unfinished)} to go" if view.unfinished else "",
         "held open by": sessions if view.held_by else "",
@@ -188,6 +189,66 @@ def _add_action(action: Action, what: str, result: str) -> None:
             return _act(client, names, group, action, result)
 
 
+all_option: Final = click.option("--all", "every", is_flag=True, help="All projects, whatever their group.")
+
+
+@project.command()
+@click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+@group_option
+@all_option
+@click.option("--for", "seconds", type=some_seconds, metavar="TIME", help="Resume by itself after this time.")
+@daemon_options
+def pause(
+    names: tuple[str, ...], group: str | None, every: bool, seconds: float | None, url: str, timeout: float
+) -> int:
+    """Hand out no more tasks of projects until `resume`; new ones are still taken.
+
+    With --for a project goes on by itself; whatever is done next with it, such as another pause, replaces that. Of a
+    group, and of all, what somebody has paused until `resume` stays so.
+
+    \b
+    Example:
+      taskqueue project pause news
+      taskqueue project pause news --for 10m
+      taskqueue project pause --group papers
+      taskqueue project pause --all --for 1h
+    """
+    _check(names, group, every=every)
+    with Daemon(url, timeout).client() as client:
+        if group or every:
+            view = client.projects.pause_all(seconds) if every else client.groups.pause(group or "", seconds)
+            say(f"{outcome(view)}{f'; they go on at {local(view.until)}' if view.until else ''}")
+            return 0
+        return max([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
+
+
+def _pause(client: Client, name: str, seconds: float | None) -> str:
+    view = client.projects.pause(name, seconds)
+    return paused_until(view.paused_until) if view.paused_until else "paused"
+
+
+@project.command()
+@click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+@group_option
+@all_option
+@daemon_options
+def resume(names: tuple[str, ...], group: str | None, every: bool, url: str, timeout: float) -> int:
+    """Hand out tasks of paused projects again.
+
+    \b
+    Example:
+      taskqueue project resume news
+      taskqueue project resume --group papers
+      taskqueue project resume --all
+    """
+    _check(names, group, every=every)
+    with Daemon(url, timeout).client() as client:
+        if every:
+            say(outcome(client.projects.resume_all()))
+            return 0
+        return _act(client, names, group, "resume", "running")
+
+
 def _add_loss(action: Action, what: str, result: str, question: str) -> None:
     """Add the command for an action that loses tasks, with its question."""
 
@@ -209,9 +270,10 @@ def _help(action: Action, what: str) -> str:
     return f"{what}\n\n\b\nExample:\n  taskqueue project {action} news\n  taskqueue project {action} --group papers"
 
 
-def _check(names: Sequence[str], group: str | None) -> None:
-    if bool(names) == bool(group):
-        raise click.UsageError("name projects, or their group with --group")
+def _check(names: Sequence[str], group: str | None, *, every: bool | None = None) -> None:
+    """See that one thing is meant; ``every``: --all was given, None: the command does not have it."""
+    if bool(names) + bool(group) + bool(every) != 1:
+        raise click.UsageError("name projects, or their group with --group" + ("" if every is None else ", or --all"))
 
 
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
@@ -223,20 +285,27 @@ def _act(client: Client, names: Iterable[str], group: str | None, action: Action
 
 
 def _act_on(client: Client, name: str, action: Action, result: str) -> int:
-    try:
+    def told(name: str) -> str:
         view = _acts_on_projects(client)[action](name)
+        return f"{result}, {_pace(view)}" if view is not None and action == "start" else result
+
+    return _tell(name, told)
+
+
+def _tell(name: str, act: Callable[[str], str]) -> int:
+    """Do something with a project, and say what it is then; exit status 1 if it could not be done."""
+    try:
+        said = act(name)
     except RequestRejected as error:
         say(f"taskqueue: {error}", err=True)
         return 1
-    pace = f", {_pace(view)}" if view is not None and action == "start" else ""
-    say(f"{name}: {result}{pace}")
+    say(f"{name}: {said}")
     return 0
 
 
 def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], ProjectView | None]]:
     """The method for each action on one project."""
     return {
-        "pause": client.projects.pause,
         "resume": client.projects.resume,
         "stop": client.projects.stop,
         "start": client.projects.start,
@@ -249,7 +318,6 @@ def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], Project
 def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], OperationView]]:
     """The method for each action on all projects of a group."""
     return {
-        "pause": client.groups.pause,
         "resume": client.groups.resume,
         "stop": client.groups.stop,
         "start": client.groups.start,
@@ -296,8 +364,6 @@ def _filled(question: str, views: Sequence[ProjectView]) -> str:
     return question.format(projects=_named(views), live=tasks(live), over=tasks(over))
 
 
-_add_action("pause", "Hand out no more tasks of projects until `resume`; new ones are still taken.", "paused")
-_add_action("resume", "Hand out tasks of paused projects again.", "running")
 _add_action("stop", "Stop projects until `start`: they keep and take tasks, and hand out none.", "stopped")
 _add_action("start", "Start stopped projects, or make new ones.", "running")
 _add_loss(

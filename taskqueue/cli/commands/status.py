@@ -178,7 +178,7 @@ def _drawn(
     parts = [head, projects] if has_room else [head, f"{NO_ROOM}\n", projects]
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")
-    paused = any(view.reason for view in reply.projects)
+    paused = any(view.reason or view.paused_until for view in reply.projects)
     parts += ["", tables.of_pauses(reply.projects)] if paused else []
     parts += ["", *map(tables.of_still, still.sentences)] if still.sentences or still.has_more else []
     parts += ["which others stand still, and why: taskqueue why"] if still.has_more else []

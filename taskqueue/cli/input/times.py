@@ -99,6 +99,11 @@ def local(at: float) -> str:
         return f"{at:g}"
 
 
+def paused_until(at: float) -> str:
+    """What is said of a pause that ends at these unix seconds: ``paused until 2026-11-22 03:10:00 UTC``."""
+    return f"paused until {local(at)}"
+
+
 def until(written: str) -> float:
     """Unix seconds of a time that was said as such, or as how long it is until then; inf: for ever.
 

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from rich.console import JustifyMethod
 from rich.table import Table
 
-from taskqueue.cli.input.times import ago, local
+from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.fitting_table import FittingTable, named_values
 from taskqueue.display import fetchers
 from taskqueue.display.settings import flat, is_empty, said_by, text
@@ -120,15 +120,24 @@ def of_hung(views: Iterable[FetcherView]) -> Iterator[Text]:
 
 
 def of_pauses(views: Iterable[ProjectView]) -> Table:
-    """A row per project that has paused itself: why, and what comes next; without a header. At most PAUSES_SHOWN."""
+    """A row per project that has paused itself, or is paused for a time: why, and what comes next; without a header.
+
+    At most PAUSES_SHOWN.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
-    paused = [view for view in views if view.reason]
+    paused = [view for view in views if view.reason or view.paused_until]
     for view in paused[:PAUSES_SHOWN]:
-        then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
-        table.add_row(Text(view.name, style="bold"), Text(f"{view.reason}; {then}", style="yellow"))
+        table.add_row(Text(view.name, style="bold"), Text(_of_pause(view), style="yellow"))
     if len(paused) > PAUSES_SHOWN:
         table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
     return table
+
+
+def _of_pause(view: ProjectView) -> str:
+    if view.paused_until:
+        return paused_until(view.paused_until)
+    then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
+    return f"{view.reason}; {then}"
 
 
 def of_still(sentence: str) -> Text:

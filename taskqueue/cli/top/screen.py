@@ -19,6 +19,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.output import tables
 from taskqueue.cli.top.speeds import Speeds
 from taskqueue.cli.top.view import HELP, ListView, View
@@ -171,9 +172,14 @@ def _fetchers(views: Sequence[FetcherView], rows: ListView[FetcherSort], width: 
 
 
 def _below(snapshot: Snapshot, view: View, width: int, left: int) -> list[RenderableType]:
-    """Why projects have paused themselves, and the first fetchers, in ``left`` lines."""
+    """Why projects are paused, or until when, and the first fetchers, in ``left`` lines."""
     parts: list[RenderableType] = []
-    reasons = [f"{each.name}: {each.reason}" for each in snapshot.status.projects if each.reason]
+    projects = snapshot.status.projects
+    reasons = [
+        f"{each.name}: {each.reason or paused_until(each.paused_until)}"
+        for each in projects
+        if each.reason or each.paused_until
+    ]
     for reason in reasons[: max(0, left - 1)]:
         parts.append(_line(reason, "yellow"))
         left -= 1

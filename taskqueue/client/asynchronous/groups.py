@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.protocol.replies import OperationReply
 from taskqueue.protocol.requests import Action, GroupDo
 from taskqueue.protocol.views import OperationView
 
@@ -17,13 +15,17 @@ class AsyncGroups:
     project belongs to the group.
     """
 
-    def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
-        self._exchange = exchange
+    def __init__(self, long_poll: LongPoll) -> None:
         self._long_poll = long_poll
 
-    async def pause(self, group: str) -> OperationView:
-        """Hand out no more tasks of these projects until ``resume``; new ones are still taken."""
-        return await self._act(group, "pause")
+    async def pause(self, group: str, seconds: float | None = None) -> OperationView:
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that somebody has
+                paused until ``resume`` stays so.
+        """
+        return await self._act(group, "pause", seconds)
 
     async def resume(self, group: str) -> OperationView:
         """Hand out the tasks of these projects again."""
@@ -49,7 +51,6 @@ class AsyncGroups:
         """Delete these projects themselves, with everything that they have."""
         return await self._act(group, "delete")
 
-    async def _act(self, group: str, action: Action) -> OperationView:
-        request = GroupDo(session="", n=0, group=group, action=action)
-        view = (await self._exchange.ask(request, OperationReply)).operation
-        return view if view.ended_at else await self._long_poll.ended(view.id, None, None)
+    async def _act(self, group: str, action: Action, seconds: float | None = None) -> OperationView:
+        request = GroupDo(session="", n=0, group=group, action=action, seconds=seconds)
+        return await self._long_poll.done(request)

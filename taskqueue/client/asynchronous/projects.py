@@ -17,6 +17,7 @@ from taskqueue.protocol.replies import (
 )
 from taskqueue.protocol.requests import (
     Action,
+    GroupDo,
     ProjectDo,
     ProjectSet,
     ProjectShow,
@@ -24,7 +25,7 @@ from taskqueue.protocol.requests import (
     Status,
     Watch,
 )
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.views import OperationView, ProjectView
 
 
 class AsyncProjects:
@@ -95,13 +96,35 @@ class AsyncProjects:
         request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
         return project_of(await self._exchange.ask(request, ProjectReply))
 
-    async def pause(self, name: str) -> ProjectView:
-        """Hand out no more of its tasks until ``resume``; new ones are still taken."""
-        return await self._act(name, "pause")
+    async def pause(self, name: str, seconds: float | None = None) -> ProjectView:
+        """Hand out no more of its tasks until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which it goes on by itself. Whatever is done next with it, such
+                as another pause, replaces that.
+        """
+        return await self._act(name, "pause", seconds)
 
     async def resume(self, name: str) -> ProjectView:
         """Hand out its tasks again."""
         return await self._act(name, "resume")
+
+    async def pause_all(self, seconds: float | None = None) -> OperationView:
+        """Pause each project, whatever its group; those that are stopped stay so.
+
+        Args:
+            seconds: for so many, after which they go on by themselves. A project that somebody has paused until
+                ``resume`` stays so.
+
+        Returns:
+            The operation: ``matched`` projects, of ``seen``, are paused now.
+        """
+        request = GroupDo(session="", n=0, action="pause", seconds=seconds, all=True)
+        return await self._long_poll.done(request)
+
+    async def resume_all(self) -> OperationView:
+        """Hand out the tasks of each project again, whoever has paused it; those that are stopped stay so."""
+        return await self._long_poll.done(GroupDo(session="", n=0, action="resume", all=True))
 
     async def stop(self, name: str) -> ProjectView:
         """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
@@ -158,6 +181,6 @@ class AsyncProjects:
         """
         return self._holding.holding(name, seconds)
 
-    async def _act(self, name: str, action: Action) -> ProjectView:
-        request = ProjectDo(session="", n=0, project=name, action=action)
+    async def _act(self, name: str, action: Action, seconds: float | None = None) -> ProjectView:
+        request = ProjectDo(session="", n=0, project=name, action=action, seconds=seconds)
         return project_of(await self._exchange.ask(request, ProjectReply))

@@ -22,9 +22,14 @@ class BlockingGroups:
         self._background = background
         self._client = groups
 
-    def pause(self, group: str) -> OperationView:
-        """Hand out no more tasks of these projects until ``resume``; new ones are still taken."""
-        return self._background.run(self._client.pause(group))
+    def pause(self, group: str, seconds: float | None = None) -> OperationView:
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that somebody has
+                paused until ``resume`` stays so.
+        """
+        return self._background.run(self._client.pause(group, seconds))
 
     def resume(self, group: str) -> OperationView:
         """Hand out the tasks of these projects again."""

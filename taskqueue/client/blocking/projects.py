@@ -13,7 +13,7 @@ from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import StatusReply, WatchReply
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.views import OperationView, ProjectView
 
 
 class BlockingProjects:
@@ -79,13 +79,34 @@ class BlockingProjects:
         """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
         return self._background.run(self._client.unset(name, keys))
 
-    def pause(self, name: str) -> ProjectView:
-        """Hand out no more of its tasks until ``resume``; new ones are still taken."""
-        return self._background.run(self._client.pause(name))
+    def pause(self, name: str, seconds: float | None = None) -> ProjectView:
+        """Hand out no more of its tasks until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which it goes on by itself. Whatever is done next with it, such
+                as another pause, replaces that.
+        """
+        return self._background.run(self._client.pause(name, seconds))
 
     def resume(self, name: str) -> ProjectView:
         """Hand out its tasks again."""
         return self._background.run(self._client.resume(name))
+
+    def pause_all(self, seconds: float | None = None) -> OperationView:
+        """Pause each project, whatever its group; those that are stopped stay so.
+
+        Args:
+            seconds: for so many, after which they go on by themselves. A project that somebody has paused until
+                ``resume`` stays so.
+
+        Returns:
+            The operation: ``matched`` projects, of ``seen``, are paused now.
+        """
+        return self._background.run(self._client.pause_all(seconds))
+
+    def resume_all(self) -> OperationView:
+        """Hand out the tasks of each project again, whoever has paused it; those that are stopped stay so."""
+        return self._background.run(self._client.resume_all())
 
     def stop(self, name: str) -> ProjectView:
         """Stop it until ``start``: it keeps and takes tasks, and hands out none."""

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.patience import limit
 from taskqueue.protocol.replies import FlowReply, OperationReply, TaskReply, TaskWaitReply, WaitReply
-from taskqueue.protocol.requests import FlowShow, OperationShow, ProjectWait, TaskShow, TaskWait
+from taskqueue.protocol.requests import FlowShow, GroupDo, OperationShow, ProjectWait, TaskShow, TaskWait
 from taskqueue.protocol.views import FlowView, OperationView
 
 T = TypeVar("T")
@@ -101,6 +101,11 @@ class LongPoll:
                     view = await self.operation(operation, PROGRESS_SECONDS if progress else WAIT_SECONDS, inf)
                     _tell(progress, view)
         return view
+
+    async def done(self, request: GroupDo) -> OperationView:
+        """Do something with several projects, and wait until it is done with each of them."""
+        view = (await self._exchange.ask(request, OperationReply)).operation
+        return view if view.ended_at else await self.ended(view.id, None, None)
 
     async def operation(self, operation: int, seconds: float, patience: float | None = None) -> OperationView:
         """How it stands: when it has ended, or in so many seconds."""

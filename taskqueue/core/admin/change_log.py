@@ -80,6 +80,11 @@ def _setting(key: str, value: Setting) -> Iterator[str]:
         yield f"{key}={value}"
 
 
+def lasting(seconds: float | None) -> str:
+    """For how long; empty: until somebody says otherwise."""
+    return "" if seconds is None else f"for {seconds:g} s"
+
+
 # ------------------------------------------------------------------------------------------------ reading
 
 

@@ -42,7 +42,9 @@ def take_step(turn: TurnState, operation: Operation) -> None:
 
 
 def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
-    """Apply the action; False: it was impossible, and changed nothing."""
+    """Apply the action; False: it was impossible, or would end what a person wants to last, and changed nothing."""
+    if record.progress.until and project.is_paused_for_good:
+        return False
     by, progress = Who(record.actor, record.address), record.progress
     detail = f"operation {progress.id}"
     try:
@@ -53,6 +55,7 @@ def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> b
             cast(Action, progress.action),
             group=progress.group,
             detail=detail,
+            until=progress.until,
         )
     except Rejected:
         return False

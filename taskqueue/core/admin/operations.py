@@ -21,6 +21,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions, rerun
+from taskqueue.core.admin.project_requests import pause_end
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
@@ -100,20 +101,34 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     """Start an operation on projects; its first step is taken at once.
 
     Raises:
-        Rejected: the group is unknown; or it takes more than one step, and RUNNING_MOST are under way.
+        Rejected: the request does not make sense, the group is unknown, or it takes more than one step, and
+            RUNNING_MOST are under way.
     """
     state = turn.state
-    projects = in_group(state, request.group)
+    until = pause_end(turn, request)
+    projects = _meant_projects(state, request)
     if len(projects) > group_actions.step_size(request.action):
         _see_room(state)
     progress = _begun(state.next_number(), request.action, projects, turn.now)
     progress.group = request.group
     progress.known = len(projects)
+    progress.until = until
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
     operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(turn, operation)
     _add(turn, operation)
     return OperationReply(n=request.n, operation=_view(progress))
+
+
+def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
+    """The projects of the group, or all, in the order of their names."""
+    if bool(request.group) == request.all:
+        raise Rejected("malformed", "group: give either a group or all")
+    if not request.all:
+        return in_group(state, request.group)
+    if request.action in group_actions.LOSSES:
+        raise Rejected("malformed", f"all: {request.action} drops tasks; name a group")
+    return [state.projects.by_name[name] for name in state.projects.names]
 
 
 def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:

@@ -14,7 +14,7 @@ from taskqueue.core.parts.windows import Counters, WindowSums
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules import clear
-from taskqueue.core.rules.registry import check_settings, make_another, remove_project, use_settings
+from taskqueue.core.rules.registry import check_settings, make_another, note_pause, remove_project, use_settings
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.settings import Settings, overlay
 from taskqueue.core.state import State
@@ -26,6 +26,7 @@ from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, 
 from taskqueue.protocol.requests import (
     Action,
     Fetchers,
+    GroupDo,
     ProjectDo,
     ProjectSet,
     ProjectShow,
@@ -166,23 +167,41 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
 def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
     """Pause, resume, stop, start, clear, reset or delete a project; ``start`` creates an unknown one."""
     state = turn.state
+    until = pause_end(turn, message)
     is_new = message.action == "start" and message.project not in state.projects.by_name
     if is_new:
         make_another(turn, message.project)
-    project = act(turn, by, state.projects.named(message.project), message.action, detail="made" if is_new else "")
+    detail = "made" if is_new else change_log.lasting(message.seconds)
+    project = act(turn, by, state.projects.named(message.project), message.action, detail=detail, until=until)
     return ProjectReply(n=message.n, project=project.view(turn.now) if project else None)
 
 
+def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:
+    """Unix seconds at which the pause that is asked for ends; 0: not by itself.
+
+    Raises:
+        Rejected: a time is said of another action.
+    """
+    if message.seconds is None:
+        return 0.0
+    if message.action != "pause":
+        raise Rejected("malformed", f"seconds: only a pause is for a time, not {message.action}")
+    return turn.now.wall + message.seconds
+
+
 def act(
-    turn: TurnState, by: Who, project: Project, action: Action, *, group: str = "", detail: str = ""
+    turn: TurnState, by: Who, project: Project, action: Action, *, group: str = "", detail: str = "", until: float = 0.0
 ) -> Project | None:
     """Apply the action and log it; returns the project as it is then, or None if it was deleted.
+
+    Args:
+        until: unix seconds at which a pause ends; 0: not by itself.
 
     Raises:
         Rejected: the action is impossible now; nothing has changed.
     """
     count = _lost(project, action)
-    after = _act(turn, project, action)
+    after = _act(turn, project, action, until)
     change_log.note(turn, by, f"project {action}", project=project.name, group=group, count=count, detail=detail)
     return after
 
@@ -194,7 +213,7 @@ def _lost(project: Project, action: Action) -> int:
     return project.queue.known if action in ("reset", "delete") else 0
 
 
-def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
+def _act(turn: TurnState, project: Project, action: Action, until: float) -> Project | None:
     if action == "delete":
         remove_project(turn, project)
         return None
@@ -203,7 +222,8 @@ def _act(turn: TurnState, project: Project, action: Action) -> Project | None:
     if action == "clear":
         clear.clear(turn, project)
     else:
-        project.act(action)
+        project.act(action, until)
+        note_pause(turn.state, project)
         turn.touch(project)
     return project
 

@@ -135,6 +135,7 @@ def pulse_of(project: Project) -> ProjectPulse:
         settings.bucket,
         tuple(project.queue.counts[1:]),
         project.totals.row(),
+        project.pause.record.until,
     )
 
 

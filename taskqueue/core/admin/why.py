@@ -217,6 +217,8 @@ def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
         if pause.check_at:
             check = _in(pause.check_at - turn.now.wall)
             yield f"has paused itself ({pause.reason}); it tries a few tasks {check}, or at once with: {resume}"
+        elif pause.until:
+            yield f"was paused by hand; it goes on {_in(pause.until - turn.now.wall)}, or at once with: {resume}"
         else:
             yield f"was paused by hand; go on with: {resume}"
 

@@ -12,6 +12,7 @@ Rules:
 3. In a check phase a failure counts if its task was handed out as a check of that phase; a check that comes back
    without a result makes room for another one.
 4. What a person says wins: pausing by hand ends the phase, resuming forgets the failures.
+5. A pause by hand may be for a time: when it is over the project is running, as if it had been resumed then.
 
 ``Project`` holds the state; this is the arithmetic.
 """
@@ -73,6 +74,10 @@ class Pause:
         self.record.check_at = check_at
         self.record.reason = reason
 
+    def end_at(self, until: float) -> None:
+        """Let the pause by a person end at that time (unix seconds); 0: it does not end by itself."""
+        self.record.until = until
+
     def begin_checks(self) -> None:
         """Start a new check phase."""
         self.record.phase += 1
@@ -92,6 +97,6 @@ class Pause:
     def forget(self) -> None:
         """Reset: a check succeeded, or a person took over."""
         self.record.failures = self.record.failed_checks = self.record.neutral_checks = self.out = 0
-        self.record.check_at = 0.0
+        self.record.check_at = self.record.until = 0.0
         self.record.reason = ""
         self.record.phase += 1

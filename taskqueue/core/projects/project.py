@@ -4,7 +4,7 @@ running ──stop──► stopped      accepts tasks, hands out nothing
  │ ▲ ▲ ◄─start──┘   ▲
  │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
  │ └─resume──┐      │       │ pause_time
- └─pause─► paused ──┴───────┘  by a person, or by itself
+ └─pause─► paused ──┴───────┘  by a person, for a time or until ``resume``, or by itself
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class Project:
 
     # ------------------------------------------------------------------------------------ state
 
-    def act(self, action: Action) -> None:
-        """Pause, resume, stop or start.
+    def act(self, action: Action, until: float = 0.0) -> None:
+        """Pause (until that time in unix seconds, or 0: for good), resume, stop or start.
 
         Raises:
             Rejected: the action is impossible in this state.
@@ -195,6 +195,12 @@ class Project:
             raise Rejected("state", reason)
         self.state = state
         self.pause.forget()
+        self.pause.end_at(until)
+
+    @property
+    def is_paused_for_good(self) -> bool:
+        """Whether a person has paused it until somebody resumes it."""
+        return self.state == "paused" and not self.paused_itself and not self.pause.record.until
 
     @property
     def paused_itself(self) -> bool:
@@ -227,6 +233,16 @@ class Project:
     def check_at(self) -> float:
         """When the checks begin (unix seconds); inf: it has not paused itself."""
         return self.pause.record.check_at if self.state == "paused" and self.pause.record.check_at else inf
+
+    def resumes_at(self) -> float:
+        """When a pause by a person is over (unix seconds); inf: there is none, or it does not end by itself."""
+        return self.pause.record.until or inf
+
+    def shift_pause(self, step: float) -> bool:
+        """Keep the seconds that a pause by a person has left when the wall clock steps; True: it is for a time."""
+        if self.pause.record.until:
+            self.pause.end_at(self.pause.record.until + step)
+        return self.pause.record.until > 0
 
     def room(self, now: Wall, environment: Environment) -> float:
         """Tasks that it may hand out at ``now`` (unix seconds), tokens aside; inf: unlimited; 0 or less: none."""
@@ -354,6 +370,7 @@ class Project:
             tokens=self.bucket.level_at(now.boot),
             reason=self.pause.record.reason,
             check_at=self.pause.record.check_at,
+            paused_until=self.pause.record.until,
             unfinished=self.queue.unfinished,
             finished=self.finished,
             held_by=sum(until > now.wall for until in self.holds.values()),

@@ -5,7 +5,8 @@ What the clock shows again counts again, so that nothing is silent, shut, open o
     cron jobs            are planned anew, from the turn before on, as if the clock had been right then
     active hours         are looked up anew
     automatic pauses     last no longer than ``pause_time`` from now
-    holds                keep the seconds that they have left
+    pauses for a time    keep the seconds that they have left, and so do
+    holds
 
 A step forward needs nothing of this: what it leaps over is due. Tasks keep their times, which may be ones that their
 producers have said.
@@ -19,6 +20,7 @@ from typing import Final
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.cron_times import next_at, plan_anew
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules.registry import note_pause
 from taskqueue.core.turn_state import TurnState
 
 STEP_SECONDS: Final = 60.0
@@ -57,9 +59,10 @@ def _follow(turn: TurnState, project: Project, after: float, step: float) -> Non
     state = turn.state
     plan_anew(project, state.environment, after)
     state.cron_timers.note(project.number, next_at(project))
-    if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | _shift_holds(project, step):
+    is_shifted = _shift_holds(project, step) | project.shift_pause(step)
+    if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | is_shifted:
         turn.touch(project)
-    state.wall_timers.note(("check", project.number), project.check_at())
+    note_pause(state, project)
     state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
 
 

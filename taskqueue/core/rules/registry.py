@@ -108,8 +108,14 @@ def add_project(turn: TurnState, project: Project) -> None:
     state.grand_totals.note(project, project.totals.row())
     if project.cleared:
         state.pending.sweep(project.number, project.cleared)
-    state.wall_timers.note(("check", project.number), project.check_at())
+    note_pause(state, project)
     _adopt(turn, project)
+
+
+def note_pause(state: State, project: Project) -> None:
+    """Set the timers by which a pause of the project goes on or ends."""
+    state.wall_timers.note(("check", project.number), project.check_at())
+    state.wall_timers.note(("resume", project.number), project.resumes_at())
 
 
 def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting]) -> None:

@@ -40,6 +40,7 @@ class PauseRecord(Struct, array_like=True):
         failed_checks: in this phase.
         reason: for people: why it paused itself.
         neutral_checks: in this phase, that were neither success nor failure.
+        until: unix seconds at which the pause by a person ends; 0: it does not end by itself.
     """
 
     failures: int = 0
@@ -48,6 +49,7 @@ class PauseRecord(Struct, array_like=True):
     failed_checks: int = 0
     reason: str = ""
     neutral_checks: int = 0
+    until: float = 0.0
 
 
 class CronRecord(Struct, array_like=True):
@@ -137,6 +139,7 @@ class OperationProgress(Struct, omit_defaults=True):
         cancelled: somebody has ended it.
         rerun: what a rerun takes; ``known``, ``seen`` and ``matched`` are tasks that it takes so far, has come to, and
             has reset (dry run: would reset). None: it is another action.
+        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
     """
 
     id: int
@@ -154,6 +157,7 @@ class OperationProgress(Struct, omit_defaults=True):
     exetime: float | None = None
     cancelled: bool = False
     rerun: RerunView | None = None
+    until: float = 0.0
 
 
 class OperationRecord(Struct, array_like=True):

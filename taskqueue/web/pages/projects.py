@@ -11,6 +11,7 @@ from starlette.requests import Request
 from taskqueue.display.counts import projects as so_many
 from taskqueue.display.counts import tasks
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
+from taskqueue.display.pulses import pause_text
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.views import Counts, Totals, Window
 from taskqueue.protocol.watch_views import ProjectPulse
@@ -109,7 +110,7 @@ def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
     cells: dict[str, Cell] = {
         "group": {"text": row.pulse.group, "href": root + link("/", {"group": row.pulse.group})},
         "state": {"text": row.pulse.state, "data-state": row.pulse.state},
-        "why": row.pulse.reason,
+        "why": pause_text(row.pulse),
         "rate": {"value": pace_text(row.pulse.rate)},
         "burst": {"value": pace_text(row.pulse.burst)},
         "speed": "" if row.speed is None else f"{row.speed:,.1f}",

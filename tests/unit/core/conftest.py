@@ -266,8 +266,9 @@ class World:
     def counts(self, project: str = "news") -> Counts:
         return self.project(project).counts
 
-    def do(self, action: Any, project: str = "news") -> ProjectView | None:
-        return self.ask(ProjectReply, ProjectDo(session="person", n=self.n(), project=project, action=action)).project
+    def do(self, action: Any, project: str = "news", seconds: float | None = None) -> ProjectView | None:
+        request = ProjectDo(session="person", n=self.n(), project=project, action=action, seconds=seconds)
+        return self.ask(ProjectReply, request).project
 
     def set(self, project: str = "news", **settings: Any) -> ProjectView:
         request = ProjectSet(session="person", n=self.n(), project=project, settings=settings)

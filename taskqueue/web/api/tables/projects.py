@@ -14,6 +14,7 @@ from taskqueue.protocol.requests import (
     Action,
     Bulk,
     GroupDo,
+    PauseSeconds,
     ProjectDo,
     ProjectHold,
     ProjectSet,
@@ -39,6 +40,8 @@ WHAT: Final[dict[Action, str]] = {
 }
 LOSSES: Final = ("clear", "reset", "delete")
 """Actions that can't be taken back."""
+ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
+"""Actions that there are for all projects at once."""
 
 Named = Annotated[GroupName, Meta(min_length=1)]
 JobName = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -67,6 +70,13 @@ class GroupRef(Struct, forbid_unknown_fields=True):
     group: Named
 
 
+class GroupPause(Struct, forbid_unknown_fields=True):
+    """Names a group, and says for how many seconds its projects are paused; None: until they are resumed."""
+
+    group: Named
+    seconds: PauseSeconds | None = None
+
+
 def with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
     """What JSON can't say of settings: "inf" is the number where one is meant."""
     settings: dict[str, Any] = fields["settings"]
@@ -88,6 +98,11 @@ def _role(action: Action) -> Role:
     return "admin" if action in LOSSES else "operator"
 
 
+def _fixed(action: Action) -> dict[str, Any]:
+    """What is not said in the body: only a pause is for a time."""
+    return {"action": action} if action == "pause" else {"action": action, "seconds": None}
+
+
 ACTIONS: Final = tuple(
     Operation(
         "POST",
@@ -96,7 +111,7 @@ ACTIONS: Final = tuple(
         ProjectDo,
         ProjectReply,
         WHAT[action],
-        {"action": action},
+        _fixed(action),
     )
     for action in get_args(Action)
 )
@@ -109,10 +124,23 @@ GROUP_ACTIONS: Final = tuple(
         GroupDo,
         OperationReply,
         f"{WHAT[action]}: each project of a group",
-        {"action": action},
-        arguments=GroupRef,
+        _fixed(action),
+        arguments=GroupPause if action == "pause" else GroupRef,
     )
     for action in get_args(Action)
+)
+
+ALL_ACTIONS: Final = tuple(
+    Operation(
+        "POST",
+        f"/projects/actions/{action}",
+        "operator",
+        GroupDo,
+        OperationReply,
+        f"{WHAT[action]}: each project",
+        {**_fixed(action), "group": "", "all": True},
+    )
+    for action in ALL_TOGETHER
 )
 
 OPERATIONS: Final = (
@@ -130,6 +158,7 @@ OPERATIONS: Final = (
         "Forget what was said of settings; no keys: of all",
     ),
     *ACTIONS,
+    *ALL_ACTIONS,
     Operation(
         "POST", "/projects/{project}/actions/run", "operator", Bulk, OperationReply,
         "Run what is delayed now", {"action": "reschedule", "filter": TaskFilter(states=["delayed"]), "exetime": 0.0,

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from taskqueue.cli.commands.stats import of_stats
+from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.output.tables import (
     HUNG_SHOWN,
     of_cron,
@@ -194,6 +195,12 @@ def test_a_pause_is_shown_with_its_reason_and_the_next_check() -> None:
 
     assert news.startswith("news  10 failures in a row; next check 2023-11-1")
     assert blog == "blog  10 failures in a row; is being checked"
+
+
+def test_a_pause_for_a_time_is_told_with_its_end() -> None:
+    paused = replace(VIEW, name="news", state="paused", paused_until=NOON)
+
+    assert shown(of_pauses([paused])).rstrip() == f"news  {paused_until(NOON)}"
 
 
 def test_of_many_pauses_some_are_shown_and_the_rest_counted() -> None:

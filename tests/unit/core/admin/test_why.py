@@ -56,6 +56,10 @@ def test_programs_are_told_the_cause_in_a_word(make_world: MakeWorld) -> None:
 def test_it_is_stopped_or_paused_by_hand(world: World) -> None:
     world.do("pause")
     assert why(world) == "was paused by hand; go on with: taskqueue project resume news"
+
+    world.do("pause", seconds=600.0)
+    world.advance(60.0)
+    assert why(world) == "was paused by hand; it goes on in 9 min, or at once with: taskqueue project resume news"
     world.do("stop")
     assert why(world) == "is stopped; go on with: taskqueue project start news"
 

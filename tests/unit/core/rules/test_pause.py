@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from taskqueue.core.admin.group_actions import PROJECTS_A_STEP
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import ErrorReply, NewTasksReply
-from taskqueue.protocol.requests import Action, ProjectDo
+from taskqueue.protocol.replies import ErrorReply, NewTasksReply, OperationReply
+from taskqueue.protocol.requests import Action, GroupDo, ProjectDo
+from taskqueue.protocol.views import OperationView
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
-from tests.unit.core.rules.conftest import CANCEL, DAY, rest, run_out
+from tests.unit.core.rules.conftest import CANCEL, DAY, comes_after, rest, run_out
 
 PAUSE = 300.0
 
@@ -613,3 +615,180 @@ def test_what_a_person_does_is_no_event(make_world: MakeWorld) -> None:
         world.do(action)
 
     assert world.event_kinds() == ["paused"]
+
+
+# ------------------------------------------------------------------------------------------------ for a time
+
+TEN_MINUTES = 600.0
+
+
+def hands_out(world: World, taskid: str) -> bool:
+    """Whether a task that is pushed now is handed out at once."""
+    fetcher = world.fetcher(name=f"fetcher of {taskid}")
+    world.push("news", task(taskid))
+    return taskid in fetcher.taken
+
+
+def test_a_pause_for_a_time_ends_by_itself_when_it_is_over(world: World) -> None:
+    world.push("news", task("a"))
+    world.do("pause", seconds=TEN_MINUTES)
+
+    assert comes_after(world, world.fetcher(), TEN_MINUTES)
+    assert world.project().state == "running"
+
+
+def test_a_project_shows_until_when_it_is_paused(world: World) -> None:
+    view = world.do("pause", seconds=TEN_MINUTES)
+    assert view is not None
+    assert view.paused_until == world.now.wall + TEN_MINUTES
+
+    world.advance(TEN_MINUTES)
+    assert world.project().paused_until == 0
+
+
+@pytest.mark.parametrize("action", ["resume", "start", "stop", "pause"])
+def test_whatever_a_person_says_next_cancels_the_end_of_a_pause(world: World, action: Action) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+    after = world.do(action)
+    assert after is not None
+    assert after.paused_until == 0
+    if action in ("resume", "start"):
+        after = world.do("pause")
+
+    world.advance(TEN_MINUTES)
+    assert world.project().state == after.state != "running"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("second", [60.0, 3600.0])
+def test_a_second_pause_for_a_time_replaces_the_first(world: World, second: float) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+    world.do("pause", seconds=second)
+
+    world.advance(second - 1)
+    assert world.project().state == "paused"
+    world.advance(1)
+    assert world.project().state == "running"
+
+
+def test_a_pause_for_a_time_goes_on_across_restarts(world: World) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+
+    world.advance(TEN_MINUTES / 2)
+    world.restart()
+    assert world.project().state == "paused"
+    world.reboot()
+    world.advance(TEN_MINUTES / 2)
+    assert world.project().state == "running"
+
+
+def test_a_pause_that_would_have_ended_while_the_daemon_was_down_ends_at_its_start(world: World) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+
+    world.elapsed += TEN_MINUTES
+    world.restart()
+    assert world.project().state == "running"
+    assert hands_out(world, "a")
+
+
+def test_a_clock_that_is_put_back_does_not_lengthen_a_pause_for_a_time(world: World) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+
+    world.wall_step -= DAY
+    world.advance(TEN_MINUTES)
+    assert world.project().state == "running"
+
+
+def test_a_project_that_is_cleared_or_reset_during_a_pause_for_a_time_goes_on_when_it_is_over(world: World) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+    world.do("clear")
+    world.do("reset")
+    assert world.project().state == "paused"
+
+    world.advance(TEN_MINUTES)
+    assert world.project().state == "running"
+
+
+def test_a_pause_for_a_time_wins_over_an_automatic_one(make_world: MakeWorld) -> None:
+    world, fetcher = pause(make_world)
+    world.do("pause", seconds=2 * PAUSE)
+
+    run_out(world, fetcher, 2 * PAUSE - 1)
+    assert world.project().state == "paused"
+    world.advance(1)
+    assert world.project().state == "running"
+    assert goes_on(fetcher)
+
+
+def test_the_end_of_a_pause_for_a_time_is_no_event(world: World) -> None:
+    world.do("pause", seconds=TEN_MINUTES)
+    world.advance(TEN_MINUTES)
+
+    assert world.event_kinds() == []
+
+
+@pytest.mark.parametrize("action", ["resume", "stop", "start", "clear", "reset", "delete"])
+def test_only_a_pause_takes_a_time(world: World, action: Action) -> None:
+    request = ProjectDo(session="person", n=world.n(), project="news", action=action, seconds=1.0)
+    refused = world.ask(ErrorReply, request)
+    assert (refused.code, refused.reason) == ("malformed", f"seconds: only a pause is for a time, not {action}")
+    assert world.project().state == "running"
+
+
+def act_on_group(world: World, action: Action, **said: Any) -> OperationView:
+    """Do something with projects together; it is done at once."""
+    return world.ask(OperationReply, GroupDo(session="person", n=world.n(), action=action, **said)).operation
+
+
+def test_a_group_is_paused_for_a_time_but_what_a_person_has_paused_for_good_stays_so(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.set(name, group="papers")
+    world.do("pause", "b")
+    world.do("pause", "c", seconds=60.0)
+
+    operation = act_on_group(world, "pause", group="papers", seconds=TEN_MINUTES)
+    assert (operation.matched, operation.seen) == (2, 3)
+    world.advance(TEN_MINUTES)
+    assert [world.project(name).state for name in "abc"] == ["running", "paused", "running"]
+
+
+def test_a_large_group_that_is_paused_for_a_time_goes_on_as_one(world: World) -> None:
+    names = [f"p{number:03}" for number in range(PROJECTS_A_STEP + 1)]
+    for name in names:
+        world.set(name, group="papers")
+
+    act_on_group(world, "pause", group="papers", seconds=TEN_MINUTES)
+    world.restart()
+    assert len({world.project(name).paused_until for name in names}) == 1
+
+
+def test_all_projects_are_paused_and_resumed_together_whatever_their_groups(world: World) -> None:
+    world.set("grouped", group="papers")
+    world.do("start", "plain")
+    world.do("start", "stopped")
+    world.do("stop", "stopped")
+
+    paused = act_on_group(world, "pause", all=True)
+    assert paused.seen - paused.matched == 1
+    assert [world.project(name).state for name in ("grouped", "news", "plain", "stopped")] == [
+        "paused", "paused", "paused", "stopped",
+    ]  # fmt: skip
+
+    act_on_group(world, "resume", all=True)
+    assert [world.project(name).state for name in ("grouped", "news", "plain")] == ["running"] * 3
+
+
+@pytest.mark.parametrize(
+    ("action", "said", "reason"),
+    [
+        ("pause", {}, "group: give either a group or all"),
+        ("pause", {"group": "papers", "all": True}, "group: give either a group or all"),
+        ("delete", {"all": True}, "all: delete drops tasks; name a group"),
+        ("resume", {"group": "papers", "seconds": 1.0}, "seconds: only a pause is for a time, not resume"),
+    ],
+)
+def test_nobody_drops_all_tasks_of_all_projects_by_a_slip(
+    world: World, action: Action, said: dict[str, Any], reason: str
+) -> None:
+    world.set("news", group="papers")
+    refused = world.ask(ErrorReply, GroupDo(session="person", n=world.n(), action=action, **said))
+    assert (refused.code, refused.reason) == ("malformed", reason)

@@ -1,0 +1,26 @@
+"""What the row of a project tells of its pause."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from taskqueue.protocol.views import Counts, Totals
+from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.web.live.project_table import ProjectRow
+from taskqueue.web.pages.projects import cells_of
+
+
+@pytest.mark.parametrize(
+    ("reason", "until", "told"),
+    [
+        ("", 0.0, ""),
+        ("10 failures in a row", 0.0, "10 failures in a row"),
+        ("", 1_700_000_600.0, "until 2023-11-14 22:23 UTC"),
+    ],
+)
+def test_a_row_tells_why_a_project_is_paused_or_until_when(reason: str, until: float, told: str) -> None:
+    pulse = ProjectPulse("news", "", "paused", reason, inf, 1.0, "", (0,) * 7, (0,) * 6, until)
+
+    assert cells_of(ProjectRow(pulse, Counts(), Totals()))["why"] == told
