@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.display.counts import tasks
+from taskqueue.display.counts import projects, tasks
 from taskqueue.protocol.views import LogEntry
 
 HEADS: Final = ("when", "who", "change")
@@ -16,8 +16,9 @@ def who(entry: LogEntry) -> str:
 
 
 def what(entry: LogEntry) -> str:
-    """Such as ``project delete news (group papers), 1,204 tasks: operation 17``."""
+    """Such as ``project delete (group papers), 12 projects, 1,204 tasks: operation 17``."""
     group = f" (group {entry.group})" if entry.group else ""
+    of_group = f", {projects(len(entry.projects))}" if entry.projects else ""
     count = f", {tasks(entry.count)}" if entry.count else ""
-    changed = f"{entry.what} {entry.project}".strip() + group + count
+    changed = f"{entry.what} {entry.project}".strip() + group + of_group + count
     return f"{changed}: {entry.detail}" if entry.detail else changed

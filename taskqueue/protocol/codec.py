@@ -27,10 +27,10 @@ from msgspec.msgpack import Decoder, Encoder
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import done_by_item, new_tasks_by_item
 from taskqueue.protocol.checks import check_taskids
-from taskqueue.protocol.fields import NIL, PROTOCOL, ProjectName, Setting
+from taskqueue.protocol.fields import NIL, PROTOCOL, GroupName, ProjectName, Setting
 from taskqueue.protocol.reasons import MALFORMED, reason_of
 from taskqueue.protocol.replies import AnyOutgoing
-from taskqueue.protocol.requests import AnyRequest, Change, Flaws, ProjectSet
+from taskqueue.protocol.requests import AnyRequest, Change, Flaws, GroupSet, ProjectSet
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
 """Default of the longest message that the daemon accepts."""
@@ -62,17 +62,26 @@ class UndecodedProjectSet(Change, tag="project-set"):
     settings: Raw
 
 
-class ProjectSetSettings(Struct):
-    """The field of a ``project-set`` that is decoded last, alone in a map of its own."""
+class UndecodedGroupSet(Change, tag="group-set"):
+    """A ``group-set`` whose settings are not decoded yet."""
+
+    group: GroupName
+    settings: Raw
+
+
+class SaidSettings(Struct):
+    """The field of such a request that is decoded last, alone in a map of its own."""
 
     settings: dict[str, Setting]
 
 
 _encoder = Encoder()
-_request: Decoder[AnyRequest | UndecodedProjectSet] = Decoder(
-    Union[(UndecodedProjectSet, *(kind for kind in get_args(AnyRequest) if kind is not ProjectSet))]
+UNDECODED: Final = {ProjectSet: UndecodedProjectSet, GroupSet: UndecodedGroupSet}
+
+_request: Decoder[AnyRequest | UndecodedProjectSet | UndecodedGroupSet] = Decoder(
+    Union[(*UNDECODED.values(), *(kind for kind in get_args(AnyRequest) if kind not in UNDECODED))]
 )
-_settings: Decoder[ProjectSetSettings] = Decoder(ProjectSetSettings)
+_settings: Decoder[SaidSettings] = Decoder(SaidSettings)
 _said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
 _envelope: Decoder[Envelope] = Decoder(Envelope)
 _anything: Decoder[Raw] = Decoder(Raw)
@@ -109,20 +118,21 @@ def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[
         _check_depth(frame)
     try:
         request = _request.decode(frame)
-        if isinstance(request, UndecodedProjectSet):
+        if isinstance(request, UndecodedProjectSet | UndecodedGroupSet):
             return _with_settings(request), {}
     except MALFORMED as error:
         return _decode_by_item(frame, error)
     return request, check_taskids(request)
 
 
-def _with_settings(request: UndecodedProjectSet) -> ProjectSet:
+def _with_settings(request: UndecodedProjectSet | UndecodedGroupSet) -> ProjectSet | GroupSet:
     if len(request.settings) > SETTINGS_BYTES:
         raise Rejected("too-large", f"settings: {len(request.settings)} bytes, at most {SETTINGS_BYTES} are taken")
     said = _settings.decode(b"\x81\xa8settings" + bytes(request.settings))
-    return ProjectSet(
-        session=request.session, n=request.n, actor=request.actor, project=request.project, settings=said.settings
-    )
+    n, session, actor, settings = request.n, request.session, request.actor, said.settings
+    if isinstance(request, UndecodedGroupSet):
+        return GroupSet(n=n, session=session, actor=actor, group=request.group, settings=settings)
+    return ProjectSet(n=n, session=session, actor=actor, project=request.project, settings=settings)
 
 
 def request_number(frame: bytes) -> int:

@@ -290,6 +290,18 @@ class FailuresReply(Reply, tag="failures-reply"):
     groups: list[FailureGroup]
 
 
+class GroupReply(Reply, tag="group-reply"):
+    """Answers ``group-set``.
+
+    Attributes:
+        projects: number of the projects that were changed.
+        changed: what the log of changes says: ``rate=5 (was 20, 1)``.
+    """
+
+    projects: int
+    changed: str
+
+
 class OperationReply(Reply, tag="operation-reply"):
     """Answers ``bulk`` and ``operation-show``."""
 
@@ -402,8 +414,8 @@ class ErrorReply(Reply, tag="error"):
 AnyReply = (
     Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskWaitReply | TaskParentsReply | TasksReply
-    | TaskListReply | FailuresReply | OperationReply | OperationsReply | FlowStaged | FlowReply | FlowsReply
-    | FlowTasksReply | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply
+    | TaskListReply | FailuresReply | GroupReply | OperationReply | OperationsReply | FlowStaged | FlowReply
+    | FlowsReply | FlowTasksReply | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply
     | WatchReply | ErrorReply
 )  # fmt: skip
 

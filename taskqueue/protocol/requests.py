@@ -119,6 +119,16 @@ class ProjectUnset(Change, tag="project-unset"):
     keys: Annotated[list[str], Meta(max_length=1000)] = field(default_factory=list)
 
 
+class GroupSet(Change, tag="group-set"):
+    """Change settings of each project that belongs to a group, as ``project-set`` does.
+
+    If one of the projects can't have one of the settings, none is changed, and the reason names that project.
+    """
+
+    group: GroupName
+    settings: dict[str, Setting]
+
+
 PauseSeconds = Annotated[float, Meta(gt=0, le=1e7)]
 """Of a pause by a person that ends by itself: to 115 days."""
 
@@ -381,10 +391,10 @@ class Verify(Request, tag="verify"):
 
 AnyRequest = (
     Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
-    | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupDo | ProjectWait | ProjectHold | Why | TaskShow
-    | TaskWait | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun | OperationShow
-    | OperationList | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks | FlowCancel
-    | SlotList | SlotShow | SlotSet | TaskChildren | TaskReprioritise | Watch
+    | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupSet | GroupDo | ProjectWait | ProjectHold | Why
+    | TaskShow | TaskWait | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun
+    | OperationShow | OperationList | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks
+    | FlowCancel | SlotList | SlotShow | SlotSet | TaskChildren | TaskReprioritise | Watch
     | Log | Verify | DaemonShow
 )  # fmt: skip
 

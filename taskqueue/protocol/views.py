@@ -391,9 +391,10 @@ class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
         actor: who asked: as the client said, or what its session is called; ``SIGHUP``: whoever sent that signal.
         address: of the machine that it came from; empty: not known.
         project: that was changed; empty: it was not about one.
-        group: that it belonged to, if all of the group were meant.
+        group: that was meant as a whole.
         count: tasks that it changed or dropped.
-        detail: what else there is to be said.
+        detail: what else there is to be said, such as old values: ``rate=5 (was 20)``.
+        projects: names of those of the group that were changed.
     """
 
     number: int
@@ -405,3 +406,4 @@ class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
     group: str = ""
     count: int = 0
     detail: str = ""
+    projects: list[str] = []

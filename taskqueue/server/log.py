@@ -102,6 +102,7 @@ def change_line(entry: ChangeRecord) -> str:
         "what": entry.what,
         "project": entry.project,
         "group": entry.group,
+        "projects": str(len(entry.projects)) if entry.projects else "",
         "tasks": str(entry.count) if entry.count else "",
         "actor": entry.actor,
         "address": entry.address,

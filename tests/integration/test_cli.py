@@ -431,6 +431,21 @@ def last_operation(run: Run) -> str:
     return run("operation", "list")[1].splitlines()[1].split()[0]
 
 
+def test_settings_of_a_group_are_changed_together_and_logged_in_one_line(run: Run) -> None:
+    run("project", "set", "blog", "group=others", "rate=20")
+    run("project", "set", "shop", "group=others", "rate=7")
+
+    assert run("project", "set", "--group", "others", "rate=5") == (
+        0, "group others, 2 projects: rate=5 (was 20, 7)\n", ""
+    )  # fmt: skip
+    status, out, err = run("project", "set", "--group", "others", "burst=5", "bucket=none")
+    assert (status, out) == (2, "")
+    assert '(project "blog"; none of the group is changed)' in err
+
+    newest = run("log", "--project", "shop")[1].splitlines()[-1]
+    assert " ".join(newest.split()).endswith("project set (group others), 2 projects: rate=5 (was 20, 7)")
+
+
 def test_a_pause_for_a_time_is_told_with_its_end_and_a_resume_comes_before_it(run: Run) -> None:
     run("project", "start", "news")
     status, said, _ = run("project", "pause", "news", "--for", "10m")

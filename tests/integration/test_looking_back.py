@@ -68,8 +68,8 @@ def test_a_reload_of_the_config_is_logged_with_what_it_changed(
     it.hangup()
     line = it.wait_for_log("config reload")
 
-    assert 'change what="config reload" actor=SIGHUP detail=projects.news.rate' in line
-    assert logged(run)[-1]["detail"] == "projects.news.rate"
+    assert 'change what="config reload" actor=SIGHUP detail="projects.news.rate=7 (was 5)"' in line
+    assert logged(run)[-1]["detail"] == "projects.news.rate=7 (was 5)"
 
 
 def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(

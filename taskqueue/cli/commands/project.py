@@ -13,7 +13,7 @@ from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.input.settings import changes, parse
 from taskqueue.cli.input.times import local, paused_until, some_seconds
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
-from taskqueue.display.counts import tasks
+from taskqueue.display.counts import projects, tasks
 from taskqueue.display.operations import outcome
 from taskqueue.display.settings import text
 from taskqueue.errors import RequestRejected
@@ -120,14 +120,17 @@ def _shared(bucket: SharedView) -> str:
 
 
 @project.command("set")
-@click.argument("name", type=project_name)
-@click.argument("settings", nargs=-1, required=True, metavar="SETTING=VALUE...")
+@click.argument(
+    "words", nargs=-1, required=True, metavar="[NAME] SETTING=VALUE...", shell_complete=project_name.shell_complete
+)
+@group_option
 @daemon_options
-def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float) -> None:
+def set_settings(words: tuple[str, ...], group: str | None, url: str, timeout: float) -> None:
     """Change settings of a project, at once and for good; they win over the config file until `unset`.
 
-    A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written with commas,
-    inf is unlimited, a table is JSON and changed key by key.
+    With --group those of each of its projects, or of none if one of them can't have them. A project that doesn't exist
+    is made. Times are seconds or such as 90s, 5m, 12h; a list is written with commas, inf is unlimited, a table is JSON
+    and changed key by key.
 
     \b
     Example:
@@ -135,7 +138,17 @@ def set_settings(name: str, settings: tuple[str, ...], url: str, timeout: float)
       taskqueue project set news group=papers active="22:00-06:00 Europe/Berlin"
       taskqueue project set news 'fetch={"proxy": "127.0.0.1:3128"}'
       taskqueue project set news 'on_finished={"url": "data:,report"}'
+      taskqueue project set --group papers rate=2
     """
+    if group:
+        said = parse(words)
+        with Daemon(url, timeout).client() as client:
+            reply = client.groups.set(group, said)
+        say(f"group {group}, {projects(reply.projects)}: {reply.changed}")
+        return
+    name, settings = project_name(words[0]), words[1:]
+    if not settings:
+        raise click.UsageError("say what to set, such as rate=5")
     said = parse(settings)
     with Daemon(url, timeout).client() as client:
         before = _settings(client, name)

@@ -103,7 +103,7 @@ class AsyncClient:
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
-        self.groups = AsyncGroups(long_poll)
+        self.groups = AsyncGroups(exchange, long_poll)
         self.tasks = AsyncTasks(exchange, long_poll)
         self.slots = AsyncSlots(exchange)
         self.cron = AsyncCron(self.projects)

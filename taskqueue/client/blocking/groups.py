@@ -5,22 +5,35 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from taskqueue.client.asynchronous.groups import AsyncGroups
 from taskqueue.client.connection.background import Background
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.replies import GroupReply
 from taskqueue.protocol.views import OperationView
 
 
 class BlockingGroups:
     """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
 
-    Each waits for the end, and goes on in the daemon whatever becomes of this client. It returns the operation: with
-    ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is raised if no
-    project belongs to the group.
+    Each but ``set`` waits for the end, and goes on in the daemon whatever becomes of this client. It returns the
+    operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is
+    raised if no project belongs to the group.
     """
 
     def __init__(self, background: Background, groups: AsyncGroups) -> None:
         self._background = background
         self._client = groups
+
+    def set(self, group: str, settings: Mapping[str, Setting]) -> GroupReply:
+        """Change settings of these projects, of all at once; returns how many they are, and the old values.
+
+        Raises:
+            RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
+                reason names the project, and none is changed.
+        """
+        return self._background.run(self._client.set(group, settings))
 
     def pause(self, group: str, seconds: float | None = None) -> OperationView:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.

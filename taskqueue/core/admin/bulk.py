@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.admin import change_log
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
-from taskqueue.core.request_rule import Who
 from taskqueue.core.rules.push import cancel, revive
 from taskqueue.core.state import State
 from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
@@ -62,19 +60,17 @@ def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
     project = turn.state.projects.by_number.get(page.ref.project)
     if project is not None and not _meet_all(turn, project, operation.record, page):
         return
-    note(turn, project, operation.record)
+    note(project, operation.record)
     operation.go_on(turn.now)
     _skip_empty(turn, operation)
 
 
-def note(turn: TurnState, project: Project | None, record: OperationRecord) -> None:
-    """Log how many tasks of the project were changed; None: it was deleted meanwhile."""
-    progress = record.progress
-    count, record.logged = progress.matched - record.logged, progress.matched
-    if count and project is not None and not progress.dry_run:
-        by, what = Who(record.actor, record.address), f"task {progress.action}"
-        detail = f"operation {progress.id}"
-        change_log.note(turn, by, what, project=project.name, group=progress.group, count=count, detail=detail)
+def note(project: Project | None, record: OperationRecord) -> None:
+    """Keep for the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    count, record.logged = record.progress.matched - record.logged, record.progress.matched
+    if count and project is not None and not record.progress.dry_run:
+        record.changed.append(project.name)
+        record.tasks += count
 
 
 def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:

@@ -1,19 +1,20 @@
 """The log: who changed what, and how many tasks that was about. For people, long after.
 
-    project-set, -unset, -do, group-do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
+    project-set, -unset, -do, group-set, -do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
 
 Rules:
 1. What is refused has no entry, nor has a retry or a cancel that finds no task to change; a repeat has no second. What
    is said of a project, such as a pause, has one even if it was so already.
-2. What an operation does has an entry for each project that it changed, with the name of who began it; a bulk
-   operation has one when it begins, too. A dry run has none.
-3. The values of tables, such as ``fetch``, are not told: they may hold passwords.
+2. What an operation does has one entry when it ends, with the name of who began it and the names of the projects that
+   it changed, NAMES_MOST an entry; a bulk operation has one when it begins, too. A dry run has none.
+3. An entry has the old values of what was changed. Bodies, and the values of tables such as ``fetch``, are not told:
+   they may hold passwords (``change_text``).
 4. LOG_MOST entries are kept. Producers and fetchers, who do their work, have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import astuple
@@ -23,7 +24,6 @@ from taskqueue.core.request_rule import RequestRule, Who, asked
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import LOG_MOST, LogRef, Needs
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import LogReply
 from taskqueue.protocol.requests import Log
@@ -33,6 +33,9 @@ LOOKED_AT = 1000
 """Entries examined for a page: reading them takes about 2 ms."""
 
 DETAIL_CHARS: Final = 400
+
+NAMES_MOST: Final = 1000
+"""Projects that one entry names."""
 
 
 RELOADER: Final = Who("SIGHUP", "")
@@ -48,10 +51,11 @@ def note(
     group: str = "",
     count: int = 0,
     detail: str = "",
+    projects: Sequence[str] = (),
 ) -> None:
     """Log a change; see ``ChangeRecord``."""
     state = turn.state
-    change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail))
+    change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), list(projects))
     state.next_log += 1
     turn.changes.writes.log.append(change)
 
@@ -64,25 +68,6 @@ def note_reload(turn: TurnState, changed: Iterable[str]) -> None:
 def cut(text: str) -> str:
     """At most DETAIL_CHARS of a text."""
     return text if len(text) <= DETAIL_CHARS else f"{text[: DETAIL_CHARS - 1]}…"
-
-
-def settings(said: Mapping[str, Setting]) -> str:
-    """Settings as ``key=value``; of tables only the keys."""
-    return " ".join(part for key, value in said.items() for part in _setting(key, value))
-
-
-def _setting(key: str, value: Setting) -> Iterator[str]:
-    if isinstance(value, dict):
-        yield from (f"{key}.{part}" for part in value)
-    elif isinstance(value, list):
-        yield f"{key}={','.join(map(str, value))}"
-    else:
-        yield f"{key}={value}"
-
-
-def lasting(seconds: float | None) -> str:
-    """For how long; empty: until somebody says otherwise."""
-    return "" if seconds is None else f"for {seconds:g} s"
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -112,7 +97,7 @@ def show(turn: TurnState, request: Log) -> LogReply:
             continue
         if entry.at < request.since:
             return reply
-        if request.project is not None and entry.project != request.project:
+        if request.project is not None and request.project not in (entry.project, *entry.projects):
             continue
         room -= len(state.environment.pack(entry))
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):

@@ -50,6 +50,7 @@ def act(turn: TurnState, by: Who, message: FetcherDo) -> FetcherReply:
     """
     state, name = turn.state, message.fetcher
     sessions = _sessions(state, name)
+    before = "drained" if name in state.drained else "not drained"
     if message.action == "drain":
         _check_room(state, name)
         state.drained[name] = None
@@ -62,7 +63,7 @@ def act(turn: TurnState, by: Who, message: FetcherDo) -> FetcherReply:
             turn.send(session, HelloWanted(epoch=state.epoch), after_sync=True)
     if message.action == "drain":
         _dismiss(turn, sessions)
-    change_log.note(turn, by, f"fetcher {message.action}", detail=name)
+    change_log.note(turn, by, f"fetcher {message.action}", detail=f"{name} (was {before})")
     return _reply(state, message.n, name, sessions)
 
 

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from taskqueue.core.admin.project_requests import act
+from taskqueue.core.admin.project_requests import LOSSES, act, lost
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
-from taskqueue.core.request_rule import Who
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.requests import Action
 
 PROJECTS_A_STEP: Final = 64
-
-LOSSES: Final = ("clear", "reset", "delete")
 
 LOST_A_STEP: Final = 8
 """Projects per step of actions that drop tasks: each drops ranges of the store."""
@@ -45,18 +42,12 @@ def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> b
     """Apply the action; False: it was impossible, or would end what a person wants to last, and changed nothing."""
     if record.progress.until and project.is_paused_for_good:
         return False
-    by, progress = Who(record.actor, record.address), record.progress
-    detail = f"operation {progress.id}"
+    action = cast(Action, record.progress.action)
+    count = lost(project, action)
     try:
-        act(
-            turn,
-            by,
-            project,
-            cast(Action, progress.action),
-            group=progress.group,
-            detail=detail,
-            until=progress.until,
-        )
+        act(turn, project, action, record.progress.until)
     except Rejected:
         return False
+    record.changed.append(project.name)
+    record.tasks += count
     return True

@@ -21,7 +21,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions, rerun
-from taskqueue.core.admin.project_requests import pause_end
+from taskqueue.core.admin.project_requests import LOSSES, pause_end, told_before
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
@@ -114,6 +114,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     progress.known = len(projects)
     progress.until = until
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
+    record.detail = told_before(request, projects)
     operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(turn, operation)
     _add(turn, operation)
@@ -126,7 +127,7 @@ def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
         raise Rejected("malformed", "group: give either a group or all")
     if not request.all:
         return in_group(state, request.group)
-    if request.action in group_actions.LOSSES:
+    if request.action in LOSSES:
         raise Rejected("malformed", f"all: {request.action} drops tasks; name a group")
     return [state.projects.by_name[name] for name in state.projects.names]
 
@@ -168,7 +169,7 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
     record.progress.cancelled = True
     change_log.note(turn, by, "operation cancel", group=record.progress.group, detail=f"operation {request.id}")
     if operation.is_bulk:
-        bulk.note(turn, turn.state.projects.by_number.get(operation.project), record)
+        bulk.note(turn.state.projects.by_number.get(operation.project), record)
     if not (operation.is_rerun and rerun.cancel(record)):
         record.progress.ended_at = turn.now.wall
     _keep(turn, operation)
@@ -303,6 +304,7 @@ def _waits(state: State, operation: Operation) -> bool:
 
 def _keep(turn: TurnState, operation: Operation) -> None:
     """Keep how far it is; the next one has its turn."""
+    _log(turn, operation)
     writes = turn.changes.writes
     writes.operations.append(operation.record)
     if operation.running:
@@ -334,7 +336,22 @@ def _begun(number: int, action: OperationAction, projects: Sequence[Project], no
     )
 
 
+def _log(turn: TurnState, operation: Operation) -> None:
+    """Log what the operation has changed, once it has ended, or an entry is full."""
+    record, progress = operation.record, operation.record.progress
+    if not record.changed or (operation.running and len(record.changed) < change_log.NAMES_MOST):
+        return
+    what = f"{'task' if operation.is_bulk else 'project'} {progress.action}"
+    detail = f"{record.detail}; operation {progress.id}".removeprefix("; ")
+    names, count = record.changed, record.tasks
+    record.changed, record.tasks = [], 0
+    project = names.pop() if operation.is_bulk and not progress.group else ""
+    by = Who(record.actor, record.address)
+    change_log.note(turn, by, what, project=project, group=progress.group, count=count, detail=detail, projects=names)
+
+
 def _add(turn: TurnState, operation: Operation) -> None:
+    _log(turn, operation)
     writes = turn.changes.writes
     writes.operations.append(operation.record)
     _forget(turn, turn.state.operations.add(operation))

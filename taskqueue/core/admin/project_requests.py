@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -14,19 +15,28 @@ from taskqueue.core.parts.windows import Counters, WindowSums
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
 from taskqueue.core.rules import clear
-from taskqueue.core.rules.registry import check_settings, make_another, note_pause, remove_project, use_settings
+from taskqueue.core.rules.registry import (
+    check_settings,
+    in_group,
+    make_another,
+    note_pause,
+    remove_project,
+    use_settings,
+)
 from taskqueue.core.settings import schema
-from taskqueue.core.settings.settings import Settings, overlay
+from taskqueue.core.settings.change_text import pairs, values, was
+from taskqueue.core.settings.settings import Settings, as_layer, overlay
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Setting, Wall
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.replies import FetchersReply, ProjectReply, StatsReply, StatusReply
+from taskqueue.protocol.replies import FetchersReply, GroupReply, ProjectReply, StatsReply, StatusReply
 from taskqueue.protocol.requests import (
     Action,
     Fetchers,
     GroupDo,
+    GroupSet,
     ProjectDo,
     ProjectSet,
     ProjectShow,
@@ -35,6 +45,15 @@ from taskqueue.protocol.requests import (
     Status,
 )
 from taskqueue.protocol.views import QUIET, ConfigLayer, Counts, ProjectStats, Totals, Window, Windows
+
+GROUP_SET_MOST: Final = change_log.NAMES_MOST
+"""Projects whose settings one request changes."""
+
+SLOT_PACE: Final = frozenset(("slot_delay", "slot_rate"))
+"""Settings of which one takes the place of the other."""
+
+LOSSES: Final = ("clear", "reset", "delete")
+"""Actions that drop tasks."""
 
 FIGURES_BYTES: Final = 8 << 10
 """More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
@@ -139,6 +158,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
     """Override settings of a project, which is created if it is unknown; nothing changes if one of them is invalid."""
     state = turn.state
     project = state.projects.by_name.get(message.project)
+    before = _told(project) if project else None
     overrides = dict(project.overrides) if project else {}
     overlay(overrides, message.settings)
     check_settings(state, message.project, overrides)
@@ -146,21 +166,85 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
         project = make_another(turn, message.project, overrides)
     else:
         use_settings(turn, project, project.layers, overrides)
-    what = "cron set" if list(message.settings) == ["cron"] else "project set"
-    change_log.note(turn, by, what, project=project.name, detail=change_log.settings(message.settings))
+    detail = pairs([before] if before is not None else [], _told(project), _flat(message.settings))
+    change_log.note(turn, by, _what_is_set(message.settings), project=project.name, detail=detail)
     return ProjectReply(n=message.n, project=project.view(turn.now))
+
+
+def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
+    """Override settings of each project of a group; nothing changes if one of them is invalid in one of the projects.
+
+    Raises:
+        Rejected: the group is unknown or too large, or a setting is invalid; the reason names the project.
+    """
+    projects = in_group(turn.state, message.group)
+    layers = _checked_layers(turn.state, message, projects)
+    names = [*message.settings, *(SLOT_PACE if not SLOT_PACE.isdisjoint(message.settings) else ())]
+    before = [values(as_layer(project.settings), names) for project in projects]
+    for project, overrides in zip(projects, layers, strict=True):
+        use_settings(turn, project, project.layers, overrides)
+    detail = pairs(before, values(as_layer(projects[0].settings), names), _flat(message.settings))
+    change_log.note(
+        turn,
+        by,
+        _what_is_set(message.settings),
+        group=message.group,
+        detail=detail,
+        projects=[project.name for project in projects],
+    )
+    return GroupReply(n=message.n, projects=len(projects), changed=change_log.cut(detail))
+
+
+def _checked_layers(state: State, message: GroupSet, projects: Sequence[Project]) -> list[dict[str, Setting]]:
+    """What will have been said of each of these projects."""
+    if len(projects) > GROUP_SET_MOST:
+        reason = f'group: "{message.group}" has {len(projects)} projects, at most {GROUP_SET_MOST} can be set at once'
+        raise Rejected("full", f"{reason}; say it in their sections of the config file, or in [defaults]")
+    layers: list[dict[str, Setting]] = []
+    more = 0
+    for project in projects:
+        overrides = dict(project.overrides)
+        overlay(overrides, message.settings)
+        try:
+            more += check_settings(state, project.name, overrides, more)
+        except Rejected as error:
+            reason = f'{error.reason} (project "{project.name}"; none of the group is changed)'
+            raise Rejected(error.code, reason) from None
+        layers.append(overrides)
+    return layers
+
+
+def _what_is_set(settings: Mapping[str, Setting]) -> str:
+    return "cron set" if list(settings) == ["cron"] else "project set"
+
+
+def _told(project: Project) -> dict[str, str]:
+    """All settings of a project, for the log."""
+    settings = as_layer(project.settings)
+    return values(settings, settings)
+
+
+def _flat(said: Mapping[str, Setting]) -> list[str]:
+    """Names of what was said; those in tables key by key."""
+    return [
+        flat
+        for name, value in said.items()
+        for flat in ([f"{name}.{key}" for key in value] if isinstance(value, dict) else [name])
+    ]
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
     """Remove overrides of a project; all of them if the request names none."""
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
+    before, unset = _told(project), list(message.keys) or _flat(project.overrides)
     for key in message.keys:
         _unset(project, kept, key)
     use_settings(turn, project, project.layers, kept)
     is_cron = all(key.startswith("cron.") for key in message.keys) and message.keys
     what = "cron remove" if is_cron else "project unset"
-    change_log.note(turn, by, what, project=project.name, detail=" ".join(message.keys) or "all")
+    detail = pairs([before], _told(project), unset) or "nothing was set"
+    change_log.note(turn, by, what, project=project.name, detail=detail)
     return ProjectReply(n=message.n, project=project.view(turn.now))
 
 
@@ -171,9 +255,12 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
     is_new = message.action == "start" and message.project not in state.projects.by_name
     if is_new:
         make_another(turn, message.project)
-    detail = "made" if is_new else change_log.lasting(message.seconds)
-    project = act(turn, by, state.projects.named(message.project), message.action, detail=detail, until=until)
-    return ProjectReply(n=message.n, project=project.view(turn.now) if project else None)
+    project = state.projects.named(message.project)
+    count, detail = lost(project, message.action), "made" if is_new else told_before(message, [project])
+    after = act(turn, project, message.action, until)
+    what = f"project {message.action}"
+    change_log.note(turn, by, what, project=project.name, count=count, detail=detail)
+    return ProjectReply(n=message.n, project=after.view(turn.now) if after else None)
 
 
 def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:
@@ -189,10 +276,23 @@ def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:
     return turn.now.wall + message.seconds
 
 
-def act(
-    turn: TurnState, by: Who, project: Project, action: Action, *, group: str = "", detail: str = "", until: float = 0.0
-) -> Project | None:
-    """Apply the action and log it; returns the project as it is then, or None if it was deleted.
+def lost(project: Project, action: Action) -> int:
+    """Number of tasks that the action drops."""
+    if action == "clear":
+        return project.queue.live
+    return project.queue.known if action in ("reset", "delete") else 0
+
+
+def told_before(message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
+    """Tell for how long the action is meant, and the states that it ends: ``for 600 s (was running)``."""
+    if message.action in LOSSES:
+        return ""
+    states, seconds = was(project.state for project in projects), message.seconds
+    return states if seconds is None else f"for {seconds:g} s ({states})"
+
+
+def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -> Project | None:
+    """Apply the action; returns the project as it is then, or None if it was deleted.
 
     Args:
         until: unix seconds at which a pause ends; 0: not by itself.
@@ -200,20 +300,6 @@ def act(
     Raises:
         Rejected: the action is impossible now; nothing has changed.
     """
-    count = _lost(project, action)
-    after = _act(turn, project, action, until)
-    change_log.note(turn, by, f"project {action}", project=project.name, group=group, count=count, detail=detail)
-    return after
-
-
-def _lost(project: Project, action: Action) -> int:
-    """Number of tasks that the action drops."""
-    if action == "clear":
-        return project.queue.live
-    return project.queue.known if action in ("reset", "delete") else 0
-
-
-def _act(turn: TurnState, project: Project, action: Action, until: float) -> Project | None:
     if action == "delete":
         remove_project(turn, project)
         return None
@@ -266,6 +352,7 @@ REQUESTS: Final = (
     RequestRule(Stats, asked(stats), keeps=False, slow_ms=2.0),
     RequestRule(ProjectShow, asked(show_project), keeps=False),
     RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=SLOW_MS / 2),
+    RequestRule(GroupSet, asked_for_change(set_group), grows=True, slow_ms=SLOW_MS),
     RequestRule(ProjectUnset, asked_for_change(unset_project)),
     RequestRule(ProjectDo, asked_for_change(act_on_project), slow_ms=0.2),
 )

@@ -15,8 +15,9 @@ from taskqueue.core.admin import change_log
 from taskqueue.core.admin.slot_views import slots_of, stored_pace, stored_view, view_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
+from taskqueue.core.settings.change_text import pairs, values
 from taskqueue.core.settings.slot_choice import WHOLES, SlotChoice
-from taskqueue.core.settings.slot_sources import sources_of
+from taskqueue.core.settings.slot_sources import pace_in_force, sources_of
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slot_names import given_name, host_of
 from taskqueue.core.tasks.slots.back_off import forgive
@@ -98,10 +99,11 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
     state = turn.state
     project = state.projects.named(request.project)
     slots = slots_of(project)
-    detail = _said(request)
+    named = _named(request)
     name = _name(turn, project, request.slot)
     look = turn.found.slot_answers.looks.get(_look(project, name))
     number, record = _record(turn, project, slots, name, look)
+    before = _told(turn, project, name, record)
     record.choice = _chosen(record.choice, request)
     if record.choice.max_tasks is not None and project.division is not None:
         project.division.is_counting = True
@@ -118,12 +120,13 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
         slots.repace_stored(number, record, stored_pace(project, record))
         view = stored_view(turn, project, number, record)
     turn.touch(project)
+    detail = pairs([before], _told(turn, project, name, record), named)
     change_log.note(turn, by, "slot set", project=project.name, detail=f"{name} {detail}")
     return _reply(project, request.n, view, record, look)
 
 
-def _said(request: SlotSet) -> str:
-    """What the request says, for the log.
+def _named(request: SlotSet) -> list[str]:
+    """Names of what the request says or unsets.
 
     Raises:
         Rejected: nothing, or what can't be.
@@ -139,7 +142,14 @@ def _said(request: SlotSet) -> str:
         most = said.get(name)
         if most is not None and most != inf and most % 1:
             raise Rejected("setting", f"{name}: expected a whole number of at least 1 or inf, not {most:g}")
-    return " ".join([f"{name}={value}" for name, value in said.items()] + [f"-{name}" for name in request.unset])
+    return [*said, *request.unset]
+
+
+def _told(turn: TurnState, project: Project, name: str, record: SlotRecord) -> dict[str, str]:
+    """What holds for a slot now, whoever said it, for the log."""
+    blocked = record.blocked_until if record.blocked_until > turn.now.wall else None
+    told = pace_in_force(project.settings, name, record.choice) | {"block_until": blocked}
+    return values(told, told)
 
 
 def _record(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Raw
@@ -42,6 +42,12 @@ from taskqueue.protocol.views import Attempt
 
 NamedTasks = TaskRetry | TaskCancel | TaskReprioritise
 """Requests that change tasks by their names."""
+
+LOGGED_AS: Final[dict[type, str]] = {
+    TaskRetry: "task retry",
+    TaskCancel: "task cancel",
+    TaskReprioritise: "task reprioritise",
+}
 
 TASKIDS_LOGGED = 5
 """Taskids that a log entry names."""
@@ -112,16 +118,13 @@ def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
 
 def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
     """Make delayed and finished tasks ready now, with all their retries; ones in other states are ignored."""
-    reply = _change_each(turn, message, (READY, PROCESSING, BLOCKED), lambda project, task: revive(turn, project, task))
-    _note_tasks(turn, by, "task retry", message, reply)
-    return reply
+    ignored = (READY, PROCESSING, BLOCKED)
+    return _change_each(turn, by, message, ignored, lambda project, task: revive(turn, project, task))
 
 
 def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
     """End live tasks as cancelled; finished ones are ignored."""
-    reply = _change_each(turn, message, OVER, lambda project, task: cancel(turn, project, task))
-    _note_tasks(turn, by, "task cancel", message, reply)
-    return reply
+    return _change_each(turn, by, message, OVER, lambda project, task: cancel(turn, project, task))
 
 
 def reprioritise_tasks(turn: TurnState, by: Who, message: TaskReprioritise) -> TasksReply:
@@ -132,28 +135,20 @@ def reprioritise_tasks(turn: TurnState, by: Who, message: TaskReprioritise) -> T
         project.queue.reprioritise(turn.changes, task, message.priority)
         turn.state.want_held(project, task)
 
-    reply = _change_each(turn, message, OVER, change)
-    _note_tasks(turn, by, "task reprioritise", message, reply)
-    return reply
-
-
-def _note_tasks(turn: TurnState, by: Who, what: str, message: NamedTasks, reply: TasksReply) -> None:
-    outcomes = zip(message.taskids, reply.outcomes, strict=True)
-    changed = [taskid for taskid, outcome in outcomes if outcome == "done"]
-    if changed:
-        detail = " ".join(changed[:TASKIDS_LOGGED])
-        change_log.note(turn, by, what, project=message.project, count=len(changed), detail=detail)
+    return _change_each(turn, by, message, OVER, change)
 
 
 def _change_each(
     turn: TurnState,
+    by: Who,
     message: NamedTasks,
     ignored: tuple[int, ...],
     change: Callable[[Project, Task], None],
 ) -> TasksReply:
-    """Change the named tasks, except those in a state in which there is nothing to change."""
+    """Change the named tasks, except those in a state in which there is nothing to change, and log it."""
     project = turn.state.projects.named(message.project)
     reply = TasksReply(n=message.n, outcomes=[])
+    changed: list[str] = []
     for taskid in message.taskids:
         task = turn.find(project, taskid)
         if task is None:
@@ -163,9 +158,24 @@ def _change_each(
         elif task.bare:
             reply.outcomes.append("bare")
         else:
+            changed.append(_with_old_value(message, task))
             change(project, task)
             reply.outcomes.append("done")
+    if changed:
+        _log(turn, by, message, changed)
     return reply
+
+
+def _with_old_value(message: NamedTasks, task: Task) -> str:
+    """A taskid as the log names it, with what the request is about to change."""
+    old = task.priority if isinstance(message, TaskReprioritise) else STATE_NAMES[task.state]
+    return f"{task.taskid} (was {old})"
+
+
+def _log(turn: TurnState, by: Who, message: NamedTasks, changed: Sequence[str]) -> None:
+    said = [f"priority={message.priority}"] if isinstance(message, TaskReprioritise) else []
+    detail = " ".join([*said, *changed[:TASKIDS_LOGGED]])
+    change_log.note(turn, by, LOGGED_AS[type(message)], project=message.project, count=len(changed), detail=detail)
 
 
 def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:

@@ -16,9 +16,10 @@ class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
             the store it is called ``name``.
         address: of the machine that it came from; empty: not known.
         project: that was changed; empty: it was not about one.
-        group: that it belonged to, if all of the group were meant.
+        group: that was meant as a whole.
         count: tasks that it changed or dropped.
-        detail: what else there is to be said.
+        detail: what else there is to be said, such as old values.
+        projects: names of those of the group that were changed.
     """
 
     number: int
@@ -30,3 +31,4 @@ class ChangeRecord(Struct, frozen=True, omit_defaults=True, gc=False):
     group: str = ""
     count: int = 0
     detail: str = ""
+    projects: list[str] = []

@@ -63,8 +63,14 @@ def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) ->
     return project
 
 
-def check_settings(state: State, name: str, overrides: Layer) -> None:
+def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) -> int:
     """Check that a project could have these overrides; it need not exist.
+
+    Args:
+        besides: bytes of memory that other overrides take of the same request.
+
+    Returns:
+        The bytes of memory that the project's overrides grow by; negative if they shrink.
 
     Raises:
         Rejected: with the code ``setting``: one of them can't be used, or they are too large; or with the code
@@ -75,18 +81,18 @@ def check_settings(state: State, name: str, overrides: Layer) -> None:
     project = state.projects.by_name.get(name)
     check(settings, state.environment, project.settings.cron if project else NO_JOBS)
     check_size(overrides, state.environment)
-    before = project.overrides_bytes if project is not None else 0
-    if (
-        before < (said := memory_bytes(overrides))
-        and state.projects.overrides_bytes - before + said > MAX_OVERRIDES_MEMORY
-    ):
+    said = memory_bytes(overrides)
+    more = said - (project.overrides_bytes if project is not None else 0)
+    taken = state.projects.overrides_bytes + besides
+    if more > 0 and taken + more > MAX_OVERRIDES_MEMORY:
         raise Rejected(
             "full",
-            f"settings: what was said of all projects takes {state.projects.overrides_bytes} bytes in memory, "
+            f"settings: what was said of all projects takes {taken} bytes in memory, "
             f"this would take {said}, and {MAX_OVERRIDES_MEMORY} are the most; unset some",
         )
     if settings.bucket and settings.bucket not in state.config.buckets:
         raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
+    return more
 
 
 def in_group(state: State, group: str) -> list[Project]:

@@ -170,6 +170,9 @@ class OperationRecord(Struct, array_like=True):
         actor, address: who began it, and from where.
         logged: how many of ``matched`` the change log has already.
         cursor: how far a rerun has come; None: it is another action.
+        changed: names of projects that it has changed, and
+        tasks: number of the tasks that it changed or dropped there, since its last entry in the change log.
+        detail: what that log is to say of it, such as the states that projects had when it began.
     """
 
     progress: OperationProgress
@@ -180,6 +183,9 @@ class OperationRecord(Struct, array_like=True):
     address: str = ""
     logged: int = 0
     cursor: RerunCursor | None = None
+    changed: list[str] = []
+    tasks: int = 0
+    detail: str = ""
 
 
 class FlowRecord(Struct, array_like=True):

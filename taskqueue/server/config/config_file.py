@@ -28,6 +28,7 @@ from taskqueue.alike import there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
 from taskqueue.core.settings import schema
+from taskqueue.core.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
 from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
@@ -173,6 +174,9 @@ SECTIONS: Final[dict[str, type[Struct]]] = {
 
 CALENDAR: Final = Calendar()
 
+UNTOLD: Final = {"url", HIDDEN_FIELD, *HIDDEN}
+"""Keys of settings whose values no log tells: urls of a database or a webhook have passwords, too."""
+
 RESTART_ONLY: Final = (
     ("server", "bind"),
     ("server", "web"),
@@ -263,9 +267,10 @@ def reloaded(old: Config, new: Config) -> tuple[Config, list[str]]:
 
 
 def changed(old: Config, new: Config) -> list[str]:
-    """Names of the settings that differ in effect, such as ``projects.news.rate``.
+    """The settings that differ in effect, such as ``projects.news.rate=5 (was 20)``.
 
-    What a file says in other words, or says or leaves out where it is the default, does not differ.
+    What a file says in other words, or says or leaves out where it is the default, does not differ. Of values that may
+    hold passwords only the names are told.
     """
     names = [name for name in Config.__struct_fields__ if name not in ("defaults", "projects")]
     sections = (_changed(name, to_builtins(getattr(old, name)), to_builtins(getattr(new, name))) for name in names)
@@ -284,12 +289,18 @@ def _changed_projects(old: Config, new: Config) -> Iterator[str]:
         yield from found if found or name in old.projects else [schema.path("projects", name)]
 
 
-def _changed(where: str, old: object, new: object) -> Iterator[str]:
+def _changed(where: str, old: object, new: object, *, is_told: bool = True) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in [*old, *(key for key in new if key not in old)]:
-            yield from _changed(f"{where}.{key}" if where else key, old.get(key), new.get(key))
+            told = is_told and key not in UNTOLD
+            yield from _changed(f"{where}.{key}" if where else key, old.get(key), new.get(key), is_told=told)
     elif old != new:
-        yield where
+        is_told = is_told and not isinstance(old, dict) and not isinstance(new, dict)
+        yield pairs([_told(where, old)], _told(where, new), ()) if is_told else where
+
+
+def _told(where: str, value: Any) -> dict[str, str]:
+    return {} if value is None else {where: value_text(value)}
 
 
 def meant_key(section: str, key: str, value: object) -> str:

@@ -121,6 +121,9 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["project", "resume", "news", "--all"], "name projects, or their group with --group, or --all"),
         (["project", "pause", "--all", "--for", "0s"], '"0s" is no time at all'),
         (["project", "clear", "--group", "a b"], '"a b" is no group name'),
+        (["project", "set", "news"], "say what to set, such as rate=5"),
+        (["project", "set", "rate=5"], '"rate=5" is no project name'),
+        (["project", "set", "--group", "papers", "news", "rate=5"], '"news" is not of the form name=value'),
         (["wait", "news", "--timeout", "long"], '"long" is no duration'),
         (["cron", "set", "news", "daily"], "say when with --cron, or how often with --every"),
         (

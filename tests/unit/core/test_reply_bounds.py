@@ -14,6 +14,7 @@ from typing import Any, Final, get_args
 import pytest
 from msgspec import Raw, Struct
 
+from taskqueue.core.admin.change_log import DETAIL_CHARS
 from taskqueue.core.admin.operations import NAMES_SHOWN
 from taskqueue.core.admin.rerun import LAYERS_SHOWN
 from taskqueue.core.settings.settings import CoreConfig, Layer
@@ -36,6 +37,7 @@ from taskqueue.protocol.replies import (
     FlowsReply,
     FlowStaged,
     FlowTasksReply,
+    GroupReply,
     HelloWanted,
     HistoryReply,
     LogReply,
@@ -296,6 +298,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     wanted = TaskFilter(url=WIDE * 256, error=WIDE * 256, states=["success"] * 6, before=FLOAT, since=FLOAT)
     operation = OperationView(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
     operation.filter, operation.rerun = wanted, RerunView(TASKID, "upstream-failed", INT, layers, INT)
+    yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)
     yield OperationReply(n=INT, operation=operation)
     histogram = HistogramView([FLOAT] * 100, [INT] * 101, FLOAT)
     figures = {f"{NAME}{number}": FLOAT for number in range(100)}

@@ -9,11 +9,12 @@ from msgspec import Meta, Struct
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
-from taskqueue.protocol.replies import OperationReply, ProjectReply, StatusReply, WaitReply, WhyReply
+from taskqueue.protocol.replies import GroupReply, OperationReply, ProjectReply, StatusReply, WaitReply, WhyReply
 from taskqueue.protocol.requests import (
     Action,
     Bulk,
     GroupDo,
+    GroupSet,
     PauseSeconds,
     ProjectDo,
     ProjectHold,
@@ -156,6 +157,11 @@ OPERATIONS: Final = (
     Operation(
         "DELETE", "/projects/{project}/settings", "admin", ProjectUnset, ProjectReply,
         "Forget what was said of settings; no keys: of all",
+    ),
+    Operation(
+        "PATCH", "/groups/{group}/settings", "admin", GroupSet, GroupReply,
+        "Change settings of each project of a group, of all or of none; the body is what changes", whole="settings",
+        remake=with_numbers,
     ),
     *ACTIONS,
     *ALL_ACTIONS,

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
 
-from taskqueue.core.admin import change_log
+from taskqueue.core.admin import bulk, change_log, project_requests
+from taskqueue.core.admin.group_actions import LOST_A_STEP
+from taskqueue.core.rules import registry
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks import needs
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import LogReply, ProjectReply
+from taskqueue.protocol.replies import ErrorReply, GroupReply, LogReply, OperationReply, ProjectReply, SlotReply
 from taskqueue.protocol.requests import (
     Bulk,
+    FetcherDo,
     GroupDo,
+    GroupSet,
     Incoming,
     Log,
+    OperationCancel,
     ProjectDo,
     ProjectSet,
     ProjectUnset,
+    SlotSet,
     TaskCancel,
     TaskFilter,
+    TaskReprioritise,
     TaskRetry,
 )
 from taskqueue.protocol.views import LogEntry
@@ -41,10 +49,18 @@ def told(world: World, **asked: Any) -> list[tuple[str, str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("action", "count"), [("clear", 2), ("reset", 3), ("delete", 3), ("pause", 0), ("stop", 0), ("start", 0)]
+    ("action", "count", "detail"),
+    [
+        ("clear", 2, ""),
+        ("reset", 3, ""),
+        ("delete", 3, ""),
+        ("pause", 0, "was running"),
+        ("stop", 0, "was running"),
+        ("start", 0, "was running"),
+    ],
 )
-def test_what_is_done_with_a_project_is_told_with_the_number_of_tasks_that_it_drops(
-    world: World, action: Any, count: int
+def test_what_is_done_with_a_project_is_told_with_what_it_drops_or_the_state_that_it_ends(
+    world: World, action: Any, count: int, detail: str
 ) -> None:
     world.push("news", task("over"), task("live"), task("other"))
     fetcher = world.fetcher(capacity=1)
@@ -54,7 +70,7 @@ def test_what_is_done_with_a_project_is_told_with_the_number_of_tasks_that_it_dr
     world.answer(ProjectDo(project="news", action=action, n=world.n(), **ANNA))
 
     assert page(world).entries == [
-        LogEntry(1, WALL, f"project {action}", "anna@web1", project="news", count=count),
+        LogEntry(1, WALL, f"project {action}", "anna@web1", project="news", count=count, detail=detail),
     ]
 
 
@@ -84,9 +100,133 @@ def test_settings_are_told_but_not_what_their_tables_hold(world: World) -> None:
     world.answer(ProjectUnset(project="news", keys=["rate", "fetch.proxy"], n=world.n(), **ANNA))
 
     assert [(entry.what, entry.detail) for entry in page(world).entries] == [
-        ("project unset", "rate fetch.proxy"),
-        ("project set", "rate=5.0 retry_delay=30,60 fetch.proxy"),
+        ("project unset", "rate=inf (was 5) -fetch.proxy"),
+        ("project set", "rate=5 (was inf) retry_delay=30,60 (was 30,3600,21600,43200,86400) fetch.proxy"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("before", "said", "detail"),
+    [
+        ({"rate": 20}, {"rate": 5.0}, "rate=5 (was 20)"),
+        ({"rate": 20}, {"rate": 20}, "rate=20 (was 20)"),
+        ({}, {"group": "papers"}, 'group=papers (was "")'),
+        (
+            {"active": "22:00-06:00 UTC"},
+            {"active": "1:00-2:00 UTC"},
+            'active="1:00-2:00 UTC" (was "22:00-06:00 UTC")',
+        ),
+        ({"slot_rate": 2}, {"slot_delay": 5}, "slot_delay=5 slot_rate=inf (was 2)"),
+        (
+            {"slots": {"*.org": {"delay": 2, "max_tasks": 9}}},
+            {"slots": {"*.org": {"delay": 5}}},
+            "slots.*.org.delay=5 (was 2) -slots.*.org.max_tasks (was 9)",
+        ),
+        (
+            {"cron": {"daily": {"cron": "0 4 * * *", "task": {"body": "secret"}}}},
+            {"cron": {"daily": {"cron": "0 5 * * *", "task": {"body": "secret"}}}},
+            'cron.daily.task cron.daily.cron="0 5 * * *" (was "0 4 * * *")',
+        ),
+        ({"on_finished": {"body": "secret"}}, {"on_finished": None}, "-on_finished.body"),
+    ],
+)
+def test_a_changed_setting_is_told_with_its_old_value(world: World, before: Any, said: Any, detail: str) -> None:
+    world.set("news", **before)
+
+    world.answer(ProjectSet(project="news", settings=said, n=world.n(), **ANNA))
+
+    assert page(world).entries[0].detail == detail
+
+
+def test_a_new_project_has_no_old_values(world: World) -> None:
+    world.answer(ProjectSet(project="made", settings={"rate": 5}, n=world.n(), **ANNA))
+
+    assert page(world).entries[0].detail == "rate=5"
+
+
+def test_an_entry_is_bounded_however_long_the_values_are(world: World) -> None:
+    patterns = {f"{'x' * 40}{number}.org": {"delay": 5} for number in range(50)}
+    said: dict[str, Any] = {"rate": 5, "retry_delay": [12345.5] * 10, "slots": patterns}
+
+    world.answer(ProjectSet(project="news", settings=said, n=world.n(), **ANNA))
+
+    entry = page(world).entries[0]
+    assert "rate=5 (was inf)" in entry.detail
+    assert "retry_delay=12345.5,12345.5" in entry.detail
+    assert len(entry.detail) == change_log.DETAIL_CHARS
+
+
+def test_what_is_said_of_a_slot_is_told_with_what_held_for_it_before(world: World) -> None:
+    world.set("news", slot="host", slot_delay=2, slots={"a.org": {"max_processing": 4}})
+
+    for said in ({"rate": 0.5}, {"delay": 5.0, "max_processing": 2.0}, {"unset": ("delay",)}):
+        request = SlotSet(project="news", slot="a.org", n=world.n(), **ANNA, **said)
+        assert isinstance(world.answer(request), SlotReply)
+
+    assert [entry.detail for entry in page(world).entries[:3]] == [
+        "a.org delay=2 (was 5)",
+        "a.org delay=5 max_processing=2 (was 4) -rate (was 0.5)",
+        "a.org rate=0.5 -delay (was 2)",
+    ]
+
+
+def test_settings_of_a_group_are_told_in_one_entry_with_the_old_values_of_its_projects(world: World) -> None:
+    for name, rate in (("news", 20), ("shop", 20), ("wiki", 7)):
+        world.set(name, group="papers", rate=rate)
+    number = page(world).entries[0].number
+
+    reply = world.ask(GroupReply, GroupSet(group="papers", settings={"rate": 5}, n=world.n(), **ANNA))
+
+    assert (reply.projects, reply.changed) == (3, "rate=5 (was 20, 7)")
+    assert [world.project(name).settings["rate"] for name in ("news", "shop", "wiki")] == [5, 5, 5]
+    entry = LogEntry(number + 1, WALL, "project set", "anna@web1", group="papers", detail=reply.changed)
+    entry.projects.extend(["news", "shop", "wiki"])
+    assert page(world, project="wiki").entries[0] == page(world).entries[0] == entry
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"rate": "fast"}, '(project "news"; none of the group is changed)'),
+        ({"rate": 5, "fetch": {"b": "y" * 40_000}}, '(project "shop"; none of the group is changed)'),
+    ],
+)
+def test_settings_that_one_project_of_a_group_can_not_have_change_none(
+    world: World, settings: Any, reason: str
+) -> None:
+    world.set("news", group="papers")
+    world.set("shop", group="papers", fetch={"a": "x" * 40_000})
+    number = page(world).entries[0].number
+
+    refused = world.ask(ErrorReply, GroupSet(group="papers", settings=settings, n=world.n(), **ANNA))
+
+    assert (refused.code, refused.reason.endswith(reason)) == ("setting", True)
+    assert [world.project(name).settings["rate"] for name in ("news", "shop")] == [inf, inf]
+    assert page(world).entries[0].number == number
+
+
+def test_settings_of_a_group_count_together_for_the_memory_of_all(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("news", "shop"):
+        world.set(name, group="papers")
+    monkeypatch.setattr(registry, "MAX_OVERRIDES_MEMORY", 3000)
+    said: dict[str, Any] = {"fetch": {"cookie": "x" * 1500}}
+
+    refused = world.ask(ErrorReply, GroupSet(group="papers", settings=said, n=world.n(), **ANNA))
+
+    assert (refused.code, '"shop"' in refused.reason) == ("full", True)
+    assert world.project("news").settings["fetch"] == {}
+
+
+def test_a_group_that_is_too_large_is_not_set_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project_requests, "GROUP_SET_MOST", 1)
+    for name in ("news", "shop"):
+        world.set(name, group="papers")
+
+    refused = world.ask(ErrorReply, GroupSet(group="papers", settings={"rate": 5}, n=world.n(), **ANNA))
+
+    assert refused.reason.startswith('group: "papers" has 2 projects, at most 1 can be set at once')
 
 
 def test_what_was_refused_or_changed_nothing_is_not_told(world: World) -> None:
@@ -114,13 +254,27 @@ def test_tasks_that_were_changed_are_counted_and_the_first_are_named(world: Worl
     world.answer(TaskRetry(project="news", taskids=["t6"], n=world.n(), **ANNA))
 
     retried, cancelled = page(world).entries
-    assert (retried.what, retried.count, retried.detail) == ("task retry", 1, "t6")
-    assert (cancelled.what, cancelled.count, cancelled.detail) == ("task cancel", 7, "t0 t1 t2 t3 t4")
+    assert (retried.what, retried.count, retried.detail) == ("task retry", 1, "t6 (was cancelled)")
+    assert (cancelled.what, cancelled.count) == ("task cancel", 7)
+    assert cancelled.detail == " ".join(f"t{n} (was ready)" for n in range(5))
 
 
-def test_a_bulk_operation_is_told_when_it_begins_and_with_its_count_when_it_is_through_with_a_project(
-    world: World,
-) -> None:
+def test_another_priority_is_told_with_those_before(world: World) -> None:
+    world.push("news", task("a", priority=3), task("b"))
+
+    world.answer(TaskReprioritise(project="news", taskids=["a", "b"], priority=7, n=world.n(), **ANNA))
+
+    assert page(world).entries[0].detail == "priority=7 a (was 3) b (was 0)"
+
+
+def test_a_fetcher_that_is_drained_is_told_with_whether_it_was(world: World) -> None:
+    for _ in range(2):
+        world.answer(FetcherDo(fetcher="mole", action="drain", n=world.n(), **ANNA))
+
+    assert [entry.detail for entry in page(world).entries] == ["mole (was drained)", "mole (was not drained)"]
+
+
+def test_a_bulk_operation_on_a_group_is_told_when_it_begins_and_in_one_entry_when_it_has_ended(world: World) -> None:
     for name in ("news", "shop"):
         world.set(name, group="papers")
         world.push(name, task("a"), task("b"))
@@ -129,13 +283,28 @@ def test_a_bulk_operation_is_told_when_it_begins_and_with_its_count_when_it_is_t
     world.answer(Bulk(action="cancel", group="papers", filter=chosen, n=world.n(), **ANNA))
     world.restart()
 
-    entries = page(world, limit=3).entries
-    assert [(entry.what, entry.project, entry.group, entry.count, entry.actor) for entry in entries] == [
-        ("task cancel", "shop", "papers", 1, "anna@web1"),
-        ("task cancel", "news", "papers", 1, "anna@web1"),
-        ("task cancel", "", "papers", 0, "anna@web1"),
+    entries = page(world, limit=2).entries
+    assert [(entry.what, entry.projects, entry.group, entry.count, entry.actor) for entry in entries] == [
+        ("task cancel", ["news", "shop"], "papers", 2, "anna@web1"),
+        ("task cancel", [], "papers", 0, "anna@web1"),
     ]
-    assert entries[2].detail.endswith("begins: state=ready url=*/a")
+    assert entries[1].detail.endswith("begins: state=ready url=*/a")
+
+
+def test_a_bulk_operation_that_is_ended_where_it_is_tells_what_it_has_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "PAGE_TASKS", 1)
+    world.push("news", *[task(f"t{n}") for n in range(3)])
+    (begun,) = world.turn(Bulk(action="cancel", project="news", n=world.n(), **ANNA))
+    assert isinstance(begun, OperationReply)
+
+    world.turn()
+    world.answer(OperationCancel(id=begun.operation.id, n=world.n(), **ANNA))
+
+    changed = world.counts("news").cancelled
+    assert 0 < changed < 3
+    assert told(world)[:2] == [("task cancel", "news", changed), ("operation cancel", "", 0)]
 
 
 def test_a_dry_run_is_not_told(world: World) -> None:
@@ -146,17 +315,49 @@ def test_a_dry_run_is_not_told(world: World) -> None:
     assert page(world).entries == []
 
 
-def test_an_action_on_a_group_is_told_of_each_project_for_which_it_made_sense(world: World) -> None:
-    for name in ("news", "shop"):
+def test_an_action_on_a_group_is_told_in_one_entry_that_names_the_projects_for_which_it_made_sense(
+    world: World,
+) -> None:
+    for name in ("news", "shop", "wiki"):
         world.set(name, group="papers")
-        world.push(name, task("a"))
     world.do("stop", "shop")
+    world.do("pause", "wiki")
 
     world.answer(GroupDo(group="papers", action="pause", n=world.n(), **ANNA))
 
     entry = page(world).entries[0]
-    assert (entry.what, entry.project, entry.group, entry.actor) == ("project pause", "news", "papers", "anna@web1")
-    assert page(world, limit=2).entries[1].what == "project stop"
+    assert (entry.what, entry.project, entry.group, entry.actor) == ("project pause", "", "papers", "anna@web1")
+    assert entry.projects == ["news", "wiki"]
+    assert entry.detail.startswith("was running, stopped, paused; operation ")
+    assert told(world)[1:3] == [("project pause", "wiki", 0), ("project stop", "shop", 0)]
+    assert page(world, project="news").entries[0].number == entry.number
+    assert entry.number not in [each.number for each in page(world, project="shop").entries]
+
+
+@pytest.mark.parametrize("action", ["clear", "reset", "delete"])
+def test_a_large_group_is_told_once_it_is_through_across_a_restart(make_world: MakeWorld, action: Any) -> None:
+    members = [f"p{number:02}" for number in range(2 * LOST_A_STEP + 1)]
+    world = make_world(projects={name: {"group": "g"} for name in members})
+    world.turn(*[world.new_tasks(name, task("t")) for name in members])
+
+    world.turn(GroupDo(group="g", action=action, n=world.n(), **ANNA))
+    world.restart()
+    world.settle()
+
+    (entry,) = page(world).entries
+    assert (entry.what, entry.group, entry.count) == (f"project {action}", "g", len(members))
+    assert (entry.projects, entry.actor) == (members, "anna@web1")
+
+
+def test_an_entry_names_a_bounded_number_of_projects(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(change_log, "NAMES_MOST", LOST_A_STEP)
+    members = [f"p{number:02}" for number in range(2 * LOST_A_STEP + 1)]
+    world = make_world(projects={name: {"group": "g"} for name in members})
+
+    world.turn(GroupDo(group="g", action="clear", n=world.n(), **ANNA))
+    world.settle()
+
+    assert [len(entry.projects) for entry in page(world).entries] == [1, LOST_A_STEP, LOST_A_STEP]
 
 
 def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world: World) -> None:
@@ -243,6 +444,6 @@ def test_cron_jobs_are_told_as_such_by_their_names(world: World) -> None:
     world.answer(ProjectUnset(project="news", keys=["cron.hourly"], n=world.n(), **ANNA))
 
     assert [(entry.what, entry.detail) for entry in page(world).entries] == [
-        ("cron remove", "cron.hourly"),
-        ("cron set", "cron.hourly"),
+        ("cron remove", "-cron.hourly.task -cron.hourly.every (was 1h)"),
+        ("cron set", "cron.hourly.task cron.hourly.every=1h"),
     ]

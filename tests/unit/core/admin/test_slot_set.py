@@ -251,7 +251,7 @@ def test_it_is_logged(make_world: MakeWorld) -> None:
 
     (entry,) = world.ask(LogReply, Log(session="person", n=world.n(), limit=1)).entries
     assert (entry.what, entry.actor, entry.project) == ("slot set", "anna", "news")
-    assert entry.detail == "a.org delay=3.0 -burst"
+    assert entry.detail == "a.org delay=3 (was 10) burst=1 (was 1)"
 
 
 def test_it_goes_over_to_the_next_division(make_world: MakeWorld) -> None:

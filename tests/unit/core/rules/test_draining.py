@@ -282,8 +282,8 @@ def test_the_log_says_who_drained_and_resumed_whom(world: World) -> None:
 
     entries = world.ask(LogReply, Log(session="person", n=world.n())).entries
     assert [(entry.what, entry.actor, entry.detail) for entry in entries] == [
-        ("fetcher resume", "anna", "w1"),
-        ("fetcher drain", "anna", "w1"),
+        ("fetcher resume", "anna", "w1 (was drained)"),
+        ("fetcher drain", "anna", "w1 (was not drained)"),
     ]
 
 

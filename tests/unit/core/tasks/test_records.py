@@ -29,9 +29,9 @@ KEPT: list[tuple[Struct, str]] = [
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
-        "988ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a4736565"
+        "9b8ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a4736565"
         "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
-        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c0",
+        "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a0",
     ),
     (
         AttemptRecord(1e9, "failed", "f", 0.5, "404"),
@@ -57,6 +57,12 @@ def test_a_project_from_before_its_growth_was_watched_is_read() -> None:
     written = bytes.fromhex("dc0015" + KEPT[0][1][6:-2])
 
     assert decode(written, type=ProjectRecord) == PROJECT
+
+
+def test_an_operation_from_before_it_kept_what_it_tells_the_log_is_read() -> None:
+    record, written = KEPT[1]
+
+    assert decode(bytes.fromhex("98" + written[2:-6]), type=OperationRecord) == record
 
 
 def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:

@@ -539,8 +539,8 @@ def test_a_reload_names_what_has_changed_in_effect_and_what_a_project_says_of_it
     names = changed(loaded(old), loaded(new))
 
     assert names == [
-        "limits.turn_tasks", "defaults.rate", "projects.news.rate", "projects.news.retries", "projects.gone.burst",
-        "projects.made",
+        "limits.turn_tasks=7 (was 2048)", "defaults.rate=3 (was 2)", "projects.news.rate=3 (was 2)",
+        "projects.news.retries=3 (was 5)", "projects.gone.burst=3 (was 7)", "projects.made",
     ]  # fmt: skip
 
 
@@ -548,7 +548,21 @@ def test_a_reload_names_what_a_project_did_not_say_before_only_if_it_is_not_what
     old = loaded("[defaults]\nrate = 3\n[projects.news]\n")
 
     assert changed(old, loaded("[defaults]\nrate = 3\n[projects.news]\nrate = 3.0\n")) == []
-    assert changed(old, loaded("[defaults]\nrate = 3\n[projects.news]\nrate = 4\n")) == ["projects.news.rate"]
+    assert changed(old, loaded("[defaults]\nrate = 3\n[projects.news]\nrate = 4\n")) == ["projects.news.rate=4 (was 3)"]
+
+
+def test_a_reload_tells_no_value_that_may_hold_a_password() -> None:
+    old = "[webhook]\nurl = 'http://me:old@h'\n[defaults.fetch]\nproxy = 'old'\n"
+    new = (
+        "[webhook]\nurl = 'http://me:new@h'\n[defaults.fetch]\nproxy = 'new'\n"
+        "[projects.news.cron.daily]\nevery = '1h'\ntask.body = 'new'\n"
+    )
+    later = new.replace("1h", "2h").replace("'new'", "'later'").replace(":new@", ":later@")
+
+    assert changed(loaded(old), loaded(new)) == ["webhook.url", "defaults.fetch.proxy", "projects.news.cron.daily"]
+    assert changed(loaded(new), loaded(later))[2:] == [
+        "projects.news.cron.daily.task.body", "projects.news.cron.daily.every=2h (was 1h)",
+    ]  # fmt: skip
 
 
 def test_what_a_section_says_of_a_project_is_bounded_in_all() -> None:

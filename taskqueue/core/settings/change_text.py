@@ -1,0 +1,96 @@
+"""Changed settings in one line, for the log of changes: ``rate=5 (was 20) -fetch.proxy``.
+
+    name=new (was old)    it has changed, or was said again
+    name=new              there was none before
+    -name (was old)       there is none any more
+
+Tables of a type of their own (``cron``, ``slots``) are told field by field. The values of ``fetch``, ``on_finished``
+and of a job's ``task`` are never told, because they may hold passwords: only that they are there, or not any more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from taskqueue.core.settings.schema import shown
+from taskqueue.protocol.fields import Setting
+
+VALUE_CHARS: Final = 60
+"""Characters of a value; longer ones are cut."""
+
+OLD_VALUES_MOST: Final = 3
+"""Different old values that are told of one setting of many projects, the most frequent first."""
+
+HIDDEN: Final = frozenset(("fetch", "on_finished"))
+HIDDEN_FIELD: Final = "task"
+
+Told = Mapping[str, str]
+"""Texts of values by flat name, such as ``cron.daily.every``; of hidden values they are empty."""
+
+
+def values(settings: Mapping[str, Setting], names: Iterable[str]) -> dict[str, str]:
+    """Tell these settings; one that is absent, or not used, is missing."""
+    return {flat: text for name in names if name in settings for flat, text in _flat(name, settings[name])}
+
+
+def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
+    """Tell what has changed, and what was said although it is as before.
+
+    Args:
+        before: of each project that was changed; empty: it is new.
+        said: flat names, or the first parts of them.
+    """
+    names = {name: None for told in (after, *before) for name in told}
+    prefixes = tuple(f"{name}." for name in said)
+    return " ".join(
+        _pair(name, before, after)
+        for name in names
+        if f"{name}.".startswith(prefixes) or any(old.get(name) != after.get(name) for old in before)
+    )
+
+
+def _pair(name: str, before: Sequence[Told], after: Told) -> str:
+    value = after.get(name)
+    now = f"-{name}" if value is None else f"{name}={value}" if value else name
+    olds = was(old.get(name, "") for old in before)
+    return f"{now} ({olds})" if olds else now
+
+
+def was(olds: Iterable[str]) -> str:
+    """Tell the old values of one thing or of many: ``was 20``, ``was 20, 1, 7, …``; empty texts are not told."""
+    counted = [value for value, _ in Counter(olds).most_common() if value]
+    told = counted[:OLD_VALUES_MOST] + ["…"] * (len(counted) > OLD_VALUES_MOST)
+    return f"was {', '.join(told)}" if told else ""
+
+
+def value_text(value: Setting) -> str:
+    """A value that is no table, such as ``5`` for 5.0; a text in quotes if it could be taken for more than one."""
+    if isinstance(value, list | tuple):
+        text = ",".join(value_text(part) for part in value)
+    elif isinstance(value, float):
+        text = str(value).removesuffix(".0")
+    elif isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "=(),'):
+        text = value
+    else:
+        text = shown(value)
+    return text if len(text) <= VALUE_CHARS else f"{text[: VALUE_CHARS - 1]}…"
+
+
+def _flat(name: str, value: Setting) -> Iterator[tuple[str, str]]:
+    if value is None or value == {}:
+        return
+    if not isinstance(value, dict):
+        yield name, value_text(value)
+    elif name in HIDDEN:
+        yield from ((f"{name}.{key}", "") for key in value)
+    else:
+        for key, row in value.items():
+            yield from ((f"{name}.{key}.{field}", text) for field, text in _row(row))
+
+
+def _row(row: Setting) -> Iterator[tuple[str, str]]:
+    if isinstance(row, dict):
+        for field, value in row.items():
+            yield field, "" if field == HIDDEN_FIELD else value_text(value)
