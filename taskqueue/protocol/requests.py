@@ -256,9 +256,10 @@ Glob = Annotated[str, Meta(max_length=256)]
 
 
 class TaskList(Request, tag="task-list"):
-    """Tasks of a project in one state, in the order of that state.
+    """Tasks of a project in one state, in the order of that state, or in all states, one state after the other.
 
     Attributes:
+        state: None: each state, and a page has tasks of one of them.
         url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
         error: a glob that the error of the last attempt matches; not for what is being processed.
         since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
@@ -267,7 +268,7 @@ class TaskList(Request, tag="task-list"):
     """
 
     project: ProjectName
-    state: StateName
+    state: StateName | None = None
     url: Glob = ""
     error: Glob = ""
     since: EpochSeconds = 0.0

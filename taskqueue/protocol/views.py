@@ -247,6 +247,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
         kind: what the error is about, in one line.
         lease_seconds: until its lease runs out (processing).
         put_off: how often in a row its fetcher has put it off by ``retry_after``.
+        state: as of any task; empty: it is that which was asked for.
     """
 
     taskid: str
@@ -260,6 +261,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     lease_seconds: float = 0.0
     kind: str = ""
     put_off: int = 0
+    state: str = ""
 
 
 class ParentView(Struct, omit_defaults=True, gc=False):

@@ -699,6 +699,36 @@ def test_tasks_are_changed_by_a_filter_and_counted(run: Run) -> None:
     assert "priority  9" in run("task", "show", "news", "http://a/1")[1]
 
 
+def test_tasks_in_all_states_are_listed_with_their_states(run: Run) -> None:
+    run("push", "news", *(f"http://site/{n}" for n in range(3)), "--delay", "3600")
+    run("push", "news", "http://site/now")
+    run("task", "cancel", "news", "http://site/0")
+
+    status, out, err = run("task", "list", "news")
+
+    assert (status, err) == (0, "")
+    assert [(row.split()[0], row.split()[-1]) for row in out.splitlines()[1:]] == [
+        ("ready", "http://site/now"), ("delayed", "http://site/1"), ("delayed", "http://site/2"),
+        ("cancelled", "http://site/0"),
+    ]  # fmt: skip
+    rows = [json.loads(row) for row in run("task", "list", "news", "--limit", "2", "--json")[1].splitlines()]
+    assert [row["state"] for row in rows] == ["ready", "delayed"]
+
+
+@pytest.mark.parametrize("how", ["--yes", "--dry-run"])
+def test_a_filter_that_finds_nothing_says_how_many_match_in_other_states(run: Run, how: str) -> None:
+    run("push", "news", "http://a/1", "http://a/2", "--delay", "3600")
+
+    status, out, err = run("task", "retry", "news", "--url-glob", "http://a/*", how)
+    assert (status, " 0 tasks of 2 looked at" in out) == (0, True)
+    assert err == "But 2 tasks that are delayed would match: --state delayed\n"
+    _, _, err = run("task", "cancel", "news", "--url-glob", "*/1", "--state", "ready", "--state", "blocked", how)
+    assert err == "But 1 task that is delayed or processing would match: --state delayed --state processing\n"
+    assert run("task", "retry", "news", "--url-glob", "http://b/*", how)[2] == ""
+    assert run("task", "cancel", "news", "--url-glob", "http://b/*", how)[2] == ""
+    assert counts(run)["delayed"] == 2
+
+
 def test_a_filter_takes_a_group_and_what_is_old(run: Run) -> None:
     run("project", "set", "blog", "group=others")
     run("push", "blog", "http://a/")

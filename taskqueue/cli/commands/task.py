@@ -45,7 +45,7 @@ def task() -> None:
 
 @task.command("list")
 @click.argument("project", type=project_name)
-@click.option("--state", metavar="STATE", type=click.Choice(STATES), required=True, help=f"One of {', '.join(STATES)}.")
+@click.option("--state", metavar="STATE", type=click.Choice(STATES), help=f"Only those that are {', '.join(STATES)}.")
 @click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
 @click.option("--error-glob", metavar="GLOB", help="Only those that had such an error last, such as '*timeout*'.")
 @click.option(
@@ -54,14 +54,14 @@ def task() -> None:
 )  # fmt: skip
 @click.option(
     "--newest/--oldest", default=False,
-    help="What ended, or was handed out, last comes first, or (as usual) last; not of what is ready or delayed.",
+    help="What ended, or was handed out, last comes first, or (as usual) last; not of what waits.",
 )  # fmt: skip
 @click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
 @json_lines_option
 @daemon_options
 def list_tasks(
     project: str,
-    state: StateName,
+    state: StateName | None,
     url_glob: str | None,
     error_glob: str | None,
     since: float | None,
@@ -71,7 +71,7 @@ def list_tasks(
     url: str,
     timeout: float,
 ) -> None:
-    """List tasks of a project in one state, in its order, with their last errors.
+    """List tasks of a project, state by state or in one state, in its order, with their last errors.
 
     Those that are ready come first who run first, those that are delayed by when they are due, those that are over by
     when they ended, the oldest first: `when` is that time. Those that are processing come by when they were handed out,
@@ -80,6 +80,7 @@ def list_tasks(
 
     \b
     Example:
+      taskqueue task list news
       taskqueue task list news --state failed --url-glob 'https://example.com/*'
       taskqueue task list news --state failed --since 1h --newest
       taskqueue task list news --state failed --error-glob '*503*'

@@ -22,7 +22,7 @@ class TaskQuery(NamedTuple):
     """A query for tasks; see ``AsyncClient.tasks.list``."""
 
     project: str
-    state: StateName
+    state: StateName | None
     url: str | None
     error: str | None
     since: float | None
@@ -49,8 +49,8 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
         after, left = page.next, left - len(page.tasks)
 
 
-def print_table(found: Iterable[TaskListReply], state: StateName) -> None:
-    """Print one table of all pages of tasks in this state, and whether there are more tasks."""
+def print_table(found: Iterable[TaskListReply], state: StateName | None) -> None:
+    """Print one table of all pages of tasks in this state (None: in any), and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 
     rows: list[TaskRow] = []
@@ -58,7 +58,7 @@ def print_table(found: Iterable[TaskListReply], state: StateName) -> None:
     for page in found:
         rows += page.tasks
         following = page.next
-    tables.show(task_tables.of_tasks(rows, state))
+    tables.show(task_tables.of_tasks(rows, state or ""))
     if following:
         say("There are more; --limit shows them.", err=True)
 

@@ -24,11 +24,12 @@ from taskqueue.units import duration_text
 def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
 
-    Columns that would be empty are left out: priorities, how often in a row tasks were put off, what the errors of the
-    last attempts are about, and for how long, and by whom, what is being processed is held. What is blocked has no
-    time yet.
+    Tasks in any state have their states in front. Columns that would be empty are left out: priorities, how often in a
+    row tasks were put off, what the errors of the last attempts are about, and for how long, and by whom, what is being
+    processed is held. What is blocked has no time yet.
     """
-    held = any(row.lease_seconds for row in rows)
+    mixed = any(row.state for row in rows)
+    held = not mixed and any(row.lease_seconds for row in rows)
     columns: dict[str, Callable[[TaskRow], str]] = {
         "held": lambda row: duration_text(max(0.0, time.time() - row.at)),
         "left": lambda row: duration_text(row.lease_seconds),
@@ -37,6 +38,8 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     words = columns if held else {"when": lambda row: local(row.at) or "now"}
     if state == "blocked":
         words = {}
+    if mixed:
+        words = {"state": lambda row: row.state, "when": _when}
     numbers: dict[str, Callable[[TaskRow], str]] = {
         "priority": lambda row: f"{row.priority}",
         "retried": lambda row: f"{row.retried}",
@@ -53,6 +56,11 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
     for row in rows:
         table.add_row(*(Text(cell(row)) for cell in (*words.values(), *numbers.values(), *more.values())))
     return table
+
+
+def _when(row: TaskRow) -> str:
+    """When a task in any state was handed out, is due, or ended; what is blocked has no time yet."""
+    return "" if row.state == "blocked" else local(row.at) or "now"
 
 
 def _name(row: TaskRow) -> str:

@@ -81,7 +81,7 @@ class BlockingTasks:
     def list(
         self,
         project: str,
-        state: StateName,
+        state: StateName | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -93,11 +93,13 @@ class BlockingTasks:
         """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
 
         Args:
+            state: None: all states, one after the other: ready, delayed, processing, blocked, success, failed,
+                cancelled. A page has tasks of one of them, and each task its ``state``.
             url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
                 it may have fewer than ``limit``, or none, and yet not be the last.
             error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
             since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
-            newest: what ended, or was handed out, last comes first; not for what is ready or delayed.
+            newest: what ended, or was handed out, last comes first; not for what is ready, delayed or blocked.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
             limit: 1 to 500.
 
@@ -114,14 +116,14 @@ class BlockingTasks:
     def all(
         self,
         project: str,
-        state: StateName,
+        state: StateName | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
         since: Moment | None = None,
         newest: bool = False,
     ) -> Iterator[TaskRow]:
-        """All tasks of a project in one state, as ``list`` has them, asked for page by page.
+        """All tasks of a project in one state, or in any, as ``list`` has them, asked for page by page.
 
         What changes meanwhile may be missing, or come twice.
         """

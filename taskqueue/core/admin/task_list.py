@@ -1,5 +1,8 @@
 """Lists of tasks for people: a page of one state's order, from its index, from the start or from the end.
 
+A list of all states has them one after the other; a page ends with a state, and the next one begins with the next state
+that has tasks.
+
 A page looks at a bounded number of tasks, whatever the globs let through, at fewer if these make that costly, and fits
 into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where it
 always is.
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 from heapq import nlargest, nsmallest
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple, get_args
 
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.projects.project import Project
@@ -40,10 +43,14 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.message_room import row_bytes
 from taskqueue.protocol.replies import TaskListReply
 from taskqueue.protocol.requests import TaskList
 from taskqueue.protocol.views import TaskRow
+
+LISTED: Final = tuple(map(STATE_NAMES.index, get_args(StateName)))
+"""The order of states in a list of all of them."""
 
 LOOKED_AT = 1000
 """Tasks examined for a page when a glob may leave most of them out."""
@@ -61,10 +68,10 @@ HOLLOW_LOOKED_AT: Final = 32
 def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
     """Look up the page."""
     project = turn.state.projects.by_name.get(request.project)
-    after = _after(request)
-    if project is None or after is None or _refusal(request):
+    place = None if project is None else _first_place(project, request)
+    if project is None or place is None or _refusal(request):
         return
-    ref = _ref(project, request, after)
+    ref = _ref(project, request, place)
     if ref.state == PROCESSING:
         _ask_hollow(turn, project, ref)
     elif ref not in turn.lists:
@@ -74,26 +81,31 @@ def need(turn: TurnState, request: TaskList, wanted: Needs) -> None:
 
 
 def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
-    """A page of a project's tasks in one state.
+    """A page of a project's tasks in one state, or in any.
 
     Raises:
         Rejected: the project is unknown, ``after`` is no cursor, or the request can't be answered for that state.
     """
     state = turn.state
     project = state.projects.named(request.project)
-    after = _after(request)
+    place = _first_place(project, request)
     refusal = _refusal(request)
-    if after is None or refusal:
+    if place is None or refusal:
         raise Rejected("malformed", refusal or f'after: expected the "next" of a page, got "{request.after}"')
-    found = _found(turn, project, _ref(project, request, after))
-    reply = TaskListReply(n=request.n, tasks=[], next="" if found.next is None else f"{found.next:x}")
+    ref = _ref(project, request, place)
+    if request.state is None and ref.state != PROCESSING and ref not in turn.lists:
+        # A request of this very turn has changed which states have tasks, so another one was looked up.
+        return TaskListReply(n=request.n, tasks=[], next=f"{STATE_NAMES[ref.state]}:")
+    found = _found(turn, project, ref)
+    reply = TaskListReply(n=request.n, tasks=[], next=_cursor(project, request, place.state, found.next))
     room = state.config.select_bytes
     for task in found.tasks:
         if room <= 0 or task.spec is None:
-            reply.next = f"{page_with(request.newest, _place(task)):x}"
+            reply.next = _cursor(project, request, place.state, page_with(found.ref.newest, _place(task)))
             break
         if _is_late(request, task):
             row = _row(turn, task, task.spec, found.attempts.get(task.taskid))
+            row.state = "" if request.state else STATE_NAMES[task.state]
             reply.tasks.append(row)
             room -= row_bytes(row)
     return reply
@@ -101,6 +113,8 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
 
 def _refusal(request: TaskList) -> str:
     """Why the request can't be answered; empty if it can."""
+    if request.state is None:
+        return ""
     if request.newest and STATE_NAMES.index(request.state) in WAITING:
         return f"newest: what is {request.state} is listed in the order in which it will be handed out"
     if request.error and request.state == "processing":
@@ -108,23 +122,57 @@ def _refusal(request: TaskList) -> str:
     return ""
 
 
-def _after(request: TaskList) -> int | None:
-    """Where the page begins; None: the cursor is invalid."""
+class Place(NamedTuple):
+    """Where a page begins: in which state's order, and at which key of it."""
+
+    state: int
+    after: int
+    newest: bool
+
+
+def _first_place(project: Project, request: TaskList) -> Place | None:
+    """Where the page begins; None: the cursor is invalid.
+
+    Of all states the cursor is that of one state behind its name: ``failed:1f3``.
+    """
+    name, colon, key = ("", "", request.after) if request.state else request.after.partition(":")
+    named = request.state or (name if colon else None)
+    if named is not None and named not in STATE_NAMES[1:]:
+        return None
+    which = STATE_NAMES.index(named) if named else _further(project, request, None) or READY
+    newest = request.newest and which not in WAITING
     try:
-        return max(0, int(request.after, 16)) if request.after else NO_FLOOR if request.newest else 0
+        return Place(which, max(0, int(key, 16)) if key else NO_FLOOR if newest else 0, newest)
     except ValueError:
         return None
 
 
-def _ref(project: Project, request: TaskList, after: int) -> ListRef:
-    which = STATE_NAMES.index(request.state)
+def _cursor(project: Project, request: TaskList, which: int, key: int | None) -> str:
+    """The ``next`` of a page of this state that goes on at a key; None: the state has no further tasks."""
+    if request.state is not None:
+        return "" if key is None else f"{key:x}"
+    if key is not None:
+        return f"{STATE_NAMES[which]}:{key:x}"
+    further = _further(project, request, which)
+    return "" if further is None else f"{STATE_NAMES[further]}:"
+
+
+def _further(project: Project, request: TaskList, which: int | None) -> int | None:
+    """The state after this one, or the first one, that has tasks, and errors if these are asked for."""
+    states = LISTED if which is None else LISTED[LISTED.index(which) + 1 :]
+    without = PROCESSING if request.error else None
+    return next((each for each in states if project.queue.counts[each] and each != without), None)
+
+
+def _ref(project: Project, request: TaskList, place: Place) -> ListRef:
+    which, after, newest = place
     low = time_key(request.since, 0) if which in OVER else 0
     return ListRef(
         project.number,
         which,
-        start=low if request.newest else max(low, after),
-        end=min(NO_FLOOR, after) if request.newest else NO_FLOOR,
-        newest=request.newest,
+        start=low if newest else max(low, after),
+        end=min(NO_FLOOR, after) if newest else NO_FLOOR,
+        newest=newest,
         rows=request.limit,
         limit=_looked_at(request, which),
         limit_bytes=LIST_BYTES,

@@ -23,7 +23,7 @@ STATES: Final[tuple[StateName, ...]] = (
 
 LIVE: Final[tuple[str, ...]] = get_args(LiveState)
 
-FORWARDS_ONLY: Final = ("ready", "delayed")
+FORWARDS_ONLY: Final = ("ready", "delayed", "blocked")
 """States that can't be listed backwards."""
 
 WITHOUT_ERRORS: Final = ("processing",)

@@ -55,8 +55,8 @@ def as_list(fields: dict[str, Any]) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/projects/{project}/tasks", "viewer", TaskList, TaskListReply, "Tasks in one state, in pages",
-        further=paging.of_tasks,
+        "GET", "/projects/{project}/tasks", "viewer", TaskList, TaskListReply,
+        "Tasks in one state, or in all, in pages", further=paging.of_tasks,
     ),
     Operation(
         "POST", "/projects/{project}/tasks", "operator", NewTasks, NewTasksReply,

@@ -11,7 +11,7 @@ import pytest
 from taskqueue.core.admin import task_list
 from taskqueue.core.admin.task_list import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
 from taskqueue.protocol.replies import ErrorReply, ProjectReply, TaskListReply
-from taskqueue.protocol.requests import ProjectDo, TaskList
+from taskqueue.protocol.requests import ProjectDo, TaskCancel, TaskList
 from taskqueue.protocol.views import TaskRow
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
@@ -56,6 +56,64 @@ def test_each_state_is_listed_in_its_order_page_by_page(world: World) -> None:
     assert names(world, "failed", limit=3) == ids[3::-1]
     assert names(world, "processing", limit=2) == ids[4:]
     assert names(world, "success") == []
+
+
+def in_all_states(world: World) -> list[tuple[str, str]]:
+    """Tasks of the project news in every state but cancelled, as a list of all states has them: state and name."""
+    world.push("news", *[task(name) for name in ("done", "done2", "failed", "held", "held2")])
+    fetcher = world.fetcher()
+    fetcher.hello(capacity=0)
+    for name in ("done", "done2"):
+        world.advance(1)
+        fetcher.done(name)
+    fetcher.fail("failed", retry=False, error="boom")
+    child = msgspec.structs.replace(task("child"), depends_on=["late"])
+    world.push("news", task("ready"), task("ready2"), task("late", delay=50), child)
+    return [
+        ("ready", "ready"), ("ready", "ready2"), ("delayed", "late"), ("processing", "held"), ("processing", "held2"),
+        ("blocked", "child"), ("success", "done"), ("success", "done2"), ("failed", "failed"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", [1, 2, 500])
+def test_without_a_state_all_states_are_listed_one_after_the_other(world: World, limit: int) -> None:
+    expected = in_all_states(world)
+
+    found = list(pages(world, None, limit=limit))
+
+    assert [(row.state, row.taskid) for page in found for row in page] == expected
+    assert all(len({row.state for row in page}) == 1 for page in found)
+
+
+def test_filters_hold_for_all_states_as_far_as_they_make_sense(world: World) -> None:
+    expected = in_all_states(world)
+    backwards = [name for state, name in expected if state not in ("success", "processing")]
+
+    assert names(world, None, url="*2") == ["ready2", "held2", "done2"]
+    assert names(world, None, error="*boom*") == ["failed"]
+    assert names(world, None, newest=True) == [*backwards[:3], "held2", "held", "child", "done2", "done", "failed"]
+
+
+def test_a_project_without_tasks_has_an_empty_list(world: World) -> None:
+    assert list(pages(world, None)) == [[]]
+
+
+def test_a_state_that_has_been_emptied_in_the_turn_of_the_list_is_passed_over(world: World) -> None:
+    world.push("news", task("ready"), task("late", delay=50))
+
+    _, reply = world.turn(TaskCancel(**WHO, n=world.n(), project="news", taskids=["ready"]), asked(world, None))
+
+    assert isinstance(reply, TaskListReply)
+    assert "late" in [*(row.taskid for row in reply.tasks), *names_after(world, reply.next)]
+
+
+def names_after(world: World, after: str) -> list[str]:
+    found: list[str] = []
+    while after:
+        reply = world.ask(TaskListReply, asked(world, None, after=after))
+        found += [row.taskid for row in reply.tasks]
+        after = reply.next
+    return found
 
 
 def test_a_page_tells_when_each_task_is_due_ended_or_was_handed_out(world: World) -> None:
