@@ -16,7 +16,7 @@ from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import DONE, outcome
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import LiveState, StateName
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 STATES: Final = get_args(StateName)
+LIVE: Final = get_args(LiveState)
+LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
+    "retry": ("failed", "delayed"),
+    "cancel": LIVE,
+    "reprioritise": LIVE,
+    "reschedule": ("ready", "delayed", "blocked"),
+}
+"""States in which tasks may be that somebody wants to change so; of retry only the first is meant if none is said."""
+
 FILTERS: Final = "--state, --url-glob, --error-glob, --since or --older-than"
 
 
@@ -130,6 +139,7 @@ def run(daemon: Daemon, project: str | None, choice: BulkChoice, change: BulkCha
         else:
             view = _wait_with_bar(client, view)
             _print_outcome(view, outcome(view), choice)
+            _hint_at_other_states(client, project, choice, change, view)
 
 
 def _print_outcome(view: OperationView, words: str, choice: BulkChoice) -> None:
@@ -137,6 +147,23 @@ def _print_outcome(view: OperationView, words: str, choice: BulkChoice) -> None:
         print_object(view)
     else:
         say(words)
+
+
+def _hint_at_other_states(
+    client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: OperationView
+) -> None:
+    """If no task has matched, say how many would in other states, in which whoever asked may have looked for them."""
+    likely = LIKELY[change.action]
+    chosen = choice.states or likely[: 1 if change.action == "retry" else None]
+    others = tuple(state for state in likely if state not in chosen)
+    if view.matched or not others:
+        return
+    elsewhere = choice._replace(states=others)
+    found = _wait_with_bar(client, _begin(client, project, elsewhere, change, dry_run=True)).matched
+    if found:
+        options = " ".join(f"--state {state}" for state in others)
+        one = "is" if found == 1 else "are"
+        say(f"But {tasks(found)} that {one} {' or '.join(others)} would match: {options}", err=True)
 
 
 def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, change: BulkChange) -> bool:
@@ -148,6 +175,7 @@ def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, chang
     counted = _wait_with_bar(client, _begin(client, project, choice, change, dry_run=True))
     if not counted.matched:
         _print_outcome(counted, outcome(counted), choice)
+        _hint_at_other_states(client, project, choice, change, counted)
         return False
     confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
     return True
