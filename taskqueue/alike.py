@@ -11,8 +11,19 @@ MAX_CHARS: Final = 64
 a second."""
 
 
+ALIKE_MOST: Final = 3
+"""Names that a suggestion has."""
+
+FEW: Final = 8
+"""So few names are listed beside a suggestion; thirty settings would hide it."""
+
+
 def there_are(name: object, known: Sequence[str]) -> str:
-    """Say what to write instead of a name that is none of those known: the one that is most like it, and all."""
+    """Say what to write instead of a name that is none of those known: those that are most like it, or else all."""
     said = str(name)
-    alike = get_close_matches(said, known, 1) if len(said) <= MAX_CHARS else []
-    return f"did you mean {alike[0]}? There are {', '.join(known)}" if alike else f"there are {', '.join(known)}"
+    alike = get_close_matches(said, known, ALIKE_MOST) if len(said) <= MAX_CHARS else []
+    everything = ", ".join(known)
+    if not alike:
+        return f"there are {everything}"
+    question = f"did you mean {' or '.join(alike)}?"
+    return f"{question} There are {everything}" if len(known) <= FEW else question

@@ -234,6 +234,13 @@ def test_a_project_that_does_not_exist_is_said_at_once_with_what_makes_it(client
     assert "`taskqueue project start nwes`" in line
 
 
+def test_projects_that_do_not_exist_are_said_in_one_line(client: Client, work: Work) -> None:
+    line = said(work("handlers:crawl", "-p", "nwes", "-p", "shpo"), "unknown-project")
+
+    assert "project=nwes,shpo reason='these 2 do not exist" in line
+    assert "`taskqueue project start nwes shpo`" in line
+
+
 def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Client, work: Work) -> None:
     client.push_many("news", [{"url": url, "retries": 0} for url in urls(5)])
     process = work("handlers:stumble", "-p", "news", "-j", "1", "--summary", "0.01s")

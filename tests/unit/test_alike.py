@@ -17,6 +17,13 @@ def test_the_name_that_is_most_alike_is_said_first() -> None:
     assert there_are("xyz", ("burst", "rate")) == "there are burst, rate"
 
 
+def test_of_many_names_those_alone_are_told_that_are_like_it() -> None:
+    many = ("slot_delay", "slot_rate", *"abcdefgh")
+
+    assert there_are("slot_dely", many) == "did you mean slot_delay or slot_rate?"
+    assert there_are("xyz", many) == f"there are {', '.join(many)}"
+
+
 @pytest.mark.parametrize(
     "make",
     [lambda: new_task("http://a/", prioritty=3), lambda: as_new_task({"url": "http://a/", "prioritty": 3})],  # type: ignore[call-arg]

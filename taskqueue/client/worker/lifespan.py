@@ -43,6 +43,7 @@ class Lifespan:
         self._max_bytes = inf if max_memory_bytes is None else checked_count("max_memory_bytes", max_memory_bytes)
         self._begun = 0
         self._ended = False
+        self._is_told = False
         self._when_over: Callable[[], None] | None = None
         self._look_at = -inf
         self._timer: asyncio.TimerHandle | None = None
@@ -72,7 +73,10 @@ class Lifespan:
     def begin(self) -> None:
         """Count a run that begins."""
         self._begun += 1
-        if self._begun == self._max_tasks:
+        if self._begun == self._max_tasks and not self._is_told:
+            self._is_told = (
+                True  # A run that was too late for its handler does not count, and the last one begins again.
+            )
             log.info("event=max-tasks tasks=%d reason='%s'", self._begun, ENDS)
 
     def take_back(self) -> None:

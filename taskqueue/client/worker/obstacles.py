@@ -19,6 +19,9 @@ PAUSE_MOST_SECONDS: Final = 300.0
 SILENCE_SECONDS: Final = 2.0
 """That a daemon may take for its first answer, before it is said that it does not answer."""
 
+NAMES_MOST: Final = 10
+"""Projects that a line names."""
+
 log = logging.getLogger("taskqueue.worker")
 
 
@@ -78,24 +81,32 @@ async def _either(*events: asyncio.Event) -> None:
 
 
 async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
-    """Say which of the projects do not exist, until all do."""
+    """Say in one line which of the projects do not exist, until all do."""
     unknown: Sequence[str] = []
     for pause in growing_pauses():
         missing = [project for project in unknown or projects if not await _exists(client, project)]
-        for project in missing:
+        if missing:
             log.warning(
-                "event=unknown-project project=%s reason='it does not exist, so nothing of it is handed out; "
-                "`taskqueue project start %s` makes it'",
-                project,
-                project,
+                "event=unknown-project project=%s reason='%s'", _joined(missing, ","), _why_nothing_comes(missing)
             )
-        for project in unknown:
-            if project not in missing:
-                log.info("event=project-found project=%s", project)
+        if found := [project for project in unknown if project not in missing]:
+            log.info("event=project-found project=%s", _joined(found, ","))
         if not missing:
             return
         unknown = missing
         await asyncio.sleep(pause)
+
+
+def _joined(projects: Sequence[str], between: str) -> str:
+    """The first NAMES_MOST names, and an ellipsis for further ones."""
+    return between.join([*projects[:NAMES_MOST], *["…"] * (len(projects) > NAMES_MOST)])
+
+
+def _why_nothing_comes(missing: Sequence[str]) -> str:
+    start = f"`taskqueue project start {_joined(missing, ' ')}`"
+    if len(missing) == 1:
+        return f"it does not exist, so nothing of it is handed out; {start} makes it"
+    return f"these {len(missing)} do not exist, so nothing of them is handed out; {start} makes them"
 
 
 def growing_pauses() -> Iterator[float]:

@@ -100,7 +100,9 @@ def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back
     assert (last.running, 1 in last.holds) == ([], False)
 
 
-def test_a_task_that_goes_back_is_none_of_those_that_a_worker_may_run(daemon: Daemon) -> None:
+def test_a_task_that_goes_back_is_none_of_those_that_a_worker_may_run(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
     started: list[int] = []
 
     async def handler(task: Task) -> None:
@@ -116,10 +118,11 @@ def test_a_task_that_goes_back_is_none_of_those_that_a_worker_may_run(daemon: Da
         daemon.hand_out(2, start_within=LONG_SECONDS)
         await serving
 
-    with freeze_time(real_asyncio=True) as frozen:
+    with freeze_time(real_asyncio=True) as frozen, caplog.at_level(logging.INFO, "taskqueue.worker"):
         asyncio.run(main(Slow(frozen)))
 
     assert started == [2]
+    assert caplog.text.count("event=max-tasks") == 1
 
 
 def test_a_task_that_is_started_in_time_may_run_for_longer(daemon: Daemon) -> None:

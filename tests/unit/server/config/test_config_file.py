@@ -190,7 +190,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ('[projects.news]\nburst = "many"', 'projects.news.burst must be a number of at least 1 or inf, not "many"'),
         (
             "[projects.news]\nburts = 5",
-            f"projects.news.burts is not a setting; did you mean burst? There are {ALL}",
+            "projects.news.burts is not a setting; did you mean burst?",
         ),
         (
             "[projects.news.on_finished]\ntaskid = 'end'",
