@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +24,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.input.flow_file import FlowFile
-    from taskqueue.protocol.views import FlowView
+    from taskqueue.protocol.views import FlowTaskView, FlowView
 
 
 REFRESHES_A_SECOND: Final = 4.0
@@ -166,12 +166,27 @@ def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> 
         found = name.found(client)
         view = client.flows.show(*found)
         if as_json:
-            print_object(as_plain(view) | {"members": list(client.flows.tasks(*found))})
+            print_object(_for_programs(view, client.flows.tasks(*found)))
             return
         shown = picture(view, client.flows.tasks(*found), sys.maxsize if each else TASKS_SHOWN)
     from taskqueue.cli.output.flow_views import draw
 
     draw(shown, time.time())
+
+
+def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, object]:
+    """A flow with its tasks, its layers, and its critical path; the latter two name tasks by their indices."""
+    from taskqueue.display.flow_graph import FlowGraph
+
+    graph, known = FlowGraph(), list(members)
+    for task in known:
+        graph.add((parent for parent in task.depends_on if isinstance(parent, int)), task.state, task.seconds)
+    inside: list[list[int]] = [[] for _ in graph.layers]
+    for index, layer in enumerate(graph.layer_of):
+        inside[layer].append(index)
+    layers = [{"states": states, "members": each} for states, each in zip(graph.layers, inside, strict=True)]
+    path = {"seconds": graph.critical_seconds, "members": graph.critical_path()}
+    return {**as_plain(view), "members": known, "layers": layers, "critical_path": path}
 
 
 def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
@@ -184,7 +199,7 @@ def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
     said.describe(plan.add)
     view = FlowView(plan.project, plan.name, "staged", len(plan.tasks), Counts())
     if as_json:
-        print_object(as_plain(view) | {"members": list(plan.views())})
+        print_object(_for_programs(view, plan.views()))
     else:
         draw(picture(view, plan.views()), time.time())
 

@@ -188,6 +188,10 @@ def test_a_flow_is_shown_to_programs_with_its_tasks(run: Run) -> None:
     said = json.loads(run("show", "nightly", "--json")[1])
 
     assert (said["state"], said["tasks"], [each["depends_on"] for each in said["members"]]) == ("running", 2, [[], [0]])
+    assert said["layers"] == [
+        {"states": {"success": 1}, "members": [0]}, {"states": {"ready": 1}, "members": [1]},
+    ]  # fmt: skip
+    assert said["critical_path"].keys() == {"seconds", "members"}
 
 
 @pytest.mark.parametrize(
