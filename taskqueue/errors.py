@@ -96,7 +96,11 @@ class Corrupt(TaskQueueError):
 
 
 class ConfigError(TaskQueueError):
-    """A setting that can't be used. The message names file, key and reason."""
+    """What the config asks for can't be had here. The message names file, key and reason."""
+
+
+class SettingError(ConfigError):
+    """A setting that can't be, wherever it is said, or a config file that has none; what is tried again fails again."""
 
 
 class Hung(TaskQueueError):

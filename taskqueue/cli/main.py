@@ -2,7 +2,7 @@
 
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
-    2    the command was not understood, or has a setting that can't be
+    2    the command was not understood, or it, or a config file, has a setting that can't be
     130  Ctrl-C
     141  nobody read the rest of what it wrote, as in ``taskqueue status | head -1``
 
@@ -24,7 +24,7 @@ import click
 
 from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.commands.completion import VARIABLE
-from taskqueue.errors import ConfigError, RequestRejected, TaskQueueError
+from taskqueue.errors import ConfigError, RequestRejected, SettingError, TaskQueueError
 from taskqueue.terminal.lines import say, say_lines
 
 COMMANDS: Final = {
@@ -97,8 +97,8 @@ def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 
     TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
-    1 if it did not (a line on stderr says why), 2 if the command was not understood or has a setting that can't be,
-    130 after Ctrl-C, 141 if nobody read the rest of what it wrote.
+    1 if it did not (a line on stderr says why), 2 if the command was not understood, or it, or a config file, has a
+    setting that can't be, 130 after Ctrl-C, 141 if nobody read the rest of what it wrote.
 
     \b
     Example:
@@ -138,7 +138,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _print_problems("taskqueue", [error.format_message()], error.exit_code)
     except ConfigError as error:
-        return _print_problems("taskqueue", str(error).split("\n"), 1)
+        return _print_problems(
+            "taskqueue", str(error).split("\n"), WRONG_SETTING if isinstance(error, SettingError) else 1
+        )
     except (TaskQueueError, OSError) as error:
         return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
     except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not

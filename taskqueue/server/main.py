@@ -2,6 +2,7 @@
 
     exit 0    stopped by SIGTERM or SIGINT, cleanly
     exit 1    could not start, or stopped while the store could not be used (it waits for a disk that is full)
+    exit 2    could not start, because of a setting that can't be, or a file that has none
     exit 3    another scheduler has taken over the store
     exit 4    an invariant is broken: a bug, and going on could lose tasks
     exit 5    the store is damaged or gone: acknowledged tasks are lost, and the operator has to decide
@@ -31,7 +32,7 @@ import zmq
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, StoreError
+from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.config.config_file import (
@@ -66,6 +67,7 @@ log = logging.getLogger("taskqueue")
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
+EXIT_WRONG_SETTING: Final = 2
 EXIT_FENCED: Final = 3
 EXIT_CORRUPT: Final = 4
 EXIT_DAMAGED: Final = 5
@@ -115,6 +117,8 @@ def run(
         _refuse_foreign_system()
         with pid_file(pid_path):
             _serve(source, accept_damage)
+    except SettingError as error:
+        return _failed(EXIT_WRONG_SETTING, str(error))
     except ConfigError as error:
         return _failed(EXIT_FAILED, str(error))
     except Fenced as error:

@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from taskqueue.core.settings.schema import problems as schema_problems
-from taskqueue.errors import ConfigError, Damaged
+from taskqueue.errors import ConfigError, Damaged, SettingError
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config.config_file import SECTIONS, Config
 from taskqueue.server.meters import Meters
@@ -140,7 +140,8 @@ def database_target(url: str, schema: str, timeout: float) -> Target:
     """The database that settings name; ``?schema=NAME`` of the url wins over ``schema``.
 
     Raises:
-        ConfigError: what it takes to reach one is not installed, or the url is wrong.
+        ConfigError: what it takes to reach one is not installed.
+        SettingError: the url is wrong.
     """
     try:
         from taskqueue.store.postgres.target import target_of
@@ -157,7 +158,7 @@ def _without_schema(url: str) -> tuple[str, str]:
     """The url as the database's library takes it, and the schema that its query names; empty: it names none.
 
     Raises:
-        ConfigError: it names several, or one that can't be a name.
+        SettingError: it names several, or one that can't be a name.
     """
     place, _, query = url.rpartition("?")
     parts = query.split("&") if place else []
@@ -165,9 +166,9 @@ def _without_schema(url: str) -> tuple[str, str]:
     if not named:
         return url, ""
     if len(named) > 1:
-        raise ConfigError("store.url: it names a schema more than once")
+        raise SettingError("store.url: it names a schema more than once")
     for problem in schema_problems("store", {"schema": named[0]}, SECTIONS["store"]):
-        raise ConfigError(f"store.url: {problem.removeprefix('store.')}")
+        raise SettingError(f"store.url: {problem.removeprefix('store.')}")
     others = "&".join(part for part in parts if not part.startswith(SCHEMA_KEY))
     return f"{place}?{others}" if others else place, named[0]
 

@@ -463,11 +463,47 @@ def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
 
     ended = start_refused(config)
 
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert [line.split(" ")[:3] for line in ended.stderr.splitlines()] == [
         ["taskqueue:", f"{config}:", "server.port"],
         ["taskqueue:", f"{config}:", "projects.news.burst"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "said"),
+    [
+        (None, 1, "can't be read: No such file or directory"),
+        ("folder", 1, "can't be read: Is a directory"),
+        ('{"server": {"bind": "tcp://127.0.0.1:0"}}', 2, "not TOML: Invalid statement (at line 1, column 1)"),
+        ("[server\n", 2, "not TOML: "),
+        (b"[server]\n# \xff\n", 2, "not UTF-8 at byte 11"),
+        ("[server]\nbindd = 'tcp://127.0.0.1:0'\n", 2, "server.bindd is not a setting; did you mean bind?"),
+        ("[limits]\nmax_leases = 0\n", 2, "limits.max_leases must be a whole number of at least 1"),
+        ("[projects.news]\nrate = 'fast'\n", 2, 'projects.news.rate must be a number of at least 0 or inf, not "fast"'),
+    ],
+    ids=["missing", "folder", "json", "toml", "utf-8", "unknown", "range", "kind"],
+)
+@pytest.mark.parametrize("command", [("config", "check"), ("scheduler", "-c")], ids=" ".join)
+def test_a_config_that_cant_be_ends_a_command_with_the_status_that_its_help_says(
+    tmp_path: Path, command: tuple[str, ...], text: str | bytes | None, status: int, said: str
+) -> None:
+    config = tmp_path / "taskqueue.toml"
+    if text == "folder":
+        config.mkdir()
+    elif text is not None:
+        config.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "taskqueue", *command, str(config)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (ended.returncode, ended.stdout) == (status, "")
+    assert ended.stderr.startswith(f"taskqueue: {config}: {said}")
 
 
 def test_an_address_in_use_is_named(daemon: DaemonFactory, tmp_path: Path) -> None:

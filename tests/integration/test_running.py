@@ -95,7 +95,7 @@ def test_a_variable_that_cant_be_used_is_named(start: Start) -> None:
 
     said = ended.communicate(timeout=WAIT_SECONDS)[1]
 
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     assert said.startswith("taskqueue: TASKQUEUE_LIMITS_MAX_LEASES must be a whole number")
 
 
@@ -148,7 +148,7 @@ def test_reload_tells_nobody_of_a_file_with_a_mistake(start: Start, tmp_path: Pa
 
     status, shown, said = run("reload", "-c", "bad.toml", "--pid-file", "it.pid")
 
-    assert (status, shown) == (1, "")
+    assert (status, shown) == (2, "")
     assert said.startswith("taskqueue: bad.toml: servers is not a section")
     run("stop", "--pid-file", "it.pid")
     assert "config-" not in daemon.communicate(timeout=WAIT_SECONDS)[1]

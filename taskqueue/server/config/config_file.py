@@ -33,7 +33,7 @@ from taskqueue.core.settings.description import DURATION, SIZE
 from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
-from taskqueue.errors import ConfigError
+from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.fields import NAME_WORDS, ProjectName
 from taskqueue.server.syncer import Durability
 
@@ -204,7 +204,8 @@ def load(path: str | None) -> Config:
     directory if there is no file.
 
     Raises:
-        ConfigError: with all problems of the file, one a line.
+        ConfigError: it can't be read.
+        SettingError: with all problems of the file, one a line.
     """
     config = Config() if path is None else build(_read(path), path)
     return with_absolute_store(config, "" if path is None else dirname(path))
@@ -220,12 +221,12 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
     """Check a parsed file and convert it; ``path`` is for the error message.
 
     Raises:
-        ConfigError: with all problems, one a line.
+        SettingError: with all problems, one a line.
     """
     found: list[str] = []
     sections = {name: _section(name, table, tables, found.append) for name, table in tables.items()}
     if found:
-        raise ConfigError("\n".join(f"{path}: {problem}" for problem in found))
+        raise SettingError("\n".join(f"{path}: {problem}" for problem in found))
     return Config(**sections)
 
 
@@ -315,7 +316,7 @@ def override(config: Config, section: str, key: str, value: object) -> Config:
     Whoever names a store means that one: the url of a database may stand for the folder, and a folder replaces a url.
 
     Raises:
-        ConfigError: the value is invalid.
+        SettingError: the value is invalid.
     """
     key = meant_key(section, key, value)
     if (section, key) == ("store", "path"):
@@ -332,15 +333,15 @@ def _read(path: str) -> dict[str, Any]:
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: not TOML: {error}") from None
+        raise SettingError(f"{path}: not TOML: {error}") from None
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+        raise SettingError(f"{path}: not UTF-8 at byte {error.start}") from None
     except RecursionError:
-        raise ConfigError(f"{path}: nested too deep") from None
+        raise SettingError(f"{path}: nested too deep") from None
 
 
 def _refuse(problem: str) -> None:
-    raise ConfigError(problem)
+    raise SettingError(problem)
 
 
 def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Any:

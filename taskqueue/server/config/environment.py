@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from taskqueue.core.settings import schema
-from taskqueue.errors import ConfigError
+from taskqueue.errors import SettingError
 from taskqueue.server.config.config_file import SECTIONS, Config, meant_key, override
 
 PREFIX: Final = "TASKQUEUE_"
@@ -37,7 +37,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
     """The config, overridden by environment variables.
 
     Raises:
-        ConfigError: with all problems, one a line, each with the name of its variable.
+        SettingError: with all problems, one a line, each with the name of its variable.
     """
     problems = []
     for section, kind in SECTIONS.items():
@@ -53,7 +53,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
                 else:
                     problems.append(f"{name}{found[-1]}")
     if problems:
-        raise ConfigError("\n".join(problems))
+        raise SettingError("\n".join(problems))
     return config
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.errors import ConfigError
+from taskqueue.errors import SettingError
 from taskqueue.server.config.config_file import Config
 from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES
 from taskqueue.units import size_text
@@ -32,13 +32,13 @@ def check(config: Config) -> None:
     """Check the budget.
 
     Raises:
-        ConfigError: the settings allow more than fits; the message says what would fit.
+        SettingError: the settings allow more than fits; the message says what would fit.
     """
     limits = config.limits
     settled = needed_bytes(config)
     if settled > SETTINGS_PART * limits.memory:
         least = int(settled / SETTINGS_PART / (1 << 20)) + 1
-        raise ConfigError(
+        raise SettingError(
             f"limits.memory = {size_text(limits.memory)} is too little for "
             f"limits.memory_bytes = {size_text(limits.memory_bytes)}, limits.max_leases = {limits.max_leases}, "
             f"limits.memory_slots = {limits.memory_slots} and store.cache = {size_text(config.store.cache)}: "

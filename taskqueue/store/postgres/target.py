@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from taskqueue.errors import ConfigError
+from taskqueue.errors import SettingError
 
 SCHEMA: Final = "taskqueue"
 TIMEOUT_SECONDS: Final = 10.0
@@ -38,14 +38,14 @@ def target_of(url: str, schema: str = SCHEMA, timeout: float = TIMEOUT_SECONDS) 
     """The target that the settings name.
 
     Raises:
-        ConfigError: the url is none of PostgreSQL's, or names what can't be a server.
+        SettingError: the url is none of PostgreSQL's, or names what can't be a server.
     """
     try:
         said = conninfo_to_dict(url)
     except psycopg.Error as error:
-        raise ConfigError(f"store.url: {str(error).strip()}") from None
+        raise SettingError(f"store.url: {str(error).strip()}") from None
     except UnicodeError:
-        raise ConfigError("store.url: what is percent-encoded must be UTF-8") from None
+        raise SettingError("store.url: what is percent-encoded must be UTF-8") from None
     _check_servers(str(said.get("host") or ""), str(said.get("port") or ""))
     seconds = max(2, round(timeout))  # the library's least
     defaults: dict[str, str | int] = {
@@ -68,10 +68,10 @@ def _check_servers(hosts: str, ports: str) -> None:
         try:
             host.encode("idna" if not host.startswith("/") else "utf-8")
         except UnicodeError:
-            raise ConfigError(f"store.url: {host!r} can't be the name of a host") from None
+            raise SettingError(f"store.url: {host!r} can't be the name of a host") from None
     for port in ports.split(","):
         if port and not (port.isdecimal() and port.isascii() and 0 < int(port) < 65536):
-            raise ConfigError(f"store.url: the port must be a number from 1 to 65535, not {port!r}")
+            raise SettingError(f"store.url: the port must be a number from 1 to 65535, not {port!r}")
 
 
 def _where(said: dict[str, object], schema: str) -> str:

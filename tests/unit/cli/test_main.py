@@ -242,7 +242,7 @@ def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.C
     file = tmp_path / "bad.toml"
     file.write_text('[server]\nbind = 7\n[projects.news]\nburst = "many"\nspeed = 1\n')
 
-    assert main(["config", "check", str(file)]) == 1
+    assert main(["config", "check", str(file)]) == 2
 
     err = capsys.readouterr().err
     assert err.count("\n") == 3

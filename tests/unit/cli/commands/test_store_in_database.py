@@ -81,7 +81,7 @@ def test_without_the_driver_it_is_said_how_to_install_it(tmp_path: Path, command
 def test_a_url_that_is_none_is_refused(run: Run, command: str) -> None:
     status, _, said = run(*command.split(), "--store", "postgresql://db.invalid/crawl?hots=x")
 
-    assert status == 1
+    assert status == 2
     assert said == 'taskqueue: store.url: invalid URI query parameter: "hots"\n'
 
 
