@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from taskqueue.build_kind import build_kind
 from taskqueue.display.counts import brief, projects
-from taskqueue.display.histograms import mean, quantile
 from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
 
 NOTHING_YET: Final = "none yet"

@@ -6,8 +6,8 @@ from collections import deque
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from taskqueue.display.histograms import mean, quantile
 from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.quantiles import mean, quantile
 
 SPACING_SECONDS: Final = 2.0
 """Between two samples, at least."""

@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 
 from taskqueue.display.daemon import brief_seconds, facts
-from taskqueue.display.histograms import quantile
 from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, HistogramView
+from taskqueue.quantiles import quantile
 from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of
 from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.drawing.sparkline import points
