@@ -24,13 +24,13 @@ from taskqueue.core.admin import (
     why,
 )
 from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import completion, event_history, fetchers, lease_end, push, task_waits
+from taskqueue.core.rules import completion, daemon_history, event_history, fetchers, lease_end, push, task_waits
 from taskqueue.protocol.requests import AnyRequest
 
 _MODULES: Final = (
-    push, lease_end, fetchers, completion, event_history, project_requests, task_requests, task_parents, task_children,
-    task_list, why, operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log, draining,
-    daemon_figures, watch, invariants, task_waits,
+    push, lease_end, fetchers, completion, event_history, daemon_history, project_requests, task_requests, task_parents,
+    task_children, task_list, why, operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log,
+    draining, daemon_figures, watch, invariants, task_waits,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskqueue.core.admin.invariants import check
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.rules import event_history, statistics
+from taskqueue.core.rules import daemon_history, event_history, statistics
 from taskqueue.core.rules.clock_step import put_back
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.settings import CoreConfig
@@ -57,12 +58,18 @@ class Scheduler:
         turn.now = now
         return Turn(turn, incoming)
 
-    def last_words(self) -> WriteSet:
-        """What to write at a clean shutdown: counters that have changed since they were saved, and points."""
+    def last_words(self, figures: DaemonMinute | None = None) -> WriteSet:
+        """What to write at a clean shutdown: counters that have changed since they were saved, and points.
+
+        Args:
+            figures: of the shell, for the running minute; None: it had no turn.
+        """
         turn = self._started or TurnState(self._state, self._state.last_now)
         for project in self._state.projects.by_name.values():
             statistics.save(turn, project)
         event_history.write_all(turn)
+        if figures is not None:
+            daemon_history.note(turn, figures)
         return turn.changes.take()
 
     def next_event_at(self, now: Now) -> float:

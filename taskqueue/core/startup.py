@@ -48,6 +48,7 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     for record in sorted(loaded.sessions, key=lambda record: record.heard_at):
         state.session(record.session, now).saved_at = record.heard_at
     state.wall_timers.note(("failures", 0), state.failures.old_at)
+    state.daemon_minutes.events = state.grand_totals.events()
     return turn
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from math import inf
 from typing import Final, Literal, get_args
 
+from taskqueue.core.parts.daemon_minutes import DaemonMinutes
 from taskqueue.core.parts.duration_bins import upper_seconds
 from taskqueue.core.parts.histogram import LATENESS_SECONDS, Histogram
 from taskqueue.core.parts.history import History
@@ -94,6 +95,7 @@ class State:
         shared: buckets that several projects share, by name.
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.
+        daemon_minutes: how the daemon was in each minute of the last day.
         attempt_seconds: how long attempts took that ended in this epoch, by the bins of ``duration_bins``.
         lateness_seconds: how late, on the wall clock, delayed tasks became ready and cron jobs ran in this epoch.
         failures: which failed attempts the store has.
@@ -123,6 +125,7 @@ class State:
         self.grand_totals = GrandTotals()
         self.next_log = loaded.next_log
         self.history = History(loaded.history)
+        self.daemon_minutes = DaemonMinutes(loaded.daemon_minutes)
         self.attempt_seconds = Histogram(upper_seconds())
         self.lateness_seconds = Histogram(LATENESS_SECONDS)
         self.sessions: OrderedDict[str, Session] = OrderedDict()

@@ -27,12 +27,14 @@ from collections.abc import Sequence
 
 from taskqueue.core import answers, lookups
 from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists, watch
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules import (
     answer_waiters,
     completion,
     cron,
     cycles,
+    daemon_history,
     event_history,
     failures,
     fetchers,
@@ -83,6 +85,7 @@ class Turn:
         config: CoreConfig | None = None,
         undelivered: Sequence[Outgoing] = (),
         reloaded: Sequence[str] | None = None,
+        figures: DaemonMinute | None = None,
     ) -> TurnResult:
         """Decide it.
 
@@ -91,6 +94,7 @@ class Turn:
             config: a new one, in force from this turn on; None leaves it as it is.
             undelivered: messages of earlier turns that could not be sent: nobody was there, or nobody reads.
             reloaded: somebody had the config file read again: names of the settings that are others now; None: nobody.
+            figures: of the shell, for a minute that is over; None: the last one was told before.
 
         Raises:
             Corrupt: an invariant is broken, or it has been decided before; throw the scheduler away.
@@ -101,6 +105,8 @@ class Turn:
         turn.found = found
         turn.changes.lay_over(found.tasks, found.awaited)
         state = turn.state
+        if figures is not None:
+            daemon_history.note(turn, figures)
         if state.waits.late:
             answer_waiters.begin(turn)
         lookups.absorb(turn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from taskqueue.protocol.crawl_requests import Request
+from taskqueue.protocol.fields import EpochSeconds
 from taskqueue.protocol.reply import Reply
 
 
@@ -76,3 +77,62 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     has_room: bool = True
     shell: dict[str, float] = {}
     histograms: dict[str, HistogramView] = {}
+
+
+class DaemonHistory(Request, tag="daemon-history"):
+    """How was the daemon in each minute of the last day?
+
+    Attributes:
+        since, until: unix seconds; 0: from a day ago, to now. A page has a bounded number of points.
+    """
+
+    since: EpochSeconds = 0.0
+    until: EpochSeconds = 0.0
+
+
+class DaemonPoint(Struct, frozen=True, omit_defaults=True, gc=False):
+    """The daemon in one minute, in which it took at least one turn.
+
+    In a minute in which it was started again, counts are those of both parts, and times those of the slower one.
+
+    Attributes:
+        at: unix seconds of its beginning.
+        epoch: another one than before: the daemon has read its store again, as it does when it starts.
+        turns, commits, syncs: how many.
+        turn_p50_seconds, …, sync_most_seconds: within which half, 99 of 100 and all of them were done; 11: more
+            than 10. Between the bounds of ``turn_seconds``, ``commit_seconds`` and ``sync_seconds`` they are estimates.
+        resident_bytes: memory of the process at the end; 0: unknown.
+        new, selected, ended: tasks that came, hand-outs, and attempts that ended, however they did.
+        ready, delayed, blocked, processing: tasks of all projects at the end.
+    """
+
+    at: float
+    epoch: int = 0
+    turns: int = 0
+    commits: int = 0
+    syncs: int = 0
+    turn_p50_seconds: float = 0.0
+    turn_p99_seconds: float = 0.0
+    turn_most_seconds: float = 0.0
+    commit_p50_seconds: float = 0.0
+    commit_p99_seconds: float = 0.0
+    commit_most_seconds: float = 0.0
+    sync_p50_seconds: float = 0.0
+    sync_p99_seconds: float = 0.0
+    sync_most_seconds: float = 0.0
+    resident_bytes: int = 0
+    new: int = 0
+    selected: int = 0
+    ended: int = 0
+    ready: int = 0
+    delayed: int = 0
+    blocked: int = 0
+    processing: int = 0
+
+
+class DaemonHistoryReply(Reply, tag="daemon-history-reply"):
+    """Answers ``daemon-history``: a page of points by time; ``next`` is ``since`` for the page after it, 0: there is
+    none."""
+
+    points: list[DaemonPoint]
+    next: float = 0.0

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from taskqueue.protocol.children_messages import TaskChildrenReply as TaskChildrenReply
 from taskqueue.protocol.choices import WhyCause
+from taskqueue.protocol.daemon_messages import DaemonHistoryReply as DaemonHistoryReply
 from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
 from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
 from taskqueue.protocol.handouts import HelloWanted as HelloWanted
@@ -416,7 +417,7 @@ AnyReply = (
     | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskWaitReply | TaskParentsReply | TasksReply
     | TaskListReply | FailuresReply | GroupReply | OperationReply | OperationsReply | FlowStaged | FlowReply
     | FlowsReply | FlowTasksReply | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply
-    | WatchReply | ErrorReply
+    | DaemonHistoryReply | WatchReply | ErrorReply
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from taskqueue.protocol.crawl_requests import LeaseRef as LeaseRef
 from taskqueue.protocol.crawl_requests import NewTasks as NewTasks
 from taskqueue.protocol.crawl_requests import Release as Release
 from taskqueue.protocol.crawl_requests import Request as Request
+from taskqueue.protocol.daemon_messages import DaemonHistory as DaemonHistory
 from taskqueue.protocol.daemon_messages import DaemonShow as DaemonShow
 from taskqueue.protocol.fetcher_requests import FetcherDo as FetcherDo
 from taskqueue.protocol.fetcher_requests import Fetchers as Fetchers
@@ -396,7 +397,7 @@ AnyRequest = (
     | TaskShow | TaskWait | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun
     | OperationShow | OperationList | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks
     | FlowCancel | SlotList | SlotShow | SlotSet | TaskChildren | TaskReprioritise | Watch
-    | Log | Verify | DaemonShow
+    | Log | Verify | DaemonShow | DaemonHistory
 )  # fmt: skip
 
 

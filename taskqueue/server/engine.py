@@ -16,6 +16,7 @@ from math import inf
 from typing import Final
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
@@ -85,6 +86,7 @@ class Engine:
         config: CoreConfig | None,
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
+        figures: DaemonMinute | None,
     ) -> TurnResult:
         """Decide and commit one turn; its replies may be sent when the syncer has synced its last write.
 
@@ -92,13 +94,14 @@ class Engine:
             config: a new one, or None.
             undelivered: selects of the previous turn that could not be sent.
             reloaded: settings changed by a reload of the config; None: there was no reload.
+            figures: of a minute that is over; None: they have been kept before.
 
         Raises:
             StoreError: no reply of the turn may be sent; the epoch is over.
             Corrupt: an invariant of the core is broken.
         """
         try:
-            return self._turn(now, incoming, config, undelivered, reloaded)
+            return self._turn(now, incoming, config, undelivered, reloaded, figures)
         except StoreError:
             raise
         except Exception:
@@ -113,6 +116,7 @@ class Engine:
         config: CoreConfig | None,
         undelivered: Sequence[Outgoing],
         reloaded: Sequence[str] | None,
+        figures: DaemonMinute | None,
     ) -> TurnResult:
         meters = self._meters
         began = ticks()
@@ -121,7 +125,7 @@ class Engine:
         turn = self._core.begin(now, incoming)
         found = self._ledger.find(turn.needs)
         looked = ticks()
-        result = turn.decide(found, config, undelivered, reloaded)
+        result = turn.decide(found, config, undelivered, reloaded, figures)
         decided = ticks()
         if self._ledger.quarantine.noted:
             self._log_damage()
@@ -184,13 +188,16 @@ class Engine:
         """
         return self._may_free_at if self._table is not None and self._table.has_retired else inf
 
-    def finish(self) -> None:
+    def finish(self, figures: DaemonMinute | None) -> None:
         """Commit what a clean shutdown stores, and wait until everything is synced; no turn may follow.
+
+        Args:
+            figures: of the running minute; None: it had no turn.
 
         Raises:
             StoreError: it could not be written or synced.
         """
-        if self._ledger.commit(self._core.last_words()):
+        if self._ledger.commit(self._core.last_words(figures)):
             self.syncer.wrote()
         self.syncer.finish()
 

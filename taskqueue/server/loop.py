@@ -28,6 +28,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from taskqueue.build_kind import is_compiled
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.settings import CoreConfig
@@ -43,6 +44,7 @@ from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import DiskSpace
 from taskqueue.server.log import change_line, event_level, event_line, silent_fetcher_lines, turn_lines
 from taskqueue.server.meters import Meters, as_map
+from taskqueue.server.minute_meter import MinuteMeter
 from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Frame, Router
 from taskqueue.server.outbox import Outbox
@@ -95,12 +97,14 @@ class Loop:
         self._config = config
         self._new_config: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
+        self._figures: DaemonMinute | None = None
         self._undelivered: list[Outgoing] = []
         self._untold: list[Peer] = []
         self._stopping = False
         self._outbox = Outbox(router.send)
         self._inbox = Inbox(router, meters)
         self._summary = Summary(meters)
+        self._minutes = MinuteMeter(meters)
         self._backoff = Backoff()
         self._engine: Engine
 
@@ -187,8 +191,9 @@ class Loop:
         return ([], []) if self._outbox.full else self._inbox.next_requests(self._config.max_message)
 
     def _turn(self, now: Now, incoming: Sequence[Incoming]) -> None:
-        result = self._engine.turn(now, incoming, self._new_config, self._undelivered, self._reloaded)
-        self._new_config = self._reloaded = None
+        self._figures = self._minutes.ended(now.wall) or self._figures
+        result = self._engine.turn(now, incoming, self._new_config, self._undelivered, self._reloaded, self._figures)
+        self._new_config = self._reloaded = self._figures = None
         self._undelivered = []
         if log.isEnabledFor(logging.INFO):
             self._summary.note(result.writes.projects, now.boot)
@@ -270,7 +275,7 @@ class Loop:
         self._config = self._new_config = replace(config, has_room=self._disk.has_room)
 
     def _shut_down(self) -> None:
-        self._engine.finish()
+        self._engine.finish(self._minutes.figures())
         self._release_synced()
         self._engine.stop()
         self._summarise()

@@ -18,6 +18,7 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.core.parts.change_record import ChangeRecord
+from taskqueue.core.parts.daemon_minutes import MINUTES_KEPT
 from taskqueue.core.tasks.needs import LOG_MOST, Old
 from taskqueue.core.tasks.records import KeptAttempt, WriteSet
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
@@ -79,6 +80,8 @@ def batch_of(writes: WriteSet) -> Batch:
         add_slots(batch, writes.slots)
     if writes.points or writes.slices or writes.dropped_slices:
         _add_points(batch, writes)
+    if writes.daemon_minutes or writes.dropped_daemon_minutes:
+        _add_daemon_minutes(batch, writes)
     return batch
 
 
@@ -277,6 +280,13 @@ def _add_points(batch: Batch, writes: WriteSet) -> None:
     batch.puts[layout.POINTS].extend(
         (layout.point_key(resolution, at), layout.encode((projects, *events)))
         for resolution, at, events, projects in writes.slices
+    )
+
+
+def _add_daemon_minutes(batch: Batch, writes: WriteSet) -> None:
+    batch.deletes[layout.POINTS].extend(map(layout.daemon_minute_key, writes.dropped_daemon_minutes))
+    batch.puts[layout.POINTS].extend(
+        (layout.daemon_minute_key(each.minute % MINUTES_KEPT), layout.encode(each)) for each in writes.daemon_minutes
     )
 
 

@@ -31,7 +31,7 @@ from taskqueue.store.records.failures import failure_place
 from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.format import META
 from taskqueue.store.records.histories import moved_success_attempts
-from taskqueue.store.records.points import load_slices
+from taskqueue.store.records.points import load_daemon_minutes, load_slices
 
 T = TypeVar("T")
 
@@ -120,6 +120,7 @@ class Ledger:
             first_failure=self._failure(self._store.scan),
             last_failure=self._failure(self._store.scan_back),
             history={resolution: load_slices(self._store, resolution) for resolution in SECONDS},
+            daemon_minutes=load_daemon_minutes(self._store),
             first_propagation=self._propagation(self._store.scan),
             last_propagation=self._propagation(self._store.scan_back),
             next_log=stored_number(self._store, layout.NEXT_LOG_KEY, FIRST_ENTRY),

@@ -33,7 +33,7 @@ from taskqueue.protocol import (
 )
 from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.daemon_messages import HistogramView, LevelView
+from taskqueue.protocol.daemon_messages import DaemonPoint, HistogramView, LevelView
 from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, Hung, LeaseRef, Request, TaskFilter
@@ -105,6 +105,7 @@ PARTS: dict[type[Struct], str] = {
     Point: "stats-history-reply",
     HistogramView: "daemon-reply",
     LevelView: "daemon-reply",
+    DaemonPoint: "daemon-history-reply",
     ProjectPulse: "watch-reply",
 }
 """What messages are made of, and the section whose tables list its fields."""

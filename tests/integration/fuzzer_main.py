@@ -331,7 +331,7 @@ class Fuzzer:
 FREQUENCIES: Final = {
     "hello": 10, "new-task": 30, "done": 30, "extend": 5, "release": 5, "project-show": 2, "project-set": 3,
     "project-unset": 2, "project-do": 1, "task-show": 3, "task-retry": 3, "task-cancel": 3, "status": 1, "log": 1,
-    "stats-history": 1, "verify": 0.1,
+    "stats-history": 1, "daemon-history": 1, "verify": 0.1,
 }  # fmt: skip
 KINDS: Final = list(FREQUENCIES)
 WEIGHTS: Final = list(FREQUENCIES.values())

@@ -79,7 +79,7 @@ WALK: dict[str, list[list[str]]] = {
     "fetcher show": [[EVIL], [EVIL, "--json"], ["nobody" + EVIL]],
     "fetcher drain": [["nobody" + EVIL]],
     "fetcher resume": [["nobody" + EVIL], [EVIL]],
-    "daemon": [[], ["--json"], [EVIL]],
+    "daemon": [[], ["--json"], ["--history"], [EVIL]],
     "watch": [[EVIL]],
     "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
     "failures": [

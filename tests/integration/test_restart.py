@@ -270,3 +270,20 @@ def test_no_window_has_more_hand_outs_than_the_rate_law_allows_restarts_included
     windows = combinations(range(count + 1), 2)
     excess = [(i, j) for j, i in windows if i - j > burst + rate * (received_at[i - 1] - sent_at[j]) + ROUNDING]
     assert excess == []
+
+
+# ---------------------------------------------------------------------------------------- how it was
+
+
+def test_how_the_daemon_was_by_the_minute_is_told_by_the_one_after_it(daemon: DaemonFactory, peer: PeerFactory) -> None:
+    it = daemon()
+    peer(it).push("news", "a", "b")
+    it.stop()
+    it.start()
+
+    points = peer(it).ask("daemon-history")["points"]
+
+    assert sum(point.get("new", 0) for point in points) == 2
+    assert points[-1]["ready"] == 2
+    assert all(point["resident_bytes"] > 1 << 20 for point in points)
+    assert all(point["turn_most_seconds"] > 0 for point in points)

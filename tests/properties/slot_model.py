@@ -11,6 +11,7 @@ from fnmatch import fnmatch
 from math import inf
 from typing import Final, NamedTuple
 
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK
 from taskqueue.core.tasks.slots.slot_table import entry_of
@@ -213,10 +214,14 @@ class WatchedWorld(World):
         super().__init__(config)
 
     def turn(
-        self, *requests: AnyRequest, flaws: Sequence[Flaws] = (), config: CoreConfig | None = None
+        self,
+        *requests: AnyRequest,
+        flaws: Sequence[Flaws] = (),
+        config: CoreConfig | None = None,
+        figures: DaemonMinute | None = None,
     ) -> list[AnyReply]:
         """See World."""
-        replies = super().turn(*requests, flaws=flaws, config=config)
+        replies = super().turn(*requests, flaws=flaws, config=config, figures=figures)
         self._model.turned(self)
         return replies
 

@@ -18,6 +18,7 @@ import msgpack
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
@@ -78,6 +79,8 @@ class Host:
         self._busy_until = self.world.clock.now
         self._planned = 0
         self._sends_left = -1
+        self._turns = 0
+        self._minute = 0
         self.callers = dict.fromkeys(callers)
         self._load()
 
@@ -176,7 +179,7 @@ class Host:
         try:
             turn = self._core.begin(now, heard)
             self.site.count_refills(len(turn.needs.orders), busy=bool(heard))
-            return turn.decide(self._ledger.find(turn.needs), config, undelivered)
+            return turn.decide(self._ledger.find(turn.needs), config, undelivered, figures=self._figures(now))
         except StoreError:
             raise
         except Exception as error:
@@ -185,6 +188,15 @@ class Host:
             raise _broken(error) from error
         finally:
             self._store.unreadable = False
+
+    def _figures(self, now: Now) -> DaemonMinute | None:
+        """What the shell measures of a minute that is over: here, its turns."""
+        minute, before, turns = int(now.wall // 60), self._minute, self._turns
+        if minute == before:
+            self._turns += 1
+            return None
+        self._minute, self._turns = minute, 1
+        return DaemonMinute(before, turns=turns) if turns else None
 
     def _keep(self, now: Now, understood: list[Frame], result: TurnResult, undelivered: list[Outgoing]) -> None:
         """Write; whatever comes of it, the judge learns what is in the store now."""

@@ -71,6 +71,9 @@ def snapshot_equals_reload(core: Scheduler, copy: Store, boot_id: str, now: Now)
     missing = [name for name in loaded if name not in running and name not in config.projects]
     if missing or any(name not in loaded for name in running):
         raise Violation("S8", "", f"projects: {sorted(running)} are loaded as {sorted(loaded)}")
+    minutes = core._state.daemon_minutes.by_place
+    if fresh._state.daemon_minutes.by_place != minutes:
+        raise Violation("S8", "", f"the {len(minutes)} minutes of the daemon's history are loaded as others")
     for name, project in running.items():
         _compare(project, loaded[name], now)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import click
 
 from taskqueue.build_kind import build_kind
+from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, full_status, why_of
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from taskqueue.client.blocking.client import Client
+    from taskqueue.protocol.daemon_messages import DaemonPoint
     from taskqueue.protocol.replies import FetchersReply, StatusReply
     from taskqueue.protocol.views import Counts
 
@@ -114,20 +117,36 @@ def status(
 
 
 @click.command()
+@click.option("--history", is_flag=True, help="How it was by the minute, of the last day.")
+@click.option("--since", metavar="TIME", type=times.since, help="With --history: 1h, 2027-01-31T03:00. [default: 1d]")
+@click.option("--until", metavar="TIME", type=times.since, help="With --history: 10m ago, or a time. [default: now]")
 @json_option
 @daemon_options
-def daemon(as_json: bool, url: str, timeout: float) -> None:
+def daemon(history: bool, since: float | None, until: float | None, as_json: bool, url: str, timeout: float) -> None:
     """Show how the daemon itself is: its turns, its commits, its memory, its store.
 
     What is said of turns, commits, syncs, attempts and lateness is since the daemon has read its store; in JSON they
     are histograms: how many were how large.
 
+    With --history, of each part of the last day: turns, commits and syncs, what was handed out, what was ready, and the
+    slowest minutes in words. In JSON, each minute. A minute is known when the first turn after it was taken, and kept
+    over restarts; one without a turn has no figures.
+
     \b
     Example:
       taskqueue daemon
+      taskqueue daemon --history
+      taskqueue daemon --history --since 2027-01-31T03:00 --until 2027-01-31T03:20
+      taskqueue daemon --history --json | jq '.history[] | select(.sync_p99_seconds > 0.1)'
       taskqueue daemon --json | jq .histograms.commit_seconds
     """
+    if not history and (since is not None or until is not None):
+        raise click.UsageError("--since and --until are for --history")
     with Daemon(url, timeout).client() as client:
+        if history:
+            points = list(client.daemon_history(since=since, until=until))
+            _show_history(url, points, as_json)
+            return
         reply = client.daemon()
     if as_json:
         print_object({"url": url} | {key: getattr(reply, key) for key in DAEMON_KEYS})
@@ -140,6 +159,30 @@ def daemon(as_json: bool, url: str, timeout: float) -> None:
     for head, told in facts(reply):
         table.add_row(Text(head), Text(told))
     Screen().print(table)
+
+
+def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> None:
+    """Print the minutes: each in JSON, else in parts of the time, with the slowest ones in words."""
+    if as_json:
+        print_object({"url": url, "history": points})
+        return
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.display import daemon_history as told
+    from taskqueue.terminal.screen import Screen, Text
+
+    if not points:
+        say(told.NO_MINUTES)
+        return
+    table = bare_table(["from"], [column.head for column in told.COLUMNS])
+    for part in told.parts(points):
+        table.add_row(times.clock(part.at), *(Text(column.told(part)) for column in told.COLUMNS))
+    Screen().print(table)
+    say(told.EXPLAINED)
+    say("The slowest minutes:")
+    for point in told.slowest(points):
+        say(f"{times.clock(point.at)}  {told.sentence(point)}")
+    for point in told.read_again(points):
+        say(f"{times.clock(point.at)}  It has read its store again, as at a start: epoch {point.epoch}.")
 
 
 class Still(NamedTuple):

@@ -104,6 +104,11 @@ def paused_until(at: float) -> str:
     return f"paused until {local(at)}"
 
 
+def clock(at: float) -> str:
+    """Unix seconds as weekday, hour and minute of this machine: ``Thu 02:05``."""
+    return datetime.fromtimestamp(at).astimezone().strftime("%a %H:%M")
+
+
 def until(written: str) -> float:
     """Unix seconds of a time that was said as such, or as how long it is until then; inf: for ever.
 

@@ -45,14 +45,15 @@ from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
 from taskqueue.client.tasks.push_one import push_of, single_pushes
-from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
+from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options, unix_seconds_or_0
 from taskqueue.client.tasks.push_window import BatchSender
 from taskqueue.client.tasks.reports import Reported, failure_of, joined, reports_of, single_reports
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply, WhyReply
-from taskqueue.protocol.requests import AnyRequest, DaemonShow, Status, Verify, Why
+from taskqueue.protocol.daemon_messages import DaemonPoint
+from taskqueue.protocol.replies import DaemonHistoryReply, DaemonReply, NewOutcome, StatusReply, VerifyReply, WhyReply
+from taskqueue.protocol.requests import AnyRequest, DaemonHistory, DaemonShow, Status, Verify, Why
 
 DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
@@ -389,6 +390,28 @@ class AsyncClient:
     async def daemon(self) -> DaemonReply:
         """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
         return await self._exchange.ask(DaemonShow(session="", n=0), DaemonReply)
+
+    async def daemon_history(
+        self, *, since: Moment | None = None, until: Moment | None = None
+    ) -> AsyncGenerator[DaemonPoint, None]:
+        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
+
+        A minute has a point when the first turn after it was taken.
+
+        Args:
+            since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
+        """
+        start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
+        more = True
+        while more:
+            request = DaemonHistory(session="", n=0, since=start, until=end)
+            page = await self._exchange.ask(request, DaemonHistoryReply)
+            for point in page.points:
+                yield point
+            start, more = page.next, page.next > 0
 
     async def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""

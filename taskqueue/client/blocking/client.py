@@ -36,6 +36,7 @@ from taskqueue.client.tasks.reports import Reported, failure_of, joined, reports
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.daemon_messages import DaemonPoint
 from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply
 from taskqueue.protocol.requests import AnyRequest, Verify
 
@@ -314,6 +315,19 @@ class Client:
     def daemon(self) -> DaemonReply:
         """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
         return self._background.run(self._client.daemon())
+
+    def daemon_history(self, *, since: Moment | None = None, until: Moment | None = None) -> Iterator[DaemonPoint]:
+        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
+
+        A minute has a point when the first turn after it was taken.
+
+        Args:
+            since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
+        """
+        return self._background.iterate(self._client.daemon_history(since=since, until=until))
 
     def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""

@@ -18,11 +18,12 @@ STATES: Final = len(TaskCounts.__struct_fields__)
 class GrandTotals:
     """Sums over all projects."""
 
-    __slots__ = ("_parts", "_row")
+    __slots__ = ("_deleted", "_parts", "_row")
 
     def __init__(self) -> None:
         self._row = [0] * (STATES + len(EventTotals.__struct_fields__))
         self._parts: dict[int, tuple[int, ...]] = {}
+        self._deleted = [0] * len(EventTotals.__struct_fields__)
 
     def note(self, project: Project, totals: Row) -> None:
         """Update the contribution of a project, with its totals."""
@@ -38,6 +39,7 @@ class GrandTotals:
         part = self._parts.pop(project.number, None)
         if part is not None:
             self._row = list(map(sub, self._row, part))
+            self._deleted = list(map(add, self._deleted, part[STATES:]))
 
     def counts(self) -> TaskCounts:
         """Tasks by state."""
@@ -46,3 +48,7 @@ class GrandTotals:
     def totals(self) -> EventTotals:
         """Events since the projects were created."""
         return EventTotals(*self._row[STATES:])
+
+    def events(self) -> Row:
+        """Like ``totals``, and those of projects deleted since the start: only differences of two mean something."""
+        return tuple(map(add, self._row[STATES:], self._deleted))

@@ -16,6 +16,7 @@ from msgspec import Raw, Struct, field
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import KeptFailure
@@ -292,6 +293,7 @@ class WriteSet(Struct):
         failures_from: failures with smaller keys are to go; 0: none.
         log: new entries; each replaces the one of its number - LOG_MOST.
         points, slices, dropped_slices: the history of events, see ``history``.
+        daemon_minutes, dropped_daemon_minutes: the history of the daemon, and places of it that are to be empty.
         drained: all names of fetchers that get nothing, if they have changed.
         edges: marks of edges that are made or change; None: the edge is to go.
         new_edges: those that are made.
@@ -332,6 +334,8 @@ class WriteSet(Struct):
     points: list[KeptPoint] = field(default_factory=list)
     slices: list[KeptSlice] = field(default_factory=list)
     dropped_slices: list[DroppedSlices] = field(default_factory=list)
+    daemon_minutes: list[DaemonMinute] = field(default_factory=list)
+    dropped_daemon_minutes: list[int] = field(default_factory=list)
     drained: list[str] | None = None
     edges: dict[Edge, Mark | None] = field(default_factory=dict)
     new_edges: dict[Edge, None] = field(default_factory=dict)
@@ -389,6 +393,7 @@ class Loaded(Struct):
     last_failure: int = 0
     next_log: int = 1
     history: dict[Resolution, LoadedSlices] = field(default_factory=dict)
+    daemon_minutes: list[DaemonMinute] = field(default_factory=list)
     drained: list[str] = field(default_factory=list)
     first_propagation: int = 0
     last_propagation: int = 0

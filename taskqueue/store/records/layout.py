@@ -34,6 +34,7 @@
 | reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``records/reruns`` |
 | damaged | name of a family, 0 (1 byte), key there | what lay there, why it was set aside, when; in a database only |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
+| points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
@@ -64,6 +65,7 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.counters_record import CountersRecord
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.history import ALL, DroppedSlices
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
@@ -232,6 +234,15 @@ _SERIES: Final[dict[tuple[Resolution, bool], bytes]] = {
 """First byte of a key of POINTS, by resolution and whether the point sums up all projects."""
 
 
+DAEMON_MINUTES: Final = (b"\4", b"\5")
+"""Start and end of the keys in POINTS of the daemon's own minutes."""
+
+
+def daemon_minute_key(place: int) -> bytes:
+    """A key of POINTS, by a place in the ring of the daemon's minutes."""
+    return DAEMON_MINUTES[0] + _TIME.pack(place)
+
+
 def point_key(resolution: Resolution, at: int, project: int = ALL) -> bytes:
     """A key of POINTS."""
     slice_key = _SERIES[resolution, project == ALL] + _TIME.pack(at)
@@ -341,6 +352,12 @@ decode_events: Final = Decoder(tuple[int, ...]).decode
 """A point or a slice: counts of any length."""
 decode_slice: Final = Decoder(tuple[int, int, int, int, int, int, int]).decode
 """Number of projects that have a point, then the sums of events."""
+
+
+def decode_daemon_minute(value: bytes) -> DaemonMinute:
+    """Of an older version it has fewer numbers, of a later one more."""
+    minute, *numbers = decode_events(value)
+    return DaemonMinute(minute, *numbers[: len(DaemonMinute._fields) - 1])
 
 
 def encode_spec(taskid: str, spec: Spec) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.history import LoadedSlices, PointsRef, Row
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.contract import StoreReader
@@ -33,6 +34,20 @@ def load_slices(store: StoreReader, resolution: Resolution) -> LoadedSlices:
     for page in pages(store, layout.POINTS, *slice_range(resolution, last)):
         loaded.rows |= {_named(key)[2]: decode_record(layout.POINTS, key, layout.decode_point, v) for key, v in page}
     return loaded
+
+
+def load_daemon_minutes(store: StoreReader) -> list[DaemonMinute]:
+    """How the daemon was by the minute; nothing in a store of before that was kept.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    return [
+        decode_record(layout.POINTS, key, layout.decode_daemon_minute, value)
+        for page in pages(store, layout.POINTS, *layout.DAEMON_MINUTES)
+        for key, value in page
+    ]
 
 
 def find_points(store: StoreReader, ref: PointsRef) -> list[Row | None]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from taskqueue.protocol.children_messages import TaskChildrenReply
 from taskqueue.protocol.replies import (
+    DaemonHistoryReply,
     FetchersReply,
     FlowsReply,
     FlowTasksReply,
@@ -60,7 +61,7 @@ def of_stats(reply: StatsReply, said: Mapping[str, Any]) -> Arguments:
     return {"after": reply.projects[-1].name} if reply.more else None
 
 
-def of_points(reply: HistoryReply, said: Mapping[str, Any]) -> Arguments:
+def of_points(reply: HistoryReply | DaemonHistoryReply, said: Mapping[str, Any]) -> Arguments:
     """From a time on."""
     return {"since": reply.next} if reply.next else None
 

@@ -27,6 +27,7 @@ from msgspec import Raw
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
@@ -188,7 +189,11 @@ class World:
     # ------------------------------------------------------------------------------------ talk
 
     def turn(
-        self, *requests: AnyRequest, flaws: Sequence[Flaws] = (), config: CoreConfig | None = None
+        self,
+        *requests: AnyRequest,
+        flaws: Sequence[Flaws] = (),
+        config: CoreConfig | None = None,
+        figures: DaemonMinute | None = None,
     ) -> list[AnyReply]:
         """Let these requests be heard in one turn; return the answers. Nothing is settled afterwards."""
         heard = self.heard(*requests)
@@ -196,7 +201,7 @@ class World:
             each.flaws = flaw
         turn = self.scheduler.begin(self.now, heard)
         self.needs, self.found = turn.needs, self.ledger.find(turn.needs)
-        result = turn.decide(self.found, config, self._undelivered)
+        result = turn.decide(self.found, config, self._undelivered, figures=figures)
         self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
         if self.ledger.commit(result.writes) or not self._is_checked:
             self._check_disk()

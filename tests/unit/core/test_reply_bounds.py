@@ -17,13 +17,15 @@ from msgspec import Raw, Struct
 from taskqueue.core.admin.change_log import DETAIL_CHARS
 from taskqueue.core.admin.operations import NAMES_SHOWN
 from taskqueue.core.admin.rerun import LAYERS_SHOWN
+from taskqueue.core.rules import daemon_history
 from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.daemon_messages import HistogramView, LevelView
+from taskqueue.protocol.daemon_messages import DaemonHistoryReply, DaemonPoint, HistogramView, LevelView
 from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, NewTask, Schedule, Setting
+from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import (
     AnyOutgoing,
     AnyReply,
@@ -282,6 +284,8 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
     yield HistoryReply(n=INT, points=[full(Point)] * 256, next=FLOAT)
+    page = room_in(LEAST) // daemon_history.POINT_BYTES
+    yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")
     yield TaskChildrenReply(n=INT, children=[ChildView(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)

@@ -21,9 +21,10 @@ import msgpack
 import pytest
 import zmq
 
+from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
-from taskqueue.protocol.fields import Peer
+from taskqueue.protocol.fields import Peer, Wall
 from taskqueue.server import loop as loop_module
 from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
@@ -42,6 +43,17 @@ REPEAT_MS = 100
 SOON_MS = 200
 REPEATS = 300
 SLOW_SECONDS = 0.2
+
+
+class WallClock(Clock):
+    """A clock whose wall time is set by hand."""
+
+    def __init__(self, wall: float) -> None:
+        super().__init__()
+        self.wall = wall
+
+    def now(self) -> Now:
+        return Now(Wall(self.wall), super().now().boot)
 
 
 class Trouble:
@@ -233,9 +245,10 @@ def serve(
     ends_itself: bool = False,
     disk: DiskSpace | None = None,
     reload: Callable[[], tuple[CoreConfig, Sequence[str]] | None] = lambda: None,
+    clock: Clock | None = None,
 ) -> None:
     """Run a loop while the client follows its script; then stop it by SIGTERM, unless it ends by itself."""
-    clock, meters, over = Clock(), Meters(), Event()
+    clock, meters, over = clock or Clock(), Meters(), Event()
 
     def begin(config: CoreConfig) -> Engine:
         ledger = Ledger(FailingStore(path, trouble))
@@ -575,3 +588,41 @@ def test_the_daemon_tells_of_its_process_its_turns_and_its_store(tmp_path: Path)
         assert sum(level["tables"] for level in told.get("levels", ())) == len(list(tmp_path.rglob("*.sst")))
 
     serve(tmp_path, Trouble(), script)
+
+
+def test_how_the_daemon_was_by_the_minute_is_kept_over_an_orderly_restart(tmp_path: Path) -> None:
+    clock = WallClock(6_000_000.0)
+    told: list[dict[str, Any]] = []
+
+    def work(client: Client) -> None:
+        client.push("a")
+        clock.wall += 60
+        client.push("b")
+
+    def look(client: Client) -> None:
+        clock.wall += 60
+        told.extend(client.ask("daemon-history")["points"])
+
+    serve(tmp_path, Trouble(), work, clock=clock)
+    serve(tmp_path, Trouble(), look, clock=clock)
+
+    assert [(point["at"], point["epoch"], point["new"]) for point in told] == [(6_000_000, 1, 1), (6_000_060, 1, 1)]
+    assert all(point["turns"] >= point["commits"] >= 1 for point in told)
+    assert all(point["sync_most_seconds"] >= point["sync_p99_seconds"] > 0 for point in told)
+    assert all(point["resident_bytes"] > 1 << 20 for point in told)
+
+
+def test_a_minute_is_not_lost_when_the_turn_that_was_to_keep_it_could_not_be_written(tmp_path: Path) -> None:
+    clock, trouble = WallClock(6_000_000.0), Trouble()
+    told: list[dict[str, Any]] = []
+
+    def script(client: Client) -> None:
+        client.push("a")
+        clock.wall += 60
+        trouble.let_fail("write", StoreError("no space"))
+        client.push("b")
+        told.extend(client.ask("daemon-history")["points"])
+
+    serve(tmp_path, trouble, script, clock=clock)
+
+    assert [(point["at"], point["turns"] >= 1) for point in told] == [(6_000_000, True)]

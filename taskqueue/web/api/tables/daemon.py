@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
+from taskqueue.protocol.daemon_messages import DaemonHistory, DaemonHistoryReply, DaemonReply, DaemonShow
 from taskqueue.protocol.replies import (
     FailuresReply,
     HistoryReply,
@@ -24,6 +24,10 @@ OPERATIONS: Final = (
         further=paging.of_projects,
     ),
     Operation("GET", "/daemon", "viewer", DaemonShow, DaemonReply, "How the daemon itself is, with histograms"),
+    Operation(
+        "GET", "/daemon/history", "viewer", DaemonHistory, DaemonHistoryReply,
+        "How the daemon was in each minute of the last day, in pages", further=paging.of_points,
+    ),
     Operation(
         "GET", "/stats", "viewer", Stats, StatsReply, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
         further=paging.of_stats,

@@ -14,6 +14,8 @@ from taskqueue.protocol.replies import ErrorReply, FetchersReply, VerifyReply
 from taskqueue.protocol.requests import (
     AnyRequest,
     Bulk,
+    DaemonHistory,
+    DaemonShow,
     Failures,
     FetcherDo,
     Fetchers,
@@ -71,7 +73,7 @@ def questions(world: World) -> Iterator[AnyRequest]:
     yield ProjectShow(session="x", n=world.n(), project="news")
     yield FetcherShow(session="x", n=world.n(), fetcher=world.pseudonym(ID))
     yield FetcherDo(session="x", n=world.n(), fetcher=world.pseudonym(ID), action="drain")
-    for kind in (Status, Fetchers, Stats, StatsHistory, Log, OperationList, Verify):
+    for kind in (Status, Fetchers, Stats, StatsHistory, DaemonShow, DaemonHistory, Log, OperationList, Verify):
         yield kind(session="x", n=world.n())
 
 
