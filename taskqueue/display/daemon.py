@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.build_kind import build_kind
 from taskqueue.display.counts import brief, projects
+from taskqueue.display.fetchers import of_places
 from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
 from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
@@ -51,7 +52,7 @@ def _version(reply: DaemonReply) -> str:
 
 def _fetchers(reply: DaemonReply) -> str:
     hung = f"; handlers whose lease is over hold {reply.hung:,} more" if reply.hung else ""
-    return f"{reply.fetchers:,}, which hold {reply.holds:,} of {reply.capacity:,}{hung}"
+    return f"{reply.fetchers:,}, which hold {of_places(reply)}{hung}"
 
 
 def _each_second(count: int, seconds: float) -> str:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from taskqueue.display.counts import brief
 from taskqueue.hung_places import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.choices import FetcherSort
+from taskqueue.protocol.daemon_messages import DaemonReply
 from taskqueue.protocol.replies import FetchersReply
 from taskqueue.protocol.views import FetcherView
 from taskqueue.units import duration_text
@@ -34,10 +35,17 @@ def name_of(view: FetcherView) -> str:
     return view.name or view.session
 
 
+def _places(view: FetcherView) -> str:
+    """``3/16``, or ``16/16+3`` if it holds 3 more that are in none of its places."""
+    hung = view.hung.places if view.hung is not None else 0
+    beyond = min(view.holds, max(0, view.holds + hung + view.free - view.capacity))
+    return f"{view.holds - beyond:,}/{view.capacity:,}" + (f"+{beyond:,}" if beyond else "")
+
+
 COLUMNS: Final = (
     FetcherColumn("fetcher", name_of, "name", words=True),
     FetcherColumn("state", lambda view: "draining" if view.draining else "", words=True),
-    FetcherColumn("holds", lambda view: f"{view.holds:,}/{view.capacity:,}", "holds"),
+    FetcherColumn("holds", _places, "holds"),
     FetcherColumn(
         "hung", lambda view: brief_hung(view.hung.places, view.hung.seconds) if view.hung is not None else "", "hung"
     ),
@@ -57,10 +65,16 @@ def wishes(projects: Iterable[str] | None) -> str:
 
 
 def held(reply: FetchersReply) -> str:
-    """``12 fetchers hold 50 of 120``, or ``12 fetchers hold 50 of 120, 16 hung``."""
+    """``12 fetchers hold 50 of 120``, or ``12 fetchers hold 50 of 120 and 3 beyond, 16 hung``."""
     who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
     hung = f", {brief(reply.hung)} hung" if reply.hung else ""
-    return f"{who} {brief(reply.holds)} of {brief(reply.capacity)}{hung}"
+    return f"{who} {of_places(reply)}{hung}"
+
+
+def of_places(reply: FetchersReply | DaemonReply) -> str:
+    """``50 of 120``, or ``50 of 120 and 3 beyond`` if 3 more are held that are in none of these 120 places."""
+    beyond = f" and {brief(reply.beyond)} beyond" if reply.beyond else ""
+    return f"{brief(reply.holds - reply.beyond)} of {brief(reply.capacity)}{beyond}"
 
 
 def hanging(views: Iterable[FetcherView]) -> list[FetcherView]:

@@ -43,7 +43,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
         compiled: the core is compiled; else it is interpreted.
         durability: when replies leave: commit, interval or none.
         projects, sessions: that it knows.
-        fetchers: that want, hold or run tasks; ``capacity``, ``holds`` and ``hung`` are theirs in all.
+        fetchers: that want, hold or run tasks; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in all.
         task_bytes: memory of queues and leases; the queues may take ``task_bytes_most``.
         resident_bytes: memory of the process, which may take ``resident_bytes_most``; 0: unknown.
         database: that the store lies in, without its password; empty: it lies in a folder.
@@ -68,6 +68,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     holds: int = 0
     hung: int = 0
     task_bytes: int = 0
+    beyond: int = 0
     task_bytes_most: int = 0
     resident_bytes: int = 0
     resident_bytes_most: int = 0

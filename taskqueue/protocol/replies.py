@@ -127,7 +127,8 @@ class FetchersReply(Reply, tag="fetchers-reply"):
 
     Attributes:
         more: there are fetchers after the last one of this page.
-        found: fetchers that all pages together have; ``capacity``, ``holds`` and ``hung`` are theirs in all.
+        found: fetchers that all pages together have; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in
+            all.
         away: names that are drained and that nobody has now, the first AWAY_SHOWN of them.
         hung: places held by handlers whose leases are over.
     """
@@ -139,6 +140,7 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     holds: int
     away: list[str] = []
     hung: int = 0
+    beyond: int = 0
 
 
 class FetcherReply(Reply, tag="fetcher-reply"):
@@ -147,7 +149,7 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     Attributes:
         fetcher: the name that was asked for.
         draining: it is drained.
-        found: fetchers that have it now; ``capacity``, ``holds`` and ``hung`` are theirs in all.
+        found: fetchers that have it now; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in all.
         fetchers: the first of them, by pseudonym; of ``fetcher-do`` none.
         hung: places held by handlers whose leases are over.
     """
@@ -159,6 +161,7 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     holds: int
     fetchers: list[FetcherView] = []
     hung: int = 0
+    beyond: int = 0
 
 
 class StatsReply(Reply, tag="stats-reply"):

@@ -25,6 +25,7 @@ def show(turn: TurnState, request: DaemonShow) -> DaemonReply:
         capacity=sum(session.capacity for session in fetching),
         holds=memory.leases,
         hung=sum(session.hung_places for session in fetching),
+        beyond=sum(session.beyond for session in fetching),
         task_bytes=memory.heads + memory.leased + memory.deferred,
         task_bytes_most=state.config.memory_bytes,
         has_room=state.config.has_room,

@@ -126,6 +126,7 @@ def _reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherR
         capacity=sum(session.capacity for session in fetching),
         holds=sum(len(session.leases) for session in fetching),
         hung=sum(session.hung_places for session in fetching),
+        beyond=sum(session.beyond for session in fetching),
     )
 
 

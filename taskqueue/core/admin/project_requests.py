@@ -126,6 +126,7 @@ def fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
         capacity=sum(session.capacity for session in page.found),
         holds=sum(len(session.leases) for session in page.found),
         hung=sum(session.hung_places for session in page.found),
+        beyond=sum(session.beyond for session in page.found),
         away=away,
     )
 

@@ -312,7 +312,7 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
         yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
     elif all(session.free <= 0 for session in asking):
         taking = [session for session in asking if not session.draining]
-        held = sum(len(session.leases) for session in taking)
+        held = sum(len(session.leases) - session.beyond for session in taking)
         slots = sum(session.capacity for session in taking)
         rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
         full = "has tasks to hand out, but all fetchers that ask for them are full"

@@ -195,6 +195,11 @@ class Session:
         return self.usable - len(self.leases) - len(self.ended) + len(self.passed)
 
     @property
+    def beyond(self) -> int:
+        """Leases that are in none of its places: it wants fewer tasks than before, or has passed them on."""
+        return min(len(self.leases), len(self.passed) + max(0, -self.room))
+
+    @property
     def hung_places(self) -> int:
         """Places that handlers hold whose leases are over."""
         return len(self.ended) + self.capacity - self.usable

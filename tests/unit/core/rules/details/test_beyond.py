@@ -1,0 +1,56 @@
+"""What fetchers hold beyond their places is told apart: how many are taken, and how many are free, is always true."""
+
+from __future__ import annotations
+
+from taskqueue.protocol.replies import DaemonReply, FetcherReply, FetchersReply, WhyReply
+from taskqueue.protocol.requests import DaemonShow, Fetchers, FetcherShow, Why
+from tests.unit.core.conftest import Fetcher, World, task
+
+
+def holding(world: World, count: int, capacity: int, name: str = "web1") -> Fetcher:
+    """A fetcher that holds so many tasks, and wants no more than ``capacity`` at once by now."""
+    world.push("news", *(task(f"{name}-{number}") for number in range(count)))
+    fetcher = world.fetcher(capacity=count, name=name)
+    fetcher.hello(capacity=capacity)
+    return fetcher
+
+
+def told(world: World) -> tuple[int, int, int]:
+    """Capacity, what is held, and how much of that is beyond it, of all fetchers; the same everywhere."""
+    found = world.ask(FetchersReply, Fetchers(session="person", n=world.n()))
+    daemon = world.ask(DaemonReply, DaemonShow(session="person", n=world.n()))
+    names = dict.fromkeys(view.name for view in found.fetchers)
+    shown = [world.ask(FetcherReply, FetcherShow(session="person", n=world.n(), fetcher=name)) for name in names]
+    assert (daemon.capacity, daemon.holds, daemon.beyond) == (found.capacity, found.holds, found.beyond)
+    assert sum(each.beyond for each in shown) == found.beyond
+    assert found.holds - found.beyond + sum(view.free for view in found.fetchers) == found.capacity
+    return found.capacity, found.holds, found.beyond
+
+
+def test_a_fetcher_that_has_lowered_its_capacity_holds_some_beyond_it(world: World) -> None:
+    holding(world, 4, 3)
+
+    assert told(world) == (3, 4, 1)
+
+
+def test_what_one_that_stops_holds_takes_none_of_the_places_of_others(world: World) -> None:
+    holding(world, 3, 0)
+    holding(world, 1, 5, name="web2")
+
+    assert told(world) == (5, 4, 3)
+
+
+def test_what_a_fetcher_has_passed_on_takes_none_of_its_places(world: World) -> None:
+    fetcher = holding(world, 4, 4)
+    fetcher.hello(passed=fetcher.tokens("web1-0", "web1-1"))
+
+    assert told(world) == (4, 4, 2)
+
+
+def test_why_tells_of_no_more_places_than_there_are(world: World) -> None:
+    holding(world, 3, 2)
+    world.push("news", task("waits"))
+
+    sentence = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
+
+    assert sentence.endswith("are full (2 of 2 slots)")
