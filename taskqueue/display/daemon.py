@@ -100,6 +100,8 @@ def _store(reply: DaemonReply) -> list[Fact]:
     tables = sum(level.tables for level in reply.levels)
     size = f"{size_text(sum(level.bytes for level in reply.levels))} in {tables:,} tables"
     by_level = ", ".join(f"level {level.level}: {size_text(level.bytes)} in {level.tables:,}" for level in reply.levels)
+    log = size_text(reply.log_bytes)
+    store = f"{size}, {log} in its log; {by_level}" if tables else f"{log} in its log, and no tables yet"
     free = "not known" if reply.free_bytes is None else f"{size_text(reply.free_bytes)} free"
     full = "" if reply.has_room else "; too little: no tasks are taken or handed out"
-    return [Fact("store", f"{size}; {by_level}" if by_level else size), Fact("disk", free + full)]
+    return [Fact("store", store), Fact("disk", free + full)]

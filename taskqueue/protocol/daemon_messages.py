@@ -48,6 +48,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
         resident_bytes: memory of the process, which may take ``resident_bytes_most``; 0: unknown.
         database: that the store lies in, without its password; empty: it lies in a folder.
         levels: of the store in a folder, those that have tables.
+        log_bytes: of its log, which has what is in no table yet.
         free_bytes: of the store's disk; None: unknown, as that of a database is.
         has_room: no: fewer are free than ``store.min_free`` demands, so nothing is taken or handed out.
         shell: counters of the process around the core, as in ``status-reply``.
@@ -67,13 +68,14 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     capacity: int = 0
     holds: int = 0
     hung: int = 0
-    task_bytes: int = 0
     beyond: int = 0
+    task_bytes: int = 0
     task_bytes_most: int = 0
     resident_bytes: int = 0
     resident_bytes_most: int = 0
     database: str = ""
     levels: list[LevelView] = []
+    log_bytes: int = 0
     free_bytes: int | None = None
     has_room: bool = True
     shell: dict[str, float] = {}

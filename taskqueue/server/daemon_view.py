@@ -27,6 +27,7 @@ def complete(reply: DaemonReply, engine: Engine, meters: Meters, disk: DiskSpace
     reply.resident_bytes = resident_bytes()
     reply.database = engine.database
     reply.levels = [LevelView(level, len(sizes), sum(sizes)) for level, sizes in engine.levels().items()]
+    reply.log_bytes = engine.log_bytes()
     reply.free_bytes = disk.free_bytes()
     reply.shell = as_map(meters)
     reply.histograms |= {name: histogram_view(each) for name, each in meters.histograms().items()}

@@ -173,6 +173,14 @@ class Engine:
         """
         return self._ledger.levels()
 
+    def log_bytes(self) -> int:
+        """Bytes of the store's log; 0 if it has none of its own.
+
+        Raises:
+            StoreError: the store can't say.
+        """
+        return self._ledger.log_bytes()
+
     def next_event_at(self, now: Now) -> float:
         """Boot-clock seconds at which a turn is due even without requests; inf: never.
 

@@ -113,6 +113,13 @@ class Store(StoreReader, Protocol):
             StoreError: it can't be read (P9).
         """
 
+    def log_bytes(self) -> int:
+        """Bytes of its log, which has what is in no table yet; 0 if it has no log of its own. Changes nothing.
+
+        Raises:
+            StoreError: it can't be read (P9).
+        """
+
     def close(self) -> None:
         """Release the store; no method may be called afterwards. What was written stays written.
 

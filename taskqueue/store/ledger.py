@@ -227,6 +227,14 @@ class Ledger:
         """
         return self._store.levels()
 
+    def log_bytes(self) -> int:
+        """Bytes of the store's log; 0 if it has none of its own.
+
+        Raises:
+            StoreError: the store failed.
+        """
+        return self._store.log_bytes()
+
     def stop(self) -> None:
         """Mark the store as cleanly stopped, and sync.
 

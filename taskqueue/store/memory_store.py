@@ -150,6 +150,9 @@ class MemoryStore:
     def levels(self) -> dict[int, list[int]]:
         return {}
 
+    def log_bytes(self) -> int:
+        return 0
+
     def close(self) -> None:
         self._disk = None
 

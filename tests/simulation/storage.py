@@ -184,6 +184,9 @@ class FaultyStore:
     def levels(self) -> dict[int, list[int]]:
         return self._store.levels()
 
+    def log_bytes(self) -> int:
+        return self._store.log_bytes()
+
     def close(self) -> None:
         self._store.close()
 

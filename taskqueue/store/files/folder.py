@@ -201,3 +201,17 @@ def write_byte(path: str) -> None:
 def is_store(path: str) -> bool:
     """Whether the folder has a CURRENT, of whatever kind."""
     return os.path.lexists(join(path, CURRENT))
+
+
+def log_bytes(path: str) -> int:
+    """Bytes of the folder's write-ahead logs; one that is deleted meanwhile does not count.
+
+    Raises:
+        OSError: the folder can't be read.
+    """
+    found = 0
+    for entry in os.scandir(path):
+        if LOG.fullmatch(entry.name):
+            with suppress(FileNotFoundError):
+                found += entry.stat(follow_symlinks=False).st_size
+    return found

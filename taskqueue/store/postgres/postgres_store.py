@@ -245,6 +245,9 @@ class PostgresStore:
     def levels(self) -> dict[int, list[int]]:
         return {}
 
+    def log_bytes(self) -> int:
+        return 0
+
     def close(self) -> None:
         self._turns.close()
         self._barriers.close()

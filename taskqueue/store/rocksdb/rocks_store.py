@@ -22,7 +22,7 @@ from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
 from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.files import synced_mark
-from taskqueue.store.files.folder import Folder
+from taskqueue.store.files.folder import Folder, log_bytes
 from taskqueue.store.files.log_recovery import recover_logs
 from taskqueue.store.files.synced_mark import SyncedMarkWriter, mark_of_opening
 from taskqueue.store.records.decoding import stored_number
@@ -128,6 +128,10 @@ class RocksStore:
     def levels(self) -> dict[int, list[int]]:
         with engine.translated_errors(self._path, "read"):
             return engine.levels(self._families[META])
+
+    def log_bytes(self) -> int:
+        with engine.translated_errors(self._path, "read"):
+            return log_bytes(self._path)
 
     def is_busy(self) -> bool:
         """Whether RocksDB is flushing or compacting in the background, or about to."""

@@ -43,6 +43,7 @@ def test_each_thing_is_told_in_a_line() -> None:
         resident_bytes=90 << 20,
         resident_bytes_most=1 << 30,
         levels=[LevelView(0, 2, 1 << 20), LevelView(6, 1, 3 << 20)],
+        log_bytes=5 << 20,
         free_bytes=5 << 30,
         shell={"turns": 250.0, "frames_in": 10.0, "frames_out": 12.0, "malformed": 1.0},
         histograms={"turn_seconds": TIMES, "turn_tasks": HistogramView([1.0, 2.0], [1, 3, 0], 7.0)},
@@ -60,8 +61,14 @@ def test_each_thing_is_told_in_a_line() -> None:
     assert dict(facts(replace(reply, hung=3)))["fetchers"].endswith("; handlers whose lease is over hold 3 more")
     assert told["knows"] == "3 projects, 4 sessions"
     assert told["memory"] == "90 MiB of 1 GiB"
-    assert told["store"] == "4 MiB in 3 tables; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
+    assert told["store"] == "4 MiB in 3 tables, 5 MiB in its log; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
     assert told["disk"] == "5 GiB free"
+
+
+def test_before_the_first_table_it_is_told_how_large_the_log_of_the_store_is() -> None:
+    told = dict(facts(DaemonReply(n=1, epoch=1, log_bytes=5 << 20)))
+
+    assert told["store"] == "5 MiB in its log, and no tables yet"
 
 
 def test_of_a_store_in_a_database_it_is_told_which_one() -> None:

@@ -146,6 +146,9 @@ class FailingStore:
     def levels(self) -> dict[int, list[int]]:
         return self._store.levels()
 
+    def log_bytes(self) -> int:
+        return self._store.log_bytes()
+
     def close(self) -> None:
         self._store.close()
 
@@ -585,6 +588,7 @@ def test_the_daemon_tells_of_its_process_its_turns_and_its_store(tmp_path: Path)
         assert told["shell"]["writes"] == sum(told["histograms"]["commit_seconds"]["counts"])
         assert sum(told["histograms"]["sync_seconds"]["counts"]) >= 1
         assert told["histograms"]["turn_tasks"]["sum"] == 2
+        assert 0 < told["log_bytes"] <= sum(path.stat().st_size for path in tmp_path.rglob("*.log"))
         assert sum(level["tables"] for level in told.get("levels", ())) == len(list(tmp_path.rglob("*.sst")))
 
     serve(tmp_path, Trouble(), script)

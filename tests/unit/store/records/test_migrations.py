@@ -179,7 +179,7 @@ class CutOff:
         self._writes = writes
         self.begin, self.get, self.sync = store.begin, store.get, store.sync
         self.scan, self.scan_back = store.scan, store.scan_back
-        self.levels = store.levels
+        self.levels, self.log_bytes = store.levels, store.log_bytes
 
     def write(self, epoch: int, batch: Batch) -> None:
         if not self._writes:

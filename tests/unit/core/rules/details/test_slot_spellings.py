@@ -209,7 +209,7 @@ class CutOff:
         self._writes = writes
         self.begin, self.get, self.sync = store.begin, store.get, store.sync
         self.scan, self.scan_back = store.scan, store.scan_back
-        self.levels, self.close = store.levels, store.close
+        self.levels, self.log_bytes, self.close = store.levels, store.log_bytes, store.close
 
     def write(self, epoch: int, batch: Batch) -> None:
         if not self._writes:
