@@ -8,6 +8,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.display.daemon import facts
+from taskqueue.display.daemon_history import COLUMNS, sentence, slowest
 from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
 from tests.integration.conftest import Daemon, DaemonFactory
 from tests.integration.web_pages import Pages, pages_of, words
@@ -70,8 +71,26 @@ def test_what_has_happened_since_the_start_is_drawn(pages: Pages) -> None:
     assert all("p50" in each and "p99" in each for each in page.xpath("//figure/*[@role='img']/@aria-label"))
 
 
+def test_the_minutes_of_the_last_day_are_told_as_at_the_command_line(daemon: DaemonFactory) -> None:
+    it = daemon()
+    with Client(it.url) as client:
+        client.push("news", "http://site/")
+    it.stop()
+    it.start()
+
+    with Client(it.url) as client, pages_of(it.url) as pages:
+        before = list(client.daemon_history())
+        day = pages.page("/daemon").get_element_by_id("day")
+        after = list(client.daemon_history())
+
+    assert any(sentence(slowest(told)[0]) in words(day) for told in (before, after))  # a minute may have ended
+    assert day.xpath(".//*[@role='img']")
+    assert [words(each) for each in day.iter("th")][1:8] == [column.head for column in COLUMNS]
+    assert any("turns" in title and "syncs" in title for title in day.xpath(".//title/text()"))
+
+
 def test_what_the_daemon_tells_is_sent_while_somebody_looks(pages: Pages) -> None:
     change = pages.first_change("/daemon")
 
-    assert set(change["blocks"]) == {"figures", "trends", "histograms", "facts", "store"}
+    assert set(change["blocks"]) == {"figures", "trends", "day", "histograms", "facts", "store"}
     assert "p99" in change["blocks"]["histograms"]

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from math import isinf
 from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
+from taskqueue.display import daemon_history
 from taskqueue.display.daemon import brief_seconds, facts
-from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon_messages import DaemonPoint, DaemonReply, DaemonShow, HistogramView
 from taskqueue.quantiles import quantile
+from taskqueue.web.drawing import history_chart
 from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of
+from taskqueue.web.drawing.history_chart import Chart, draw
 from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.drawing.sparkline import points
 from taskqueue.web.live.daemon_samples import SPACING_SECONDS, DaemonSamples
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.services import services_of
+from taskqueue.web.services import Services, services_of
+
+QUARTER_SECONDS: Final = 900
+QUARTERS: Final = 96
+"""Drawn: a day."""
+
+DAY_SECONDS: Final = 15.0
+"""How long the answer is shown that tells of a day."""
 
 
 class Trend(NamedTuple):
@@ -60,13 +71,20 @@ async def look(request: Request) -> Mapping[str, Any]:
     reply = await services.client.ask(DaemonShow(session="", n=0), DaemonReply)
     samples = services.samples
     samples.take(time.monotonic(), reply)
-    size = sum(level.bytes for level in reply.levels)
+    size = sum(level.bytes for level in reply.levels) + reply.log_bytes
+    day, begin = await _day(services), _day_begins(time.time())
     return {
         "reply": reply, "facts": facts(reply), "trends": _trends(samples), "seconds": samples.seconds,
         "drawn": [each for name in MEANINGS if (each := _drawn(name, reply.histograms.get(name))) is not None],
         "width": WIDTH, "height": HEIGHT, "size": size,
+        "day": daemon_history.parts(day), "columns": daemon_history.COLUMNS, "explained": daemon_history.EXPLAINED,
+        "chart": _day_drawn(day, begin), "chart_width": history_chart.WIDTH, "chart_height": history_chart.HEIGHT,
+        "times": [begin + QUARTER_SECONDS * QUARTERS * part / 4 for part in range(5)],
+        "slowest": [(point.at, daemon_history.sentence(point)) for point in daemon_history.slowest(day)],
+        "read_again": list(daemon_history.read_again(day)),
         "memory": shares([("processing", reply.resident_bytes)], reply.resident_bytes_most),
         "task_memory": shares([("processing", reply.task_bytes)], reply.task_bytes_most),
+        "log_share": _share(reply.log_bytes, size),
         "levels": [(level, _share(level.bytes, size)) for level in reply.levels],
     }  # fmt: skip
 
@@ -121,7 +139,43 @@ def _seconds(seconds: float) -> str:
     return "0" if not seconds else brief_seconds(seconds, seconds)
 
 
-BLOCKS: Final = ("figures", "trends", "histograms", "facts", "store")
+# ------------------------------------------------------------------------------------------------ the last day
+
+
+async def _day(services: Services) -> Sequence[DaemonPoint]:
+    async def ask() -> list[DaemonPoint]:
+        return [point async for point in services.client.daemon_history()]
+
+    return await services.recent.ask("daemon-history", DAY_SECONDS, ask)
+
+
+def _day_begins(now: float) -> float:
+    """Unix seconds at which the first of the drawn quarter hours begins; the last one is under way."""
+    return (now // QUARTER_SECONDS + 1 - QUARTERS) * QUARTER_SECONDS
+
+
+def _day_drawn(points: Sequence[DaemonPoint], begin: float) -> Chart:
+    """Of each quarter of an hour, milliseconds of 99 of 100 turns and syncs in its slowest minute."""
+    found: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
+    for point in points:
+        place = int((point.at - begin) // QUARTER_SECONDS)
+        if place >= 0:
+            each = found[min(place, QUARTERS - 1)]
+            each["turn"] = max(each.get("turn", 0.0), point.turn_p99_seconds * 1000)
+            each["sync"] = max(each.get("sync", 0.0), point.sync_p99_seconds * 1000)
+    told = [
+        f"{_utc(begin + place * QUARTER_SECONDS)}: "
+        + (f"turns {each['turn']:,.1f} ms, syncs {each['sync']:,.1f} ms" if each else "no turn")
+        for place, each in enumerate(found)
+    ]
+    return draw(found, told)
+
+
+def _utc(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
+
+
+BLOCKS: Final = ("figures", "trends", "day", "histograms", "facts", "store")
 
 ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
     LivePage("/daemon", "daemon.html", look, BLOCKS, every=SPACING_SECONDS),
