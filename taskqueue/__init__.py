@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from taskqueue.client.links.hyperlinks import links
     from taskqueue.client.tasks.identity import canonical_url, default_taskid
     from taskqueue.client.tasks.new_task import new_task
-    from taskqueue.client.tasks.push_many import Pushed
+    from taskqueue.client.tasks.push_many import Pushed, PushOutcome
     from taskqueue.client.tasks.push_options import PushOptions
     from taskqueue.client.tasks.reports import Reported
     from taskqueue.client.tasks.result import Result
@@ -47,6 +47,7 @@ __all__ = [
     "NewTask",
     "PassedOn",
     "PushOptions",
+    "PushOutcome",
     "Pushed",
     "Reported",
     "RequestRejected",
@@ -73,6 +74,7 @@ _HOMES = {
     "NewTask": "protocol.fields",
     "PassedOn": "client.worker.outcome",
     "PushOptions": "client.tasks.push_options",
+    "PushOutcome": "client.tasks.push_many",
     "Pushed": "client.tasks.push_many",
     "Result": "client.tasks.result",
     "Retry": "client.worker.outcome",

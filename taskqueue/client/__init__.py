@@ -9,7 +9,7 @@ from taskqueue.client.flows.plan import FlowTask
 from taskqueue.client.links.hyperlinks import links
 from taskqueue.client.tasks.identity import canonical_url, default_taskid
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import Pushed
+from taskqueue.client.tasks.push_many import Pushed, PushOutcome
 from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.client.tasks.task import Task
@@ -25,6 +25,7 @@ __all__ = [
     "Middleware",
     "PassedOn",
     "PushOptions",
+    "PushOutcome",
     "Pushed",
     "Reported",
     "Retry",

@@ -38,6 +38,7 @@ class UndecodedNewTasks(Request, tag="new-task"):
 
     project: ProjectName
     tasks: Items
+    states: bool = False
 
 
 class UndecodedDone(Request, tag="done"):
@@ -61,7 +62,8 @@ def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
     flaws: Flaws = {}
     tasks = _decode_new(apart.tasks, (), flaws)
     check_edges(sum(len(task.depends_on) for task in tasks if task is not None))
-    return NewTasks(session=apart.session, n=apart.n, project=apart.project, tasks=tasks), flaws
+    asked = NewTasks(session=apart.session, n=apart.n, project=apart.project, tasks=tasks, states=apart.states)
+    return asked, flaws
 
 
 def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list[NewTask | None]:

@@ -8,6 +8,8 @@ LiveState = Literal["ready", "delayed", "processing", "blocked"]
 OverState = Literal["success", "failed", "cancelled"]
 StateName = Literal[LiveState, OverState]
 """States of a task."""
+KnownState = Literal[StateName, ""]
+"""State of a task that may be unknown: empty."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]

@@ -97,10 +97,15 @@ class Hello(Request, tag="hello"):
 
 
 class NewTasks(Request, tag="new-task"):
-    """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``."""
+    """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``.
+
+    Attributes:
+        states: say also in which state each task was known before.
+    """
 
     project: ProjectName
     tasks: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)]
+    states: bool = False
 
 
 class Done(Request, tag="done"):

@@ -45,6 +45,9 @@ _INDEX_BYTES: Final = 8
 _OUTCOME_BYTES: Final = 10
 """Bytes of the longest outcome of a task."""
 
+_STATE_BYTES: Final = 11
+"""Bytes of the longest state of a task."""
+
 _LIST_BYTES: Final = 5
 """Bytes of a list besides its items."""
 
@@ -87,9 +90,11 @@ def _texts(schedule: Schedule) -> int:
     return (0 if itag is None else len(itag)) + (0 if slot is None else len(slot))
 
 
-def errors_that_fit(errors: list[ItemError], outcomes: int, lists: int, max_message: int) -> list[ItemError]:
-    """The first of the reasons for which there is room beside so many outcomes, in so many lists."""
-    room = max_message - _ENVELOPE_BYTES - _OUTCOME_BYTES * outcomes - _LIST_BYTES * lists
+def errors_that_fit(
+    errors: list[ItemError], outcomes: int, lists: int, max_message: int, states: int = 0
+) -> list[ItemError]:
+    """The first of the reasons for which there is room beside so many outcomes, in so many lists, and states."""
+    room = max_message - _ENVELOPE_BYTES - _OUTCOME_BYTES * outcomes - _LIST_BYTES * lists - _STATE_BYTES * states
     for place, error in enumerate(errors):
         room -= _ERROR_BYTES + len(error.reason.encode())
         if room < 0:

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from taskqueue.protocol.children_messages import TaskChildrenReply as TaskChildrenReply
-from taskqueue.protocol.choices import WhyCause
+from taskqueue.protocol.choices import KnownState, WhyCause
 from taskqueue.protocol.daemon_messages import DaemonHistoryReply as DaemonHistoryReply
 from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
 from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
@@ -70,10 +70,15 @@ class Welcome(Reply, tag="welcome"):
 
 
 class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
-    """The outcome of each task, in order."""
+    """The outcome of each task, in order.
+
+    Attributes:
+        states: of each task, in order, as it was known before; empty: they were not asked for.
+    """
 
     outcomes: list[NewOutcome]
     errors: list[ItemError] = []
+    states: list[KnownState] = []
 
 
 class DoneReply(Reply, tag="done-reply", omit_defaults=True):

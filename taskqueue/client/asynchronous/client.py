@@ -43,7 +43,7 @@ from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.parents import ParentPages
-from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
+from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
 from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options, unix_seconds_or_0
 from taskqueue.client.tasks.push_window import BatchSender
@@ -160,6 +160,7 @@ class AsyncClient:
         delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
+        outcomes: Callable[[PushOutcome], object] | None = None,
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
 
@@ -174,6 +175,9 @@ class AsyncClient:
                 datetime, or seconds from the arrival of each message; see ``new_task``.
             canonical: for urls, and for maps that don't say; see ``new_task``.
             progress: called with the counts so far, after each message's answer.
+            outcomes: called with what became of each task: its place in the iterable, its outcome, and the state in
+                which the daemon knew it before. Tasks of one message come in order, messages as they are answered.
+                Like ``progress`` it must not wait, because the client itself calls it; what it raises is raised here.
 
         Returns:
             How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
@@ -184,8 +188,8 @@ class AsyncClient:
         """
         pushed = Pushed()
         checked_count("window", window)
-        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
-        async with self.batch_sender.window(project, window, pushed, progress) as sending:
+        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
+        async with self.batch_sender.window(project, window, pushed, progress, outcomes) as sending:
             async for full in packer.pack_async(tasks):
                 await sending.send(full)
         return pushed

@@ -28,7 +28,7 @@ from taskqueue.client.connection.exchange import KnownAs, R
 from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed
+from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
 from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BlockingBatchSender
@@ -126,6 +126,7 @@ class Client:
         delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
+        outcomes: Callable[[PushOutcome], object] | None = None,
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
 
@@ -138,6 +139,9 @@ class Client:
                 datetime, or seconds from the arrival of each message; see ``new_task``.
             canonical: for urls, and for maps that don't say; see ``new_task``.
             progress: called with the counts so far, after each message's answer.
+            outcomes: called with what became of each task: its place in the iterable, its outcome, and the state in
+                which the daemon knew it before. Tasks of one message come in order, messages as they are answered.
+                Like ``progress`` it must not wait, because the client itself calls it; what it raises is raised here.
 
         Returns:
             How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
@@ -148,8 +152,8 @@ class Client:
         """
         pushed = Pushed()
         checked_count("window", window)
-        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay))
-        with self.batch_sender.window(project, window, pushed, progress) as sending:
+        packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
+        with self.batch_sender.window(project, window, pushed, progress, outcomes) as sending:
             for full in packer.pack(tasks):
                 sending.send(full)
         return pushed

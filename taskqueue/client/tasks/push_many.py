@@ -7,8 +7,8 @@ Memory holds one batch being packed and those in flight, however long the iterab
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -18,6 +18,7 @@ from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import MessageTooLarge, RequestRejected
+from taskqueue.protocol.choices import KnownState
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
 from taskqueue.protocol.replies import NewOutcome, NewTasksReply
 
@@ -125,6 +126,32 @@ OUTCOMES: Final[tuple[NewOutcome, ...]] = (
 )
 
 
+class PushOutcome(Struct, frozen=True, gc=False):
+    """What became of one task of a ``push_many``.
+
+    Attributes:
+        index: its place in the iterable, from 0.
+        state: in which the daemon knew it before, such as ``success``; empty: it did not know it, or was not asked.
+        reason: why it was rejected; empty: it was not.
+    """
+
+    index: int
+    outcome: NewOutcome
+    state: KnownState = ""
+    reason: str = ""
+
+
+ToldOutcome = Callable[[PushOutcome], object] | None
+"""Called with what became of each task, as the answers arrive."""
+
+
+class Answered(NamedTuple):
+    """What became of the tasks of one batch: counted, and one by one if that is wanted."""
+
+    pushed: Pushed
+    outcomes: list[PushOutcome]
+
+
 class PushBatch(Struct, eq=False):
     """Tasks for one message.
 
@@ -150,11 +177,19 @@ class PushBatch(Struct, eq=False):
                 setattr(pushed, outcome, getattr(pushed, outcome) + 1)
         return pushed
 
-    def rejected(self, reason: str) -> Pushed:
+    def outcomes(self, reply: NewTasksReply) -> list[PushOutcome]:
+        """What became of each of these tasks."""
+        reasons = {error.index: error.reason for error in reply.errors}
+        return [
+            PushOutcome(self.places[index], outcome, state, reasons.get(index, ""))
+            for index, (outcome, state) in enumerate(zip(reply.outcomes, reply.states, strict=True))
+        ]
+
+    def rejected(self, reason: str) -> Answered:
         """The first of these tasks could not even be sent."""
         pushed = Pushed()
         pushed.reject(self.places[0], reason)
-        return pushed
+        return Answered(pushed, [PushOutcome(self.places[0], "rejected", reason=reason)])
 
     def halves(self) -> tuple[PushBatch, PushBatch]:
         """For a batch that turned out to be too large."""
@@ -167,13 +202,15 @@ class Packer:
 
     Args:
         most: tasks in a batch.
-        pushed: told of items that are no tasks.
+        pushed: told of items that are no tasks, and
+        told: as well.
         defaults: what is said for items that don't say.
     """
 
-    def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN) -> None:
+    def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN, told: ToldOutcome = None) -> None:
         self._most = checked_count("batch", most)
         self._pushed = pushed
+        self._told = told
         self._defaults = defaults
         self._batch = PushBatch()
         self._place = 0
@@ -210,6 +247,8 @@ class Packer:
             task = as_new_task(item, self._defaults)
         except (TypeError, ValueError) as error:
             self._pushed.reject(place, str(error))
+            if self._told is not None:
+                self._told(PushOutcome(place, "rejected", reason=str(error)))
             return None
         crowded = self.rest() if self._batch.edges + len(task.depends_on) > MAX_EDGES else None
         batch = self._batch

@@ -10,11 +10,11 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from taskqueue.client.connection.background import Background, BackgroundCall
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.tasks.push_many import PushBatch, Pushed, is_too_large, too_large
+from taskqueue.client.tasks.push_many import Answered, PushBatch, Pushed, ToldOutcome, is_too_large, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import NewTasks
@@ -23,42 +23,66 @@ Progress = Callable[[Pushed], object] | None
 """Called with the counts so far, after each message's answer."""
 
 
+class Count(NamedTuple):
+    """What becomes of the tasks: counted in ``pushed``, and told to whoever wants to know."""
+
+    pushed: Pushed
+    progress: Progress
+    told: ToldOutcome
+
+    @property
+    def wants_states(self) -> bool:
+        """Whether each task is told with its state."""
+        return self.told is not None
+
+    def add(self, answered: Answered) -> None:
+        """Count and tell what became of a batch."""
+        self.pushed.add(answered.pushed)
+        if self.told is not None:
+            for outcome in answered.outcomes:
+                self.told(outcome)
+        if self.progress is not None:
+            self.progress(self.pushed)
+
+
 class BatchSender:
     """Sends the batches of one client, through an exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    async def send(self, project: str, batch: PushBatch) -> Pushed:
+    async def send(self, project: str, batch: PushBatch, *, states: bool = False) -> Answered:
         """Send one batch; one that is too large goes in parts."""
-        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks))
+        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks), states=states)
         try:
-            return batch.count(await self._exchange.ask(message, NewTasksReply))
+            reply = await self._exchange.ask(message, NewTasksReply)
+            return Answered(batch.count(reply), batch.outcomes(reply) if states else [])
         except (MessageTooLarge, RequestRejected) as error:
             if not is_too_large(error):
                 raise
             if len(batch.tasks) == 1:
                 return batch.rejected(str(too_large(batch.tasks[0], error)))
-        pushed = Pushed()
+        answered = Answered(Pushed(), [])
         for half in batch.halves():
-            pushed.add(await self.send(project, half))
-        return pushed
+            part = await self.send(project, half, states=states)
+            answered.pushed.add(part.pushed)
+            answered.outcomes.extend(part.outcomes)
+        return answered
 
-    def window(self, project: str, most: int, pushed: Pushed, progress: Progress) -> Window:
+    def window(self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None) -> Window:
         """Room for ``most`` batches on their way; ``pushed`` counts what becomes of their tasks."""
-        return Window(self, project, most, pushed, progress)
+        return Window(self, project, most, Count(pushed, progress, told))
 
 
 class Window:
     """Left, all have been answered; left by an error, those that have not are given up."""
 
-    def __init__(self, sender: BatchSender, project: str, most: int, pushed: Pushed, progress: Progress) -> None:
+    def __init__(self, sender: BatchSender, project: str, most: int, count: Count) -> None:
         self._sender = sender
         self._project = project
         self._most = most
-        self._pushed = pushed
-        self._progress = progress
-        self._sending: set[asyncio.Task[Pushed]] = set()
+        self._count = count
+        self._sending: set[asyncio.Task[Answered]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -79,7 +103,8 @@ class Window:
         """Send a batch, as soon as there is room for it."""
         if len(self._sending) >= self._most:
             await self._settle()
-        self._sending.add(asyncio.ensure_future(self._sender.send(self._project, batch)))
+        sending = self._sender.send(self._project, batch, states=self._count.wants_states)
+        self._sending.add(asyncio.ensure_future(sending))
 
     async def _settle(self) -> None:
         """Wait for one of them, and count it; raises what the first of them raised."""
@@ -87,7 +112,7 @@ class Window:
         errors = [error for each in done if (error := each.exception()) is not None]
         for each in done:
             if each.exception() is None:
-                _count(self._pushed, each.result(), self._progress)
+                self._count.add(each.result())
         if errors:
             raise errors[0]
 
@@ -99,30 +124,23 @@ class BlockingBatchSender:
         self._background = background
         self._sender = sender
 
-    def window(self, project: str, most: int, pushed: Pushed, progress: Progress) -> BlockingWindow:
-        """See ``BatchSender.window``; ``progress`` is called in this thread."""
-        return BlockingWindow(self._background, self._sender, project, most, pushed, progress)
+    def window(
+        self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None
+    ) -> BlockingWindow:
+        """See ``BatchSender.window``; ``progress`` and ``told`` are called in this thread."""
+        return BlockingWindow(self._background, self._sender, project, most, Count(pushed, progress, told))
 
 
 class BlockingWindow:
     """A Window for a thread, which waits for the oldest batch first."""
 
-    def __init__(
-        self,
-        background: Background,
-        sender: BatchSender,
-        project: str,
-        most: int,
-        pushed: Pushed,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, background: Background, sender: BatchSender, project: str, most: int, count: Count) -> None:
         self._background = background
         self._sender = sender
         self._project = project
         self._most = most
-        self._pushed = pushed
-        self._progress = progress
-        self._sending: deque[BackgroundCall[Pushed]] = deque()
+        self._count = count
+        self._sending: deque[BackgroundCall[Answered]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -141,13 +159,8 @@ class BlockingWindow:
         """Send a batch, as soon as there is room for it."""
         if len(self._sending) >= self._most:
             self._settle()
-        self._sending.append(self._background.start(self._sender.send(self._project, batch)))
+        sending = self._sender.send(self._project, batch, states=self._count.wants_states)
+        self._sending.append(self._background.start(sending))
 
     def _settle(self) -> None:
-        _count(self._pushed, self._sending.popleft().result(), self._progress)
-
-
-def _count(pushed: Pushed, answered: Pushed, progress: Progress) -> None:
-    pushed.add(answered)
-    if progress is not None:
-        progress(pushed)
+        self._count.add(self._sending.popleft().result())

@@ -23,9 +23,10 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.recrawl import decide, due_at, hurries
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, Task, deferred_bytes
+from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, STATE_NAMES, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.choices import KnownState
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import errors_that_fit, room_beside
 from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
@@ -43,6 +44,7 @@ def take_batch(
     parent: tuple[int, ...] = (),
     origin: Spec | None = None,
     verdicts: cycles.Verdicts = cycles.UNSEARCHED,
+    states: list[KnownState] | None = None,
 ) -> tuple[list[NewOutcome], list[ItemError]]:
     """Take in a batch of new tasks, each by itself.
 
@@ -51,6 +53,7 @@ def take_batch(
         parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
         origin: the task that led to these; None: they were pushed by themselves.
         verdicts: on the items that were searched for cycles.
+        states: to which that of each item is added, as it is known before; None: they were not asked for.
 
     Returns:
         The outcome of each item, and the reasons of rejected ones.
@@ -60,6 +63,8 @@ def take_batch(
     depth = 0 if origin is None else origin.depth + 1
     projects = turn.state.projects.by_name
     for index, item in enumerate(items):
+        if states is not None:
+            states.append(_known_state(turn, project, item))
         try:
             if item is None:
                 raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
@@ -76,6 +81,13 @@ def take_batch(
             code = rejected.code if rejected.code == "slot-full" else ""
             errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, code))
     return outcomes, errors
+
+
+def _known_state(turn: TurnState, project: str, item: NewTask | None) -> KnownState:
+    """The state of the item's task; empty: it is unknown, or the item is malformed."""
+    of = None if item is None else turn.state.projects.by_name.get(item.project or project)
+    task = None if item is None or of is None else turn.find(of, item.taskid)
+    return "" if task is None else STATE_NAMES[task.state]
 
 
 def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], wanted: Needs) -> None:
@@ -414,10 +426,18 @@ def _answer(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksRe
     verdicts = cycles.decide_cycles(turn, incoming) if turn.gives_parents else cycles.UNSEARCHED
     if verdicts is None:
         return None
-    outcomes, errors = take_batch(turn, request.project, request.tasks, incoming.flaws, verdicts=verdicts)
+    states: list[KnownState] = []
+    outcomes, errors = take_batch(
+        turn,
+        request.project,
+        request.tasks,
+        incoming.flaws,
+        verdicts=verdicts,
+        states=states if request.states else None,
+    )
     if errors:
-        errors = errors_that_fit(errors, len(outcomes), 0, turn.state.config.max_message)
-    return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors)
+        errors = errors_that_fit(errors, len(outcomes), 0, turn.state.config.max_message, len(states))
+    return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors, states=states)
 
 
 REQUESTS: Final = (RequestRule(NewTasks, _answer, _need, grows=True),)

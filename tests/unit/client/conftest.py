@@ -34,7 +34,8 @@ def friendly(request: AnyRequest) -> list[AnyOutgoing]:
         case Hello():
             return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=8 << 20)]
         case NewTasks():
-            return [NewTasksReply(n=request.n, outcomes=["new"] * len(request.tasks))]
+            count = len(request.tasks)
+            return [NewTasksReply(n=request.n, outcomes=["new"] * count, states=[""] * count if request.states else [])]
         case Done():
             return [DoneReply(n=request.n, outcomes=["kept" if _is_part(each) else "done" for each in request.tasks])]
         case Extend() | Release():

@@ -17,13 +17,24 @@ from taskqueue import (
     Closed,
     MessageTooLarge,
     Pushed,
+    PushOutcome,
     RequestRejected,
     RequestTimeout,
     Task,
     new_task,
 )
+from taskqueue.protocol.choices import KnownState
 from taskqueue.protocol.fields import Assignment, NewTask, Token
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, FlowStaged, ItemError, NewTasksReply, Welcome
+from taskqueue.protocol.replies import (
+    AnyOutgoing,
+    DoneReply,
+    ErrorReply,
+    FlowStaged,
+    ItemError,
+    NewOutcome,
+    NewTasksReply,
+    Welcome,
+)
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, FlowStage, Hello, NewTasks, Release, Verify
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
@@ -311,6 +322,59 @@ def test_push_many_sends_batches_and_tells_its_progress(daemon: Daemon) -> None:
     assert totals == list(range(100, 1001, 100))
 
 
+def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_known(daemon: Daemon) -> None:
+    def script(request: AnyRequest) -> list[AnyOutgoing]:
+        if not isinstance(request, NewTasks):
+            return friendly(request)
+        assert request.states
+        outcomes: list[NewOutcome] = ["new", "ignored", "rejected"]
+        states: list[KnownState] = ["", "success", ""]
+        count = len(request.tasks)
+        errors = [ItemError(2, "full")] if count == 3 else []
+        return [NewTasksReply(n=request.n, outcomes=outcomes[:count], states=states[:count], errors=errors)]
+
+    daemon.script = script
+    items: list[Any] = [5, *[f"http://a/{n}" for n in range(4)]]
+    told: list[PushOutcome] = []
+
+    pushed = using(daemon, lambda client: client.push_many("p", items, batch=3, window=1, outcomes=told.append))
+
+    assert (pushed.new, pushed.ignored, pushed.rejected) == (2, 1, 2)
+    assert told == [
+        PushOutcome(0, "rejected", "", "expected a url, a task or a map, got int"),
+        PushOutcome(1, "new"),
+        PushOutcome(2, "ignored", "success"),
+        PushOutcome(3, "rejected", "", "full"),
+        PushOutcome(4, "new"),
+    ]
+
+
+def test_push_many_tells_also_of_tasks_that_had_to_be_sent_in_parts(daemon: Daemon) -> None:
+    daemon.script = narrow
+    items = [new_task(f"http://a/{n}", body=b"x" * (5000 if n == 3 else 500)) for n in range(8)]
+    told: list[PushOutcome] = []
+
+    using(daemon, lambda client: client.push_many("p", items, outcomes=told.append))
+
+    assert [each.index for each in told] == list(range(8))
+    assert [each.index for each in told if each.outcome == "rejected"] == [3]
+    assert "is too large" in told[3].reason
+
+
+def test_what_the_teller_of_outcomes_raises_ends_the_push(daemon: Daemon) -> None:
+    def told(outcome: PushOutcome) -> None:
+        raise KeyError(outcome.index)
+
+    with pytest.raises(KeyError):
+        using(daemon, lambda client: client.push_many("p", ["http://a/"], outcomes=told))
+
+
+def test_push_many_asks_for_no_states_unless_somebody_wants_them(daemon: Daemon) -> None:
+    using(daemon, lambda client: client.push_many("p", ["http://a/"], progress=print))
+
+    assert not daemon.hear(NewTasks).states
+
+
 def test_push_many_takes_an_async_iterable(daemon: Daemon) -> None:
     async def urls() -> AsyncIterator[str]:
         for n in range(5):
@@ -390,7 +454,7 @@ def test_push_many_splits_what_is_too_large_and_rejects_only_what_stays_so(daemo
 
     assert (pushed.new, pushed.rejected) == (7, 1)
     assert pushed.errors[0].startswith("task 3: the task 'http://a/3' (taskid ")
-    assert pushed.errors[0].endswith(" is too large: the message has 5145 bytes, but the daemon takes 2000")
+    assert pushed.errors[0].endswith(" is too large: the message has 5153 bytes, but the daemon takes 2000")
 
 
 def test_a_message_that_the_daemon_would_not_take_is_not_sent(daemon: Daemon) -> None:

@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 from msgspec import Raw
 
-from taskqueue import Client, Closed
+from taskqueue import Client, Closed, PushOutcome
 from taskqueue.protocol.fields import Assignment, Token
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import Done, Hello, NewTasks, Release
@@ -58,7 +58,16 @@ def test_push_many_reads_its_iterable_in_the_callers_thread(daemon: Daemon, clie
             threads.add(threading.current_thread())
             yield f"http://a/{n}"
 
-    pushed = client.push_many("p", urls(), batch=10, progress=lambda _: threads.add(threading.current_thread()))
+    told = []
+
+    def note(outcome: PushOutcome) -> None:
+        threads.add(threading.current_thread())
+        told.append(outcome.index)
+
+    pushed = client.push_many(
+        "p", urls(), batch=10, outcomes=note, progress=lambda _: threads.add(threading.current_thread())
+    )
+    assert told == list(range(100))
 
     assert pushed.new == 100
     assert threads == {threading.current_thread()}

@@ -129,7 +129,17 @@ def longest(reply: AnyReply) -> AnyReply:
 
 def test_reasons_of_rejected_tasks_leave_out_those_that_do_not_fit() -> None:
     world = world_of()
-    request = NewTasks(session="p", n=1, project="news", tasks=[None] * MAX_BATCH)
+    known = task("a")
+    world.push("news", known)
+    world.fetcher()
+    request = NewTasks(session="p", n=1, project="news", tasks=[known, *[None] * (MAX_BATCH - 1)], states=True)
+    request.tasks[1:5000] = [known] * 4999
+
+    reply = world.ask(NewTasksReply, request, {(index,): LONG_FLAW for index in range(5000, MAX_BATCH)})
+
+    longest(reply)
+    assert reply.states == ["processing"] * 5000 + [""] * 5000
+    request = NewTasks(session="p", n=2, project="news", tasks=[None] * MAX_BATCH)
 
     reply = world.ask(NewTasksReply, request, {(index,): LONG_FLAW for index in range(MAX_BATCH)})
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import NewTasksReply
+from taskqueue.protocol.requests import NewTasks
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import (
     BACK_OFFS,
@@ -327,3 +329,40 @@ def test_who_pushes_is_told_what_became_of_each_task(world: World) -> None:
 
     tasks = [task("a"), task("a", **FORCE), task("b", priority=1), task("b", **FORCE), task("c"), None]
     assert world.push("news", *tasks) == ["ignored", "deferred", "merged", "replaced", "new", "rejected"]
+
+
+# ---------------------------------------------------------------------------------------- the state before
+
+
+def pushed_with_states(world: World, *tasks: NewTask | None) -> list[tuple[str, str]]:
+    """What became of tasks, and in which states they were known before."""
+    request = NewTasks(session="producer", n=world.n(), project="news", tasks=list(tasks), states=True)
+    reply = world.ask(NewTasksReply, request)
+    return list(zip(reply.outcomes, reply.states, strict=True))
+
+
+@pytest.mark.parametrize("state", [*LIVE, *OVER])
+def test_whoever_asks_is_told_in_which_state_a_task_was_known(world: World, state: str) -> None:
+    bring(world, state)
+
+    assert pushed_with_states(world, task("b"), task("a", delay=DAY)) == [("new", ""), ("ignored", state)]
+    ((outcome, before),) = pushed_with_states(world, task("a", **FORCE))
+    assert (before, outcome in ("replaced", "deferred", "restarted")) == (state, True)
+
+
+def test_a_task_that_stands_twice_in_a_message_is_known_the_second_time(world: World) -> None:
+    assert pushed_with_states(world, task("a"), task("a"), task("a", delay=60.0, **FORCE), task("a")) == [
+        ("new", ""), ("ignored", "ready"), ("replaced", "ready"), ("merged", "delayed"),
+    ]  # fmt: skip
+
+
+def test_what_is_rejected_has_a_place_among_the_states_too(world: World) -> None:
+    elsewhere = task("a", project="nowhere")
+    world.set(max_queue=1)
+
+    told = pushed_with_states(world, None, elsewhere, task("a"), task("b"))
+    assert told == [("rejected", ""), ("rejected", ""), ("new", ""), ("rejected", "")]
+
+
+def test_nobody_who_does_not_ask_is_told_states(world: World) -> None:
+    assert world.ask(NewTasksReply, world.new_tasks("news", task("a"))).states == []
