@@ -295,6 +295,25 @@ def test_an_extended_lease_outlives_its_timeout(daemon: DaemonFactory, client: C
     assert one.done(extended).outcome == "done"
 
 
+def test_a_task_that_an_operator_cancels_is_lost_at_once_to_whoever_has_it(
+    daemon: DaemonFactory, client: ClientFactory
+) -> None:
+    it = daemon()
+    one, operator = client(it), client(it)
+    one.push_many("news", urls(2))
+    (selected,) = one.select(1)
+    stream = one.stream(capacity=1)
+    streamed = next(iter(stream))
+
+    with one.keep(selected) as lost:
+        before = selected.lost.is_set() or streamed.lost.is_set()
+        operator.tasks.cancel("news", [selected.taskid, streamed.taskid])
+
+        assert lost.wait(20)
+        assert streamed.lost.wait(20)
+        assert not before
+
+
 def test_tasks_goes_through_everything_and_what_it_had_fetched_ahead_goes_back(
     daemon: DaemonFactory, client: ClientFactory
 ) -> None:

@@ -10,8 +10,8 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -37,9 +37,11 @@ from taskqueue.client.connection.session_events import HandedOut
 from taskqueue.client.fetcher.checked_wishes import checked_capacity
 from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, KeptLeases, checked_extend_most
 from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
 from taskqueue.client.fetcher.task_supply import TaskSupply
+from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.parents import ParentPages
@@ -80,7 +82,8 @@ class AsyncClient:
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
+        single_pushes, single_reports, batch_sender, kept_leases: what callers of other threads and workers take part
+            in.
     """
 
     def __init__(
@@ -98,8 +101,9 @@ class AsyncClient:
         self._leases = Leases(exchange)
         self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon, ParentPages(exchange))
         self._relay = Relay(session, exchange.pump)
+        self.kept_leases = KeptLeases(self._leases.extend)
         self.single_pushes = single_pushes(exchange)
-        self.single_reports = single_reports(exchange, self._fetching.finished)
+        self.single_reports = single_reports(exchange, self._finish)
         self.batch_sender = BatchSender(exchange)
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
@@ -129,6 +133,7 @@ class AsyncClient:
         self._holding.close()
         self._relay.close()
         self._fetching.close()
+        self.kept_leases.close()
         self.single_pushes.close()
         self.single_reports.close()
         await self._exchange.close()
@@ -225,12 +230,16 @@ class AsyncClient:
         """
         await self._exchange.ready()
         patience = self.timeout if timeout is None else checked_seconds("timeout", timeout)
+        tasks: list[Task] = []
         if patience == 0:
-            return await self._fetching.select(n, projects, priority, self._leases.handed_out)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(limit("timeout", patience)):
-                return await self._fetching.select(n, projects, priority)
-        return []
+            tasks = await self._fetching.select(n, projects, priority, self._leases.handed_out)
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(limit("timeout", patience)):
+                    tasks = await self._fetching.select(n, projects, priority)
+        for task in tasks:
+            self.kept_leases.hand_over(task)
+        return tasks
 
     async def stream(
         self,
@@ -239,6 +248,8 @@ class AsyncClient:
         capacity: int = 16,
         until_drained: bool = False,
         priority: int = 0,
+        extend: bool = False,
+        extend_most: float = EXTEND_MOST,
     ) -> AsyncGenerator[Task, None]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
@@ -247,15 +258,23 @@ class AsyncClient:
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
+            extend: keep the lease of each task from here on, as ``keep`` does, until it is reported or the loop is
+                broken off; not of those that wait here, which go back when their leases run out.
+            extend_most: as for ``keep``.
         """
         checked_capacity("capacity", capacity, least=1)
+        leases = checked_extend_most(extend_most) if extend else 1
         await self._exchange.ready()
         consumer = self._fetching.join(projects, capacity, priority=priority)
         try:
             while tasks := await self._fetching.take(consumer, 1, until_drained=until_drained):
                 for task in tasks:
                     self._fetching.begin(task.token, consumer)
+                    self.kept_leases.hand_over(task, leases, consumer)
                     yield task
+        except BaseException:
+            self.kept_leases.leave(consumer)
+            raise
         finally:
             self._fetching.leave(consumer)
 
@@ -328,7 +347,7 @@ class AsyncClient:
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
-        self._fetching.finished([checked_task(task).token for task in tasks])
+        self._finish([checked_task(task).token for task in tasks])
         return await self._leases.release(tasks)
 
     async def pass_on(self, *tasks: Task) -> None:
@@ -338,12 +357,30 @@ class AsyncClient:
         reported. Call this when they are out of your hands; it waits for nothing.
         """
         tokens = [checked_task(task).token for task in tasks]
-        self._fetching.finished(tokens)
+        self._finish(tokens)
         self._relay.pass_on(tokens)
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
         return await self._leases.extend(checked_task(task), seconds)
+
+    def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractAsyncContextManager[Cancelled]:
+        """Keep a task's lease inside: it is extended after two thirds of its time, until the task is reported.
+
+            async with client.keep(task) as lost:
+                ...                                     # look at ``lost``, or wait for it: see ``Task.lost``
+                await client.done(task)
+
+        When the lease is over all the same, ``task.lost`` is set: because the daemon says so, such as after a cancel,
+        or because it could not be extended in time. Nothing is ended; a report is then most likely ``stale``.
+
+        Args:
+            extend_most: leases of its timeout that the task has in all, so that code that hangs keeps no task for ever.
+
+        Raises:
+            RequestRejected: the daemon refuses it, for a task that another process has sent here.
+        """
+        return self.kept_leases.keeping(checked_task(task), checked_extend_most(extend_most))
 
     async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
@@ -442,7 +479,12 @@ class AsyncClient:
         self._fetching.arrive(handed.tasks, handed.fetch, now)
 
     def _ended(self, tokens: list[int]) -> None:
+        self.kept_leases.lose(tokens)
         self._fetching.lose(tokens)
+
+    def _finish(self, tokens: Sequence[int]) -> None:
+        self.kept_leases.finish(tokens)
+        self._fetching.finished(tokens)
 
 
 def _new_session() -> str:

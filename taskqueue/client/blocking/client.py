@@ -6,6 +6,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -26,6 +27,8 @@ from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
 from taskqueue.client.connection.exchange import KnownAs, R
 from taskqueue.client.connection.patience import checked_count
+from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
+from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
@@ -64,7 +67,8 @@ class Client:
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender: what callers of other threads and workers take part in.
+        single_pushes, single_reports, batch_sender, kept_leases: what callers of other threads and workers take part
+            in.
     """
 
     def __init__(
@@ -189,6 +193,8 @@ class Client:
         capacity: int = 16,
         until_drained: bool = False,
         priority: int = 0,
+        extend: bool = False,
+        extend_most: float = EXTEND_MOST,
     ) -> Iterator[Task]:
         """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
 
@@ -197,9 +203,19 @@ class Client:
             capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
+            extend: keep the lease of each task from here on, as ``keep`` does, until it is reported or the loop is
+                broken off; not of those that wait here, which go back when their leases run out.
+            extend_most: as for ``keep``.
         """
         return self._background.iterate(
-            self._client.stream(projects, capacity=capacity, until_drained=until_drained, priority=priority)
+            self._client.stream(
+                projects,
+                capacity=capacity,
+                until_drained=until_drained,
+                priority=priority,
+                extend=extend,
+                extend_most=extend_most,
+            )
         )
 
     def done(
@@ -277,6 +293,24 @@ class Client:
     def extend(self, task: Task, seconds: float | None = None) -> bool:
         """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
         return self._background.run(self._client.extend(task, seconds))
+
+    def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractContextManager[Cancelled]:
+        """Keep a task's lease inside: it is extended after two thirds of its time, until the task is reported.
+
+            with client.keep(task) as lost:
+                ...                                     # look at ``lost``, or wait for it: see ``Task.lost``
+                client.done(task)
+
+        When the lease is over all the same, ``task.lost`` is set: because the daemon says so, such as after a cancel,
+        or because it could not be extended in time. Nothing is ended; a report is then most likely ``stale``.
+
+        Args:
+            extend_most: leases of its timeout that the task has in all, so that code that hangs keeps no task for ever.
+
+        Raises:
+            RequestRejected: the daemon refuses it, for a task that another process has sent here.
+        """
+        return self._background.within(self._client.keep(task, extend_most=extend_most))
 
     def drained(self, timeout: float = inf) -> bool:
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.

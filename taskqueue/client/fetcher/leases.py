@@ -37,10 +37,14 @@ class Leases:
         for leases in _chunks(tasks):
             self._exchange.post(Release(session="", n=0, leases=leases))
 
-    async def extend(self, task: Task, seconds: float | None) -> bool:
-        """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more."""
+    async def extend(self, task: Task, seconds: float | None, patience: float | None = None) -> bool:
+        """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more.
+
+        Args:
+            patience: seconds that the answer may take; None: the client's.
+        """
         request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
-        if (await self._exchange.ask(request, TokensReply)).counted != 1:
+        if (await self._exchange.ask(request, TokensReply, patience)).counted != 1:
             return False
         task.lease_ends_at = asyncio.get_running_loop().time() + (task.timeout if seconds is None else seconds)
         return True

@@ -1,8 +1,8 @@
-"""Flag and event that tell a handler that the result of its run is not wanted any more.
+"""Flag and event that tell whoever works on a task that its lease is lost: the result is not wanted any more.
 
-    if task.cancelled: …                  anywhere
-    if task.cancelled.wait(5): …          in a thread: sleep up to 5 s
-    await task.cancelled                  in an event loop
+    if task.lost: …                  anywhere
+    if task.lost.wait(5): …          in a thread: sleep up to 5 s
+    await task.lost                  in an event loop
 
 A module of its own, because it belongs to neither a thread nor a loop: it is set in one of them and waited for in
 another. It has no lock, so a thread that is ended by an exception leaves none behind.
@@ -30,7 +30,7 @@ class Cancelled:
         return self._is_set
 
     def is_set(self) -> bool:
-        """Return True if the run is not wanted any more."""
+        """Return True if the lease is lost."""
         return self._is_set
 
     def set(self) -> None:
@@ -41,7 +41,15 @@ class Cancelled:
             wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread until it is set, for at most ``timeout`` seconds; return True if it is set."""
+        """Block this thread until it is set, for at most ``timeout`` seconds; return True if it is set.
+
+        Raises:
+            RuntimeError: this would block an event loop, in which it may never be set then.
+        """
+        if self._is_set or timeout == 0:
+            return self._is_set
+        if _is_in_loop():
+            raise RuntimeError("wait: it would block the event loop; there say `await task.lost`")
         event = Event()
         wake = event.set
         self._wakers.append(wake)
@@ -63,6 +71,14 @@ class Cancelled:
                 await future
         finally:
             self._wakers.remove(wake)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _resolve_soon(loop: asyncio.AbstractEventLoop, future: asyncio.Future[None]) -> None:

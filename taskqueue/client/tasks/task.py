@@ -70,14 +70,15 @@ class Task:
         how_fetched: what ``fetched`` was told; None: nothing.
         fetch_began_at: when its request was sent, by ``time.monotonic``, if the handler did something else before; its
             slot waits from then on. None: when the handler was called.
-        cancelled: set by the Worker that runs its handler when the lease is over or was taken away: true then. A thread
-            sleeps by ``cancelled.wait(seconds)``, a coroutine by ``await cancelled``.
+        lost: an event that is set when its lease is not in force any more: when the daemon says so, such as after a
+            cancel, or when it has run out, if the task is kept (``client.keep``) or a Worker runs it. True then. A
+            thread waits by ``lost.wait(seconds)``, a coroutine by ``await lost``.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "cancelled", "content_hash", "etag", "fetch_began_at",
-        "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "not_before", "project", "retried",
+        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "fetch_began_at",
+        "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "lost", "not_before", "project", "retried",
         "retry_after", "schedule", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
@@ -94,7 +95,7 @@ class Task:
         self.start_within = handed.start_within
         self.start_by = inf
         self.lease_ends_at = inf
-        self.cancelled = Cancelled()
+        self.lost = Cancelled()
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash
@@ -138,6 +139,11 @@ class Task:
         task = cls(it.handed, None if it.defaults == NIL else it.defaults.copy())
         task.how_fetched, task.retry_after = it.how_fetched, it.retry_after
         return task
+
+    @property
+    def cancelled(self) -> Cancelled:
+        """Its event ``lost``, by the name that says what a handler is to do."""
+        return self.lost
 
     @property
     def body(self) -> Any:

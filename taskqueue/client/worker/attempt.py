@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Final
 
 from msgspec import Struct
 
@@ -29,17 +28,13 @@ from taskqueue.client.worker.worker_log import Ran, WorkerLog
 from taskqueue.error_texts import kind_line
 from taskqueue.protocol.fields import NewTask, TaskReport
 
-EXTEND_AT: Final = 2 / 3
-"""Part of a lease after which it is extended, if it is to be."""
-
 
 class Attempts(Struct, frozen=True):
     """All of a worker while it serves.
 
     Attributes:
         time: of the loop; to ask each time which loop is running takes longer than all that is done with it.
-        extend: leases that a task may have in all, one after the other: it is extended while it still runs after
-            EXTEND_AT of one. 1: it is not extended.
+        extend: leases that a task may have in all, one after the other; 1: its lease is not extended.
     """
 
     client: AsyncClient
@@ -83,13 +78,13 @@ class Attempts(Struct, frozen=True):
         run = self.watch.begin(task, this, self.time())
         self.supply.start(task, partial(self.watch.lose, run))
         if self.extend > 1:
-            run.extending = asyncio.create_task(_extend(self.client, task, self.extend))
+            run.kept_lease = self.client.kept_leases.keep(task, self.extend)
         return run
 
     def _stop(self, task: Task, running: Run) -> Ran:
         """It has ended, whichever way."""
-        if running.extending is not None:
-            running.extending.cancel()
+        if running.kept_lease is not None:
+            self.client.kept_leases.end(running.kept_lease)
         now = self.time()
         seconds = now - running.began_at
         if running.outcome == "late":
@@ -154,13 +149,3 @@ def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *
     except Exception:
         reason = kind_of(decision)
     return failure_of(task, reason, retry_after, retry, kind=kind_line(reason))
-
-
-async def _extend(client: AsyncClient, task: Task, leases: float) -> None:
-    """Extend a task's lease until cancelled, or until it is not ours any more, or has been as long as so many."""
-    until = task.lease_ends_at + (leases - 1) * task.timeout
-    held = True
-    while held:
-        await asyncio.sleep(task.timeout * EXTEND_AT)
-        left = until - asyncio.get_running_loop().time()
-        held = left > 0 and await client.extend(task, min(task.timeout, left))

@@ -3,7 +3,7 @@
     running ──lease over──► overdue ──overtime──► told to end ──again, again──► hung
        └── taken away by the daemon ───────────────┘
 
-1. A lease is over by this worker's clock. ``task.cancelled`` is set, and the log shows where the handler is.
+1. A lease is over by this worker's clock. ``task.lost`` is set, and the log shows where the handler is.
 2. The handler goes on for the overtime, because a late success may count. Then it is told to end, again and again.
 3. A run that goes on after it was told TELLS times hangs: it is blocked in C, or swallows what it is told.
 4. A task that the daemon takes away before that, such as one that an operator has cancelled, is told to end at once.
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from taskqueue.client.fetcher.kept_leases import InHand
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.worker_log import Hanging, WorkerLog
@@ -52,7 +53,7 @@ class Run(Struct, eq=False):
         tells: how often it has been told to end.
         kept: new tasks of it that were sent in parts.
         outcome: one of those that a WorkerLog counts.
-        extending: extends its lease; None if nothing does.
+        kept_lease: extends its lease; None if nothing does.
     """
 
     task: Task
@@ -64,7 +65,7 @@ class Run(Struct, eq=False):
     tells: int = 0
     kept: int = 0
     outcome: str = "failed"
-    extending: asyncio.Task[None] | None = None
+    kept_lease: InHand | None = None
 
 
 class Limits(NamedTuple):
@@ -186,12 +187,12 @@ class LeaseWatch:
     def _note_over(self, run: Run, now: float) -> None:
         if not run.is_over:
             run.is_over = True
-            run.task.cancelled.set()
+            run.task.lost.set()
             self._log.overdue(run.task, now - run.began_at, self._overtime(run), run.code.stack())
 
     def _note_lost(self, run: Run, now: float) -> None:
         run.is_over, run.is_lost, run.task.lease_ends_at = True, True, now
-        run.task.cancelled.set()
+        run.task.lost.set()
 
     def _interrupt(self, run: Run, now: float) -> None:
         # Not by when it was due: after a pause of the process, the handler gets as long as without one.

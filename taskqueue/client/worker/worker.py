@@ -22,6 +22,7 @@ from typing import Final
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.connection.patience import checked_count, checked_seconds
 from taskqueue.client.fetcher.checked_wishes import checked_priority
+from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, checked_extend_most
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
@@ -36,9 +37,6 @@ from taskqueue.errors import ClientError, Hung, RequestTimeout
 
 UNANSWERED_MOST: Final = 1000
 """Reports that the daemon has not answered yet, at which nothing more is begun."""
-
-EXTEND_MOST: Final = 10.0
-"""Leases that an extended task has in all, if nothing else is said."""
 
 LAST_SECONDS: Final = 2.0
 """After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
@@ -127,8 +125,7 @@ class Worker:
             checked_count("prefetch", prefetch, least=0)
         if overtime is not None and checked_seconds("overtime", overtime) == inf:
             raise ValueError("overtime: expected seconds that end, got inf")
-        if checked_seconds("extend_most", extend_most) < 1:
-            raise ValueError(f"extend_most: expected at least 1, got {extend_most}")
+        checked_extend_most(extend_most)
         if max_hung is not None:
             checked_count("max_hung", max_hung)
         if name is not None and isinstance(client, AsyncClient):

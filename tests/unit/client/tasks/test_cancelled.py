@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import pytest
+
 from taskqueue.client.tasks.cancelled import Cancelled
 
 
@@ -51,5 +53,17 @@ def test_who_has_given_up_waiting_is_forgotten() -> None:
         await asyncio.wait([waiting])
         cancelled.set()
         assert waiting.cancelled()
+
+    asyncio.run(main())
+
+
+def test_to_wait_for_it_in_an_event_loop_is_refused_unless_nothing_is_waited_for() -> None:
+    async def main() -> None:
+        lost = Cancelled()
+        assert not lost.wait(0)
+        with pytest.raises(RuntimeError, match=r"say `await task\.lost`"):
+            lost.wait()
+        lost.set()
+        assert lost.wait()
 
     asyncio.run(main())
