@@ -192,6 +192,7 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
             from then.
         start_within: seconds after that in which it is started or given back; None: whenever there is a place.
         etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
+        slot: name of its slot, such as its host; empty: it has none.
     """
 
     project: str
@@ -208,6 +209,7 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
     etag: str = ""
     last_modified: str = ""
     content_hash: str = ""
+    slot: str = ""
 
 
 class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):

@@ -105,7 +105,7 @@ def errors_that_fit(
 def assignment_bytes(task: Assignment) -> int:
     """Upper bound of the bytes of an assigned task."""
     texts = len(task.url) + len(task.taskid) + _texts(task.schedule)
-    texts += len(task.etag) + len(task.last_modified) + len(task.content_hash)
+    texts += len(task.etag) + len(task.last_modified) + len(task.content_hash) + len(task.slot)
     return _ASSIGNMENT_BYTES + _CHARACTER_BYTES * texts + len(task.body)
 
 

@@ -73,13 +73,14 @@ class Task:
         lost: an event that is set when its lease is not in force any more: when the daemon says so, such as after a
             cancel, or when it has run out, if the task is kept (``client.keep``) or a Worker runs it. True then. A
             thread waits by ``lost.wait(seconds)``, a coroutine by ``await lost``.
+        slot: name of the slot that paces it, such as its host; empty: it has none.
         retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
         "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "fetch_began_at",
         "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "lost", "not_before", "project", "retried",
-        "retry_after", "schedule", "start_by", "start_within", "taskid", "timeout", "token", "url",
+        "retry_after", "schedule", "slot", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
     def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
@@ -99,6 +100,7 @@ class Task:
         self.etag = handed.etag
         self.last_modified = handed.last_modified
         self.content_hash = handed.content_hash
+        self.slot = handed.slot
         self.how_fetched: Fetched | None = None
         self.fetch_began_at: float | None = None
         self.retry_after: float | None = None
@@ -118,6 +120,7 @@ class Task:
         handed = Assignment(
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
             self.schedule, self.not_before, self.start_within, self.etag, self.last_modified, self.content_hash,
+            self.slot,
         )  # fmt: skip
         said = () if self.how_fetched is None else (self.how_fetched, self.retry_after)
         return _encoder.encode((TRAVELLING_VERSION, handed, self._defaults, *said))

@@ -275,11 +275,15 @@ def advance(turn: TurnState, project: Project, budget: int) -> int:
 
 
 def with_pace(project: Project, number: int, assignment: Assignment, wait: float) -> Assignment:
-    """The assignment of a task of the slot of this number, to be started in ``wait`` seconds."""
+    """The assignment of a task of the slot of this number, with its name, to be started in ``wait`` seconds."""
     slots = project.queue.slots
-    if slots is None or not slots.is_paced(number):
+    if slots is None:
         return assignment
-    return replace(assignment, not_before=wait or UNSAID, start_within=START_WITHIN)
+    slot = slots.by_number.get(number)
+    name = "" if slot is None else slot.record.name
+    if slots.is_paced(number):
+        return replace(assignment, not_before=wait or UNSAID, start_within=START_WITHIN, slot=name)
+    return replace(assignment, slot=name) if name else assignment
 
 
 def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assignment, timeout: float) -> Assignment:

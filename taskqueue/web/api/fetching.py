@@ -59,5 +59,5 @@ def _handed(task: Task) -> Handed:
     return Handed(
         it.project, it.taskid, it.url, it.token, it.timeout, it.body, Raw(msgspec.msgpack.encode(task.fetch)),
         it.retried, it.lastcrawltime, it.schedule, it.not_before, it.start_within, it.etag, it.last_modified,
-        it.content_hash,
+        it.content_hash, it.slot,
     )  # fmt: skip

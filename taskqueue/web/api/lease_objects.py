@@ -65,6 +65,7 @@ class Handed(Struct):
         fetch: how to fetch it: the producer's word over that of the project's settings.
         not_before: seconds from now before which it must not be started; the timeout counts from then.
         start_within: seconds after that in which it is started or released; null: whenever there is a place.
+        slot: name of its slot, such as its host; empty: it has none.
     """
 
     project: str
@@ -82,6 +83,7 @@ class Handed(Struct):
     etag: str
     last_modified: str
     content_hash: str
+    slot: str
 
 
 class HandedOut(Struct):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, PLAIN, Assignment, Schedule, Token
+from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, PLAIN, Assignment, Schedule, Token
 from taskqueue.protocol.message_room import (
     VALIDATORS_BYTES,
     assignment_bytes,
@@ -27,25 +27,31 @@ from taskqueue.protocol.views import Attempt, OperationView, TaskRow
 
 MAX_MESSAGE = 512 << 10
 LONGEST = 2**63 - 1
+LONGEST_HOST = f"{'h' * MAX_SLOT_CHARS}:65535"
 TEXTS = st.text(st.sampled_from("a\u00e9\u6f22\U0001f600"), max_size=128)
 
 
 def assignment(
-    url: str, taskid: str = "t", itag: str = "", body: bytes = b"\xc0", validators: tuple[str, str, str] = ("", "", "")
+    url: str,
+    taskid: str = "t",
+    itag: str = "",
+    body: bytes = b"\xc0",
+    validators: tuple[str, str, str] = ("", "", ""),
+    slot: str = "",
 ) -> Assignment:
     schedule = Schedule(
         priority=-(2**31), exetime=1.5, retries=2**31 - 1, age=1.5, itag=itag or None, auto_recrawl=True, timeout=1.5
     )
     return Assignment(
-        "p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule, 1.5, 1.5, *validators
+        "p" * 64, taskid, url, Token(LONGEST), 1.5, Raw(body), 2**31 - 1, 1.5, schedule, 1.5, 1.5, *validators, slot
     )
 
 
-@given(TEXTS, TEXTS, TEXTS, st.tuples(TEXTS, TEXTS, TEXTS))
+@given(TEXTS, TEXTS, TEXTS, st.tuples(TEXTS, TEXTS, TEXTS), TEXTS)
 def test_a_task_that_is_handed_out_takes_no_more_than_is_told(
-    url: str, taskid: str, itag: str, validators: tuple[str, str, str]
+    url: str, taskid: str, itag: str, validators: tuple[str, str, str], slot: str
 ) -> None:
-    task = assignment(url, taskid, itag, validators=validators)
+    task = assignment(url, taskid, itag, validators=validators, slot=slot)
 
     assert len(encode(task)) <= assignment_bytes(task)
 
@@ -61,7 +67,7 @@ def test_what_is_known_of_a_page_takes_no_more_than_is_told(said: str) -> None:
 def test_a_message_with_one_task_and_the_largest_body_beside_its_url_is_not_too_long(url: str) -> None:
     body = encode(bytes(room_beside(url, PLAIN, MAX_MESSAGE) - 5))
 
-    message = Select(number=LONGEST, tasks=[assignment(url, "t" * 128, body=body)], fetch={})
+    message = Select(number=LONGEST, tasks=[assignment(url, "t" * 128, body=body, slot=LONGEST_HOST)], fetch={})
 
     assert len(encode(message)) <= MAX_MESSAGE
     assert room_beside(url, PLAIN, MAX_MESSAGE) <= room_in(MAX_MESSAGE)

@@ -443,7 +443,7 @@ def test_a_task_without_a_body_travels_too_with_what_became_of_it_before() -> No
 def test_everything_that_was_handed_out_travels() -> None:
     handed = Assignment(
         "news", "t", "http://a/", Token(7), 600.0, Raw(msgpack.packb(1)), 2, 1.7e9, Schedule(priority=3, itag="v2"),
-        0.5, 1.0, '"v1"', "Tue, 14 Nov 2023 22:13:20 GMT", "d2e30d02",
+        0.5, 1.0, '"v1"', "Tue, 14 Nov 2023 22:13:20 GMT", "d2e30d02", "a",
     )  # fmt: skip
 
     _, travelled, _ = msgpack.unpackb(Task(handed).to_bytes())

@@ -56,7 +56,7 @@ def test_what_has_never_been_run_says_nothing_of_when_it_was(world: World) -> No
     world.advance(1)
 
     said = decode(encode(fetcher.held["a"]))
-    assert said.keys() == {"project", "taskid", "url", "token", "timeout", "body", "start_within"}
+    assert said.keys() == {"project", "taskid", "url", "token", "timeout", "body", "start_within", "slot"}
 
 
 def test_a_delayed_task_is_handed_out_at_its_time_and_not_before(world: World) -> None:

@@ -58,5 +58,6 @@ def test_the_rest_of_its_wait_is_kept() -> None:
     fetcher.hello()
 
     given = [fetcher.held[each] for each in ("0", "1", "2")]
+    assert all(each.slot for each in given)
     assert [each.not_before for each in given] == [0.0, 0.25, 0.75]
     assert [each.timeout for each in given] == [599.75, 600.0, 600.0]
