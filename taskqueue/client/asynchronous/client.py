@@ -103,7 +103,7 @@ class AsyncClient:
         self._relay = Relay(session, exchange.pump)
         self.kept_leases = KeptLeases(self._leases.extend)
         self.single_pushes = single_pushes(exchange)
-        self.single_reports = single_reports(exchange, self._finish)
+        self.single_reports = single_reports(exchange, self._leave, self._fetching.answered)
         self.batch_sender = BatchSender(exchange)
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
@@ -481,6 +481,10 @@ class AsyncClient:
     def _ended(self, tokens: list[int]) -> None:
         self.kept_leases.lose(tokens)
         self._fetching.lose(tokens)
+
+    def _leave(self, tokens: list[int]) -> None:
+        self._finish(tokens)
+        self._fetching.leaving(tokens)
 
     def _finish(self, tokens: Sequence[int]) -> None:
         self.kept_leases.finish(tokens)

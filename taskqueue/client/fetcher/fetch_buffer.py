@@ -11,7 +11,8 @@ the daemon would hand out the same again; not while the session drains, because 
     arrival ──► early ──not_before──► in the buffer ──► taken
                                          └── later than start_within, its consumer's patience, its lease ──► back
 
-What is early stands apart: it holds up nothing, and a consumer that says so wants as many others meanwhile.
+What is early stands apart: it holds up nothing, and a consumer that says so wants as many others meanwhile. What is of
+a slot that a task of this client puts off is not taken; see ``put_offs``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right, insort
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import inf
 from operator import attrgetter, itemgetter
@@ -32,6 +33,7 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import BufferedTask, Consumer, buffered
 from taskqueue.client.fetcher.checked_wishes import checked_capacity, checked_names, checked_priority
 from taskqueue.client.tasks.parents import ParentPages
+from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment
@@ -60,6 +62,7 @@ class FetchBuffer:
     ) -> None:
         self._session = session
         self._parents = parents
+        self._put_offs = PutOffs(session.holds)
         self._restate = restate
         self._release = release
         self._buffer: deque[BufferedTask] = deque()
@@ -129,7 +132,7 @@ class FetchBuffer:
 
     def take_now(self, consumer: Consumer, now: float) -> Task | None:
         """What ``take`` would begin with, if it is there and nothing is to be thought about; else None."""
-        if self._early or not self._buffer:
+        if self._early or self._put_offs or not self._buffer:
             return None
         first = self._buffer[0]
         if first.until <= now or not consumer.wants(first.task):
@@ -172,7 +175,7 @@ class FetchBuffer:
         self._parents.note_loop()
         wanted, unwanted = [], []
         for each in handed:
-            task = Task(each, defaults.get(each.project), self._parents)
+            task = Task(each, defaults.get(each.project), self._parents, self._put_offs)
             if consumer := self._wanted(task):
                 wanted.append(buffered(task, now, consumer))
             else:
@@ -210,14 +213,38 @@ class FetchBuffer:
         if over:
             self.tell_session()
 
+    def leaving(self, tokens: Sequence[int]) -> None:
+        """Hand back, right after the reports of these tasks, what waits here of slots that they put off."""
+        if slots := self._put_offs.leave(tokens):
+            asyncio.get_running_loop().call_soon(self._give_back_of, slots)
+
+    def answered(self, tokens: Sequence[int]) -> None:
+        """Hand back what has come meanwhile of slots that reports which have counted put off."""
+        if self._put_offs:
+            self._give_back_of(self._put_offs.answer(tokens))
+
+    def _give_back_of(self, slots: set[SlotOf]) -> None:
+        """Hand back what waits of these slots. The capacity stays: the daemon hands out nothing of them for a while."""
+        back = [each.task for each in self._all() if SlotOf(each.task.project, each.task.slot) in slots]
+        if back:
+            self._drop({task.token for task in back})
+            self._release(back)
+        self._wake()
+
+    def _drop(self, tokens: Collection[int]) -> None:
+        """Let go of tasks that wait here, which makes room."""
+        waiting = len(self._buffer) + len(self._early)
+        self._buffer = deque(each for each in self._buffer if each.task.token not in tokens)
+        self._early = [each for each in self._early if each.task.token not in tokens]
+        if len(self._buffer) + len(self._early) < waiting:
+            self.tell_session()
+
     def lose(self, tokens: Iterable[int]) -> None:
         """Drop tasks that wait here if the daemon has ended their leases, and tell those that run them."""
         lost = frozenset(tokens)
-        waiting = len(self._buffer) + len(self._early)
-        self._buffer = deque(each for each in self._buffer if each.task.token not in lost)
-        self._early = [each for each in self._early if each.task.token not in lost]
-        if len(self._buffer) + len(self._early) < waiting:
-            self.tell_session()
+        self._drop(lost)
+        if self._put_offs:
+            self._wake()
         for token in tokens:
             if (when_lost := self._when_lost.get(token)) is not None:
                 when_lost()
@@ -300,7 +327,7 @@ class FetchBuffer:
         others: list[BufferedTask] = []
         while self._buffer and len(mine) < n:
             waiting = self._buffer.popleft()
-            if not consumer.wants(waiting.task):
+            if not consumer.wants(waiting.task) or waiting.task.is_put_off:
                 others.append(waiting)
             elif waiting.task.lease_ends_at <= now:
                 over.append(waiting.task)

@@ -90,24 +90,41 @@ class NewTasksGathered:
         return tasks
 
 
-def single_reports(exchange: Exchange, leaving: Callable[[list[int]], None]) -> Batching[TaskReport, Reported]:
+def single_reports(
+    exchange: Exchange, leaving: Callable[[list[int]], None], answered: Callable[[list[int]], None]
+) -> Batching[TaskReport, Reported]:
     """The reports of one client, which leave through this exchange.
 
     Args:
         leaving: told the tokens of the tasks whose last reports a message has, before it is sent.
+        answered: told the same when it has been answered, whatever was said, or is given up.
     """
 
     async def send(reports: list[TaskReport]) -> list[Reported | Exception]:
         await exchange.ready(inf)
-        leaving(_ended(reports))
-        return _parts(await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf))
+        tokens = _ended(reports)
+        leaving(tokens)
+        try:
+            return _parts(await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf))
+        finally:
+            answered(tokens)
 
     def begin(reports: list[TaskReport], told: Callable[[Outcomes[Reported]], None]) -> Callable[[], None] | None:
         if not exchange.is_free:
             return None
-        leaving(_ended(reports))
-        request = PostedRequest(exchange, DoneReply, _parts, told)
-        return request.forget if request.send(Done(session="", n=0, tasks=list(reports))) else None
+        tokens = _ended(reports)
+        leaving(tokens)
+
+        def tell(outcomes: Outcomes[Reported]) -> None:
+            answered(tokens)
+            told(outcomes)
+
+        def give_up() -> None:
+            request.forget()
+            answered(tokens)
+
+        request = PostedRequest(exchange, DoneReply, _parts, tell)
+        return give_up if request.send(Done(session="", n=0, tasks=list(reports))) else None
 
     async def send_alone(report: TaskReport, refusal: Exception) -> Reported:
         """Send a report that was refused although it was alone: in two if it was too large."""
@@ -162,10 +179,12 @@ def part_of(task: Task, new: list[NewTask]) -> TaskReport:
 def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
     """The report that a task succeeded, what came out of it, and how its fetch went."""
     followers: list[NewTask | None] = [*new]
-    return TaskReport(
-        task.project, task.taskid, task.token, retry_after=_asked_pause(task), new=followers, result=result,
+    report = TaskReport(
+        task.project, task.taskid, task.token, retry_after=task.asked_pause, new=followers, result=result,
         fetched=task.how_fetched,
     )  # fmt: skip
+    task.note_report(report)
+    return report
 
 
 def failure_of(task: Task, error: str, retry_after: float | None, retry: bool, kind: str = "") -> TaskReport:
@@ -177,21 +196,18 @@ def failure_of(task: Task, error: str, retry_after: float | None, retry: bool, k
     said = cut_text(error)
     if not kind and said != error:
         kind = kind_in(error)
-    pause = _asked_pause(task) if retry_after is None else retry_after
-    return TaskReport(
+    pause = task.asked_pause if retry_after is None else retry_after
+    report = TaskReport(
         task.project, task.taskid, task.token, False, said, pause, retry, fetched=task.how_fetched, kind=kind_line(kind)
     )  # fmt: skip
+    task.note_report(report)
+    return report
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:
     """The report that a task failed because its own report was refused; there is nothing in it that could be, again."""
     said = cut_text(f"its report was refused: {refusal}")
     return TaskReport(task.project, task.taskid, task.token, False, said, kind=kind_line(said))
-
-
-def _asked_pause(task: Task) -> float | None:
-    """The Retry-After of a task's answer, if the task has a slot: elsewhere nothing limits how often it is obeyed."""
-    return None if task.start_within is None else task.retry_after
 
 
 def _ended(reports: list[TaskReport]) -> list[int]:

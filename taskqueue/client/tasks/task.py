@@ -19,7 +19,8 @@ from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetch_defaults import laid_under
 from taskqueue.client.tasks.fetched import Headers, PageFacts
 from taskqueue.client.tasks.parents import ParentPages, Parents
-from taskqueue.protocol.fields import NIL, Assignment, Fetched, Token
+from taskqueue.client.tasks.put_offs import PutOffs, SlotOf, puts_off
+from taskqueue.protocol.fields import NIL, Assignment, Fetched, TaskReport, Token
 
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -51,6 +52,7 @@ class Task:
         defaults: what its project's settings say of ``fetch``, encoded; None: nothing. They are those of the moment
             at which the task was handed out.
         parents: asks for those of this task; None: nobody does here.
+        put_offs: told what its report will say of its slot; None: nobody is.
 
     Attributes:
         project, taskid: its identity.
@@ -78,12 +80,18 @@ class Task:
     """
 
     __slots__ = (
-        "_body", "_defaults", "_fetch", "_parents", "_raw", "content_hash", "etag", "fetch_began_at",
+        "_body", "_defaults", "_fetch", "_parents", "_put_offs", "_raw", "content_hash", "etag", "fetch_began_at",
         "how_fetched", "last_modified", "lastcrawltime", "lease_ends_at", "lost", "not_before", "project", "retried",
         "retry_after", "schedule", "slot", "start_by", "start_within", "taskid", "timeout", "token", "url",
     )  # fmt: skip
 
-    def __init__(self, handed: Assignment, defaults: Raw | None = None, parents: ParentPages | None = None) -> None:
+    def __init__(
+        self,
+        handed: Assignment,
+        defaults: Raw | None = None,
+        parents: ParentPages | None = None,
+        put_offs: PutOffs | None = None,
+    ) -> None:
         self.project = handed.project
         self.taskid = handed.taskid
         self.url = handed.url
@@ -109,6 +117,7 @@ class Task:
         self._body: Any = _UNREAD
         self._defaults = defaults
         self._parents = parents
+        self._put_offs = put_offs
         self._fetch: Any = _UNREAD
 
     def to_bytes(self) -> bytes:
@@ -210,6 +219,26 @@ class Task:
         self.how_fetched = fetched.joined(self.how_fetched, said | fetched.validators(heard) | given)
         if status_code is None or status_code >= fetched.REFUSALS:
             self.retry_after = fetched.retry_after(heard, time.time()) or self.retry_after
+        if self.slot:
+            self.note_report(
+                TaskReport(self.project, self.taskid, self.token, False, "", self.asked_pause, fetched=self.how_fetched)
+            )
+
+    @property
+    def asked_pause(self) -> float | None:
+        """``retry_after`` as a report says it: of a task of a slot; elsewhere nothing limits how often it is obeyed."""
+        return None if self.start_within is None else self.retry_after
+
+    def note_report(self, report: TaskReport) -> None:
+        """Have its client begin nothing of its slot until a report like this is answered, if it puts the slot off."""
+        if self.slot and self._put_offs is not None:
+            self._put_offs.note(self.token, SlotOf(self.project, self.slot), is_put_off=puts_off(report))
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether another task of its slot has put the slot off, and the daemon does not know yet."""
+        put_offs = self._put_offs
+        return put_offs is not None and bool(put_offs) and SlotOf(self.project, self.slot) in put_offs
 
     @property
     def conditional(self) -> dict[str, str]:

@@ -126,12 +126,12 @@ class Around:
             self._chain.ended(self._task, None if self.produced is None else self.produced.new, error)
 
     def _check_time(self) -> None:
-        """See that the task may still be started.
+        """See that the task may still be started: in time, and while no other one has put its slot off.
 
         Raises:
             TooLate: it may not.
         """
-        if self._task.start_by < time.monotonic():
+        if self._task.start_by < time.monotonic() or self._task.is_put_off:
             raise TooLate
 
 

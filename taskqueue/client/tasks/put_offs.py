@@ -1,0 +1,78 @@
+"""Slots that tasks of one client put off, such as because their host has answered 429, until the daemon knows of it.
+
+    fetched(429), Retry ──► noted: nothing of the slot is begun ──report leaves──► what waits of it goes back
+                                 ▲                                                            │
+                                 └── fetched(200): not noted    forgotten, so does the rest ◄─┴─ answered
+
+1. What waits here of a noted slot was handed out before the daemon has heard of it, and is not begun.
+2. It goes back when the report leaves, and not before: the daemon would hand out the same again.
+3. What comes until the answer goes back with the answer. What comes from then on the daemon hands out although it
+   knows, so the client has no rule of its own about how long a host is to be left alone.
+4. A lease that ends without a report puts nothing off.
+
+Any thread notes, and asks; all else happens in the client's event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from taskqueue.core.tasks.slots.back_off import verdict_of
+from taskqueue.protocol.fields import TaskReport
+
+
+class SlotOf(NamedTuple):
+    """A slot of a project."""
+
+    project: str
+    name: str
+
+
+def puts_off(report: TaskReport) -> bool:
+    """Return whether the daemon hands out nothing of a task's slot for a while after this report."""
+    return report.retry_after is not None or verdict_of(report) != "answered"
+
+
+class PutOffs:
+    """The slots of one client that are put off, by the tokens of the tasks that say so.
+
+    Args:
+        holds: whether the lease of a token is in force.
+    """
+
+    def __init__(self, holds: Callable[[int], bool]) -> None:
+        self._holds = holds
+        self._noted: dict[int, SlotOf] = {}
+        self._under_way: dict[int, SlotOf] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._noted or self._under_way)
+
+    def __contains__(self, slot: SlotOf) -> bool:
+        # Copied in one step each, because another thread may note meanwhile. There is rarely more than one.
+        for token, noted in tuple(self._noted.items()):
+            if not self._holds(token):
+                self._noted.pop(token, None)
+            elif noted == slot:
+                return True
+        return slot in tuple(self._under_way.values())
+
+    def note(self, token: int, slot: SlotOf, *, is_put_off: bool) -> None:
+        """Note what the report of a token's task will say of its slot, as far as is known."""
+        if is_put_off:
+            self._noted[token] = slot
+        else:
+            self._noted.pop(token, None)
+
+    def leave(self, tokens: Iterable[int]) -> set[SlotOf]:
+        """Note that the reports of these tasks leave; returns the slots that they put off."""
+        leaving = {token: self._noted.pop(token) for token in tokens if token in self._noted} if self._noted else {}
+        self._under_way |= leaving
+        return set(leaving.values())
+
+    def answer(self, tokens: Iterable[int]) -> set[SlotOf]:
+        """Forget tasks whose reports have counted; returns the slots that they put off."""
+        answered = {token: self._under_way.pop(token) for token in tokens if token in self._under_way}
+        self._noted |= {token: slot for token, slot in answered.items() if self._holds(token)}
+        return {slot for token, slot in answered.items() if token not in self._noted}
