@@ -98,7 +98,9 @@ def _check_reports(items: list[TaskReport | None], flaws: Flaws) -> None:
     for index, item in enumerate(items):
         if item is None:
             flaws[index,] = f"{item_name((index,))}: expected map, got nil"
-        elif item.new or item.part or item.result is not NIL or len(item.taskid) > SHORT_TASKID:
+        elif (
+            item.new or item.part or item.again is not None or item.result is not NIL or len(item.taskid) > SHORT_TASKID
+        ):
             new += len(item.new)
             edges += edges_of(item)
             check_follow_ups(new, edges)
@@ -112,6 +114,9 @@ def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | Non
         return None
     if item.part and not (item.ok and item.result == NIL):
         flaws[index,] = f"{item_name((index,))}.part: a part has new tasks only; the last report says the rest"
+        return None
+    if item.again is not None and (item.ok or not item.retry):
+        flaws[index,] = f"{item_name((index,))}.again: only a task that failed and is retried has a next attempt"
         return None
     if item.result is not NIL and (reason := _wrong_result(item)):
         flaws[index,] = f"{item_name((index,))}.result: {reason}"

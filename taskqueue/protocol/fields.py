@@ -234,14 +234,28 @@ class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     last_modified: Validator = ""
 
 
+class Again(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """How the next attempt of a task that failed differs from this one.
+
+    Attributes:
+        counts: this attempt uses up a retry; None: it does unless the report says ``retry_after``.
+        body: of the task from now on; nil: it stays as it is.
+        priority: of the task from now on; None: it stays as it is.
+    """
+
+    counts: bool | None = None
+    body: Raw = NIL
+    priority: Priority | None = None
+
+
 class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """The outcome of a task that was handed out.
 
     Attributes:
         ok: it succeeded.
         error: why not; shown to people.
-        retry_after: not ok: run it again after so many seconds, without using up a retry; and nothing else of its slot
-            before.
+        retry_after: not ok: run it again after so many seconds, without using up a retry, unless ``again`` says so; and
+            nothing else of its slot before.
         retry: not ok and False: it has failed for good.
         new: tasks that it led to, stored in the same commit as its end, or as the part.
         result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
@@ -250,6 +264,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         kind: what ``error`` is about, in one line: the type of an exception and the first line of its message. Empty:
             the daemon takes a line of ``error``.
         part: only new tasks; the task goes on, and its lease with it. Another report follows.
+        again: not ok and ``retry``: how its next attempt differs; not heeded if there is none.
     """
 
     project: KnownName
@@ -264,6 +279,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     fetched: Fetched | None = None
     kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] = ""
     part: bool = False
+    again: Again | None = None
 
 
 # ------------------------------------------------------------------------------------------------ settings, time

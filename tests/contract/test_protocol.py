@@ -34,7 +34,7 @@ from taskqueue.protocol import (
 from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon_messages import DaemonPoint, HistogramView, LevelView
-from taskqueue.protocol.fields import NIL, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
+from taskqueue.protocol.fields import NIL, Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
 from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
 from taskqueue.protocol.requests import AnyRequest, Change, Hung, LeaseRef, Request, TaskFilter
 from taskqueue.protocol.rerun_views import RerunLayer, RerunView
@@ -77,6 +77,7 @@ PARTS: dict[type[Struct], str] = {
     TaskOf: "new-task",
     TaskReport: "done",
     Fetched: "done",
+    Again: "done",
     ItemError: "new-task-reply",
     FetcherView: "status-reply",
     HungView: "status-reply",

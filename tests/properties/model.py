@@ -18,7 +18,9 @@ from fractions import Fraction
 from math import inf
 from typing import Any
 
-from taskqueue.protocol.fields import Assignment, NewTask, Schedule, TaskReport
+from msgspec.structs import replace
+
+from taskqueue.protocol.fields import Again, Assignment, NewTask, Schedule, TaskReport
 from taskqueue.protocol.requests import Bulk, Hello, TaskFilter
 from taskqueue.protocol.views import Counts
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
@@ -365,14 +367,26 @@ class Model:
         if not item.retry:
             self._pass_check(item.project, lease)
             self._end_failed(project, task)
-        elif item.retry_after is not None:
+        elif not (item.retry_after is None if item.again is None or item.again.counts is None else item.again.counts):
             self._pass_check(item.project, lease)
             project.totals.retried += 1
             task.put_off += 1
-            self._hold_back(task, item.retry_after if task.put_off < 3 else max(1.0, item.retry_after))
+            delay = self._table_delay(task) if item.retry_after is None else item.retry_after
+            self._differ(task, item.again)
+            self._hold_back(task, delay if task.put_off < 3 else max(1.0, delay))
         else:
             self._fail_project(item.project, lease)
-            self._retry(project, task, at_once=False)
+            self._retry(project, task, after=item.retry_after, again=item.again)
+
+    def _table_delay(self, task: Task) -> float:
+        return min(RETRY_DELAY[min(task.retried, len(RETRY_DELAY) - 1)], task.new.schedule.age or inf)
+
+    def _differ(self, task: Task, again: Again | None) -> None:
+        """What the next attempt has that this one had not."""
+        if again is not None and bytes(again.body) != b"\xc0":
+            task.new = replace(task.new, body=again.body)
+        if again is not None and again.priority is not None:
+            task.priority = again.priority
 
     def _pass_check(self, name: str, lease: Lease | None) -> None:
         """Neither success nor failure: after so many the site is well."""
@@ -405,7 +419,7 @@ class Model:
         task.end("failed", self.wall)
         task.crawled_at = self.wall
 
-    def _retry(self, project: Project, task: Task, *, at_once: bool) -> None:
+    def _retry(self, project: Project, task: Task, *, after: float | None = None, again: Again | None = None) -> None:
         schedule = task.new.schedule
         retries = RETRIES if schedule.retries is None else schedule.retries
         recurs = schedule.auto_recrawl and schedule.age is not None
@@ -413,11 +427,12 @@ class Model:
             self._end_failed(project, task)
             return
         project.totals.retried += 1
-        delay = RETRY_DELAY[-1] if task.retried >= retries else RETRY_DELAY[min(task.retried, len(RETRY_DELAY) - 1)]
+        table = min(RETRY_DELAY[-1], schedule.age or inf) if task.retried >= retries else self._table_delay(task)
         task.retried += 1
+        self._differ(task, again)
         task.put_off = 0
         task.apart = task.apart or (recurs and task.retried > retries)
-        self._hold_back(task, 0 if at_once else min(delay, schedule.age or inf))
+        self._hold_back(task, table if after is None else after)
 
     def _hold_back(self, task: Task, delay: float) -> None:
         task.crawled_at = self.wall
@@ -443,7 +458,7 @@ class Model:
         task.timed_out = True
         self.projects[name].totals.timeout += 1
         task.history.append(Attempt(self.wall, "timeout", self.now - lease.selected_at, "timeout"))
-        self._retry(self.projects[name], task, at_once=at_once)
+        self._retry(self.projects[name], task, after=0.0 if at_once else None)
         self._fail_project(name, lease)
         self._apply(name, task, lease)
 
@@ -762,7 +777,7 @@ class Model:
         task.crashes = min(task.crashes, MAX_CRASHES - 1)
         if failed:
             task.lease = None
-            self._retry(self.projects[name], task, at_once=False)
+            self._retry(self.projects[name], task)
             self._fail_project(name, lease)
         return failed
 

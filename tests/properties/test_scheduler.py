@@ -19,7 +19,7 @@ from taskqueue.core.rules import retention, sweep
 from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import CANCELLED
-from taskqueue.protocol.fields import Assignment, NewTask, TaskReport
+from taskqueue.protocol.fields import Again, Assignment, NewTask, TaskReport
 from taskqueue.protocol.replies import (
     AnyReply,
     DoneReply,
@@ -66,7 +66,7 @@ from taskqueue.protocol.views import ProjectView
 from tests.properties import model as naive
 from tests.properties.model import Model
 from tests.properties.records import OVER, Operation, Task
-from tests.unit.core.conftest import Fetcher, World, ref, task
+from tests.unit.core.conftest import Fetcher, World, packed, ref, task
 
 SECTIONS: dict[str, dict[str, Any]] = {
     "fast": {"rate": inf, "burst": 3.0, "group": "g"},
@@ -126,6 +126,8 @@ outcomes: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"ok": False, "error": "HTTP 404", "retry": False},
         {"ok": False, "retry_after": 4.0},
         {"ok": False, "retry_after": 0.0},
+        {"ok": False, "again": Again(False, packed("another"), -2)},
+        {"ok": False, "retry_after": 4.0, "again": Again(True, packed("another"), 2)},
     ]
 )
 some_settings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(

@@ -9,6 +9,8 @@ An answer counts if and only if its token is that of the task, which it uses up:
 of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
 nothing. A success that counts replaces the task's result, or leaves it with none.
 
+A failure may say how the next attempt differs (``again``): the task keeps its seq, and a deferred update wins over it.
+
 A part of a report ends nothing: its new tasks are taken if a success with its token would count, and the lease goes on.
 """
 
@@ -35,6 +37,7 @@ from taskqueue.core.tasks.retry import (
     after_put_off,
     after_throttle,
     after_timeout,
+    delay_after,
     gives_up,
 )
 from taskqueue.core.tasks.slots.back_off import Verdict
@@ -42,9 +45,9 @@ from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
-from taskqueue.errors import Corrupt
+from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import AttemptOutcome
-from taskqueue.protocol.fields import NIL, TaskReport
+from taskqueue.protocol.fields import NIL, Again, TaskReport
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
 from taskqueue.protocol.requests import Done, Flaws, Incoming
@@ -67,7 +70,11 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
         else:
             origin = _spec_of(turn, item) if has_new and item.new else None
-            outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
+            try:
+                outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
+            except Rejected as rejected:
+                outcomes.append("rejected")
+                reply.errors.append(ItemError(index, rejected.reason))
             if has_new and item.new and (outcomes[-1] == "done" or outcomes[-1] == "kept"):
                 new, errors = take_batch(turn, item.project, item.new, flaws, (index,), origin)
                 reply.errors += errors
@@ -80,7 +87,11 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
 
 
 def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-    """Apply a fetcher's report on a task."""
+    """Apply a fetcher's report on a task.
+
+    Raises:
+        Rejected: the body of its next attempt is too large; nothing has changed.
+    """
     state = turn.state
     if session.ended and session.ended.pop(item.token, None) is not None:
         state.memory.ended_changed(-1)
@@ -91,6 +102,8 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     if project is None or task is None or not token or task.token != token:
         return "stale"
     if task.state == PROCESSING:
+        if item.again is not None:
+            _check_body(turn, project, task, item.again)
         _end(turn, session, project, task, item)
     elif item.ok and (task.state == READY or task.state == DELAYED):
         turn.touch(project)
@@ -289,17 +302,27 @@ def _come_again(
 def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: PageFacts) -> None:
     """Keep what is known of the task's page, and have the task go behind its equals when it is due again.
 
-    While an operation goes through tasks it keeps its seq, as in ``queue_up``. What would not go out again beside the
-    task's body is not kept, but for the interval.
+    While an operation goes through tasks it keeps its seq, as in ``queue_up``.
     """
-    beside = len(spec.body) + (len(project.fetch) if project.fetch is not None else 0)
-    if room_beside(spec.url, spec.schedule, turn.state.config.max_message) - beside < VALIDATORS_BYTES:
-        page = PageFacts(page.interval)
     if turn.state.operations.running:
         project.queue.withdraw(turn.changes, task)
     else:
         give_seq(turn, project, task)
-    task.know_page(spec.with_page(page))
+    task.respecify(_fitting(turn, project, spec.with_page(page)))
+
+
+def _fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
+    """The spec; what its page was like, which goes out beside the task's body, only if there is room for both."""
+    page = spec.page
+    if page is None or _room_for_body(turn, project, spec) - len(spec.body) >= VALIDATORS_BYTES:
+        return spec
+    return spec.with_page(PageFacts(page.interval))
+
+
+def _room_for_body(turn: TurnState, project: Project, spec: Spec) -> int:
+    """Bytes that a body may have to go out again with this url and schedule."""
+    room = room_beside(spec.url, spec.schedule, turn.state.config.max_message)
+    return room if project.fetch is None else room - len(project.fetch)
 
 
 def _fail(
@@ -308,26 +331,49 @@ def _fail(
     task.timed_out = False
     throttled = task.throttled
     task.note_throttled(min(throttled + 1, THROTTLED_MOST) if verdict == "throttled" else 0)
+    after = item.retry_after
+    counts = None if item.again is None else item.again.counts
     if not item.retry:
         retry = None
         _pass_check(turn, project, lease)
-    elif verdict == "throttled":
+    elif counts is None and verdict == "throttled":
         retry = after_throttle(turn.spec_of(task), project.settings, task.retried, throttled)
         _pass_check(turn, project, lease)
-    elif item.retry_after is not None:
+    elif counts is False or (counts is None and after is not None):
         task.note_put_off(task.put_off + 1)
-        retry = after_put_off(item.retry_after, task.put_off)
+        delay = delay_after(turn.spec_of(task), project.settings, task.retried) if after is None else after
+        retry = after_put_off(delay, task.put_off)
         _pass_check(turn, project, lease)
     else:
         retry = after_failure(turn.spec_of(task), project.settings, task.retried)
-        if verdict == "unreached":
+        if retry is not None and after is not None:
+            retry = Retry(after, True)
+        if verdict != "answered":
             _pass_check(turn, project, lease)
         else:
             _fail_project(turn, project, lease, kind)
-    _retry(turn, project, task, retry)
+    _retry(turn, project, task, retry, item.again)
 
 
-def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -> None:
+def _check_body(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+    room = _room_for_body(turn, project, turn.spec_of(task))
+    if len(again.body) > room:
+        reason = f"again.body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url"
+        raise Rejected("too-large", reason)
+
+
+def _differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+    """Take the task out of its order, and give it what its next attempt is to have."""
+    project.queue.withdraw(turn.changes, task)
+    if again.priority is not None:
+        task.priority = again.priority
+    if again.body != NIL:
+        was = turn.spec_of(task)
+        spec = Spec(was.url, was.schedule, again.body.copy(), was.depth, was.page)
+        task.respecify(_fitting(turn, project, spec))
+
+
+def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None, again: Again | None = None) -> None:
     now = turn.now
     task.lastcrawltime = now.wall
     if retry is None:
@@ -341,6 +387,8 @@ def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -
     schedule = turn.spec_of(task).schedule
     if recurs_after(schedule) is not None and gives_up(schedule, project.settings, task.retried):
         project.queue.set_apart(task)
+    if again is not None:
+        _differ(turn, project, task, again)
     if retry.delay:
         _hold_back(turn, project, task, now.wall + retry.delay)
     elif retry.behind:

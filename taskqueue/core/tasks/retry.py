@@ -7,6 +7,12 @@ failed with      retry: false        over
                  a lease run out     at once after an attempt that had not, if a retry is left; else as below
                  anything else       retries left: after retry_delay[retried], at most age; else over
                                      recurring: never over: after the last delay or age, whichever is shorter
+
+If a report says whether the attempt uses up a retry (``counts``), it is no matter whether the host throttles:
+
+counts: true         as anything else, but after retry_after if that is said
+counts: false        after retry_after, else after retry_delay[retried]; after PUT_OFF_AT_ONCE times in a row not before
+                     PUT_OFF_SECONDS
 """
 
 from __future__ import annotations
@@ -43,16 +49,19 @@ class Retry(NamedTuple):
 
 def after_failure(spec: Spec, settings: Settings, retried: int) -> Retry | None:
     """The next attempt of a task that has failed ``retried`` times before; None: it is over."""
-    schedule = spec.schedule
+    if not gives_up(spec.schedule, settings, retried + 1):
+        return Retry(delay_after(spec, settings, retried), True)
+    if recurs_after(spec.schedule) is not None:
+        return Retry(delay_after(spec, settings, len(settings.retry_delay)), True)
+    return None
+
+
+def delay_after(spec: Spec, settings: Settings, retried: int) -> float:
+    """Seconds that a task waits which has failed ``retried`` times before: a step of the table, at most its age."""
     table = settings.retry_delay
-    if not gives_up(schedule, settings, retried + 1):
-        delay = table[min(retried, len(table) - 1)]
-    elif recurs_after(schedule) is not None:
-        delay = table[-1]
-    else:
-        return None
-    age = good_for(schedule, spec.page)
-    return Retry(delay if age is None else min(delay, age), True)
+    delay = table[min(retried, len(table) - 1)]
+    age = good_for(spec.schedule, spec.page)
+    return delay if age is None else min(delay, age)
 
 
 def after_put_off(seconds: float, times: int) -> Retry:

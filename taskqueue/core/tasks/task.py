@@ -239,8 +239,8 @@ class Task:
         self.spec = spec
         self.spec_changed = True
 
-    def know_page(self, spec: Spec) -> None:
-        """Store the spec anew, which tells more of its page; the task is in no order at the moment."""
+    def respecify(self, spec: Spec) -> None:
+        """Store a spec of another size under the same seq; the task is in no order at the moment."""
         self.size = size_of(spec)
         self.write_anew(spec)
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgpack
 import msgspec
 import pytest
+from msgspec import Raw
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
@@ -15,6 +16,7 @@ from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, re
 from taskqueue.protocol.fields import (
     MAX_FOLLOWERS,
     MAX_TASKID_BYTES,
+    Again,
     Assignment,
     Fetched,
     NewTask,
@@ -254,6 +256,20 @@ def test_a_part_that_says_how_its_task_ends_is_refused_and_spoils_no_other_repor
     assert heard.tasks == [TaskReport("p", "a", Token(1), part=True), None, None]
     said = "a part has new tasks only; the last report says the rest"
     assert flaws == {(1,): f"tasks[1].part: {said}", (2,): f"tasks[2].part: {said}"}
+
+
+def test_only_a_failure_that_is_retried_says_how_the_next_attempt_differs() -> None:
+    finished = {"project": "p", "taskid": "a", "token": 1, "again": {"body": [1], "counts": False}}
+
+    heard, flaws = decode_request(
+        frame("done", tasks=[{**finished, "ok": False}, finished, {**finished, "ok": False, "retry": False}])
+    )
+
+    assert isinstance(heard, Done)
+    again = Again(False, Raw(b"\x91\x01"))
+    assert heard.tasks == [TaskReport("p", "a", Token(1), ok=False, again=again), None, None]
+    said = "only a task that failed and is retried has a next attempt"
+    assert flaws == {(1,): f"tasks[1].again: {said}", (2,): f"tasks[2].again: {said}"}
 
 
 def test_a_report_and_an_assignment_of_a_task_without_a_slot_are_as_long_as_ever() -> None:
