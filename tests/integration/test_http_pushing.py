@@ -206,6 +206,22 @@ def test_a_report_by_http_may_come_in_parts(web: Web, client: Client) -> None:
     assert late["outcomes"] == ["stale"]
 
 
+def test_a_failure_by_http_may_bring_new_tasks_and_say_how_the_next_attempt_differs(web: Web, client: Client) -> None:
+    client.push("again", "http://again/", taskid="a", save={"proxy": 1})
+    [task] = web.got("POST", "/select", {"projects": ["again"], "seconds": 30})["tasks"]
+    report = {key: task[key] for key in ("project", "taskid", "token")} | {"ok": False, "new": ["http://again/1"]}
+    again = {"counts": True, "body": {"save": {"proxy": 2}}, "priority": 5}
+
+    done = web.got("POST", "/done", {"tasks": [{**report, "retry_after": 3600, "again": again}]})
+    late = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://again/2"]}]})
+
+    assert (done["outcomes"], done["new"]) == (["done"], [["new"]])
+    assert (late["outcomes"], late["new"]) == (["stale"], [[]])
+    shown = client.tasks.show("again", "a")
+    assert (shown.state, shown.retried, shown.priority) == ("delayed", 1, 5)
+    assert msgpack.unpackb(bytes(shown.body)) == {"save": {"proxy": 2}}
+
+
 def test_nothing_to_run_is_an_empty_list(web: Web) -> None:
     assert web.got("POST", "/select", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
 

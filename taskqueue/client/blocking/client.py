@@ -35,7 +35,13 @@ from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, Pus
 from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
 from taskqueue.client.tasks.push_window import BlockingBatchSender
-from taskqueue.client.tasks.reports import Reported, failure_of, joined, reports_of
+from taskqueue.client.tasks.reports import (
+    Reported,
+    failure_of,
+    joined,
+    new_of_failure,
+    reports_of,
+)
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.protocol.choices import ProjectSort
@@ -257,9 +263,10 @@ class Client:
         retry_after: float | None = None,
         retry: bool = True,
         kind: str = "",
+        new: Iterable[Item] = (),
         **facts: Unpack[FetchFacts],
     ) -> Reported:
-        """Say that a task failed.
+        """Say that a task failed. How its next attempt is to differ: see ``retry``.
 
         Args:
             error: why, for people; of more than 2048 bytes the middle is left out.
@@ -269,14 +276,57 @@ class Client:
             kind: what the error is about, in one line of at most 200 characters: by it failures are grouped, and it is
                 shown where there is no room for more. Empty: the exception of the last traceback in ``error``, else its
                 last line that begins like ``ValueError: ``, else its last line.
+            new: what came out of it all the same, as for ``done``, but 10,000 at most, in one message. They are kept
+                together with the failure, or, if that is stale, not at all.
             facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: a fact can't be; nothing was sent.
+            ValueError, TypeError: a fact can't be, or one of ``new``; nothing was sent.
+            MessageTooLarge: ``new`` is too large for one message; nothing was sent.
         """
         if facts:
             checked_task(task).fetched(**facts)
-        return self.single_reports.ask(failure_of(checked_task(task), error, retry_after, retry, kind))
+        report = failure_of(checked_task(task), error, retry_after, retry, kind, new_of_failure(new))
+        return self.single_reports.ask(report)
+
+    def retry(
+        self,
+        task: Task,
+        error: str = "",
+        *,
+        after: float | None = None,
+        counts: bool | None = None,
+        body: Any = None,
+        priority: int | None = None,
+        new: Iterable[Item] = (),
+        kind: str = "",
+        **facts: Unpack[FetchFacts],
+    ) -> Reported:
+        """Say that a task failed and is to be run again, and how its next attempt differs.
+
+        It keeps its place among equals, and how often it has failed. If it was pushed with ``force_update`` meanwhile,
+        that push wins; if it has no retry left, it has failed for good and stays as it was.
+
+        Args:
+            after: seconds to wait (0 to 86,400), during which nothing else of its slot runs; None: the delay of the
+                project's table.
+            counts: this attempt uses up a retry; None: it does unless ``after`` is given. One that doesn't is not
+                counted towards the pause of its project, and from the third time in a row waits for a second at least.
+            body: of the task from now on, instead of the whole map of ``fetch``, ``process`` and ``save``, such as
+                ``{**task.body, "save": {"proxy": 2}}``; None: as it was.
+            priority: of the task from now on; None: as it was.
+            error, new, kind, facts: as for ``failed``.
+
+        Raises:
+            ValueError, TypeError: an argument can't be; nothing was sent.
+            MessageTooLarge: the body is too large, or ``new`` is for one message; nothing was sent.
+            RequestRejected: the daemon does not take it; the task is still held.
+        """
+        return self._background.run(
+            self._client.retry(
+                task, error, after=after, counts=counts, body=body, priority=priority, new=new, kind=kind, **facts
+            )
+        )
 
     def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""

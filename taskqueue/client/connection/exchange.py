@@ -243,6 +243,11 @@ class Exchange:
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
 
     @property
+    def max_message(self) -> int:
+        """Bytes of the longest message that the daemon takes, as it has told, or its default."""
+        return self._session.max_message
+
+    @property
     def is_free(self) -> bool:
         """A request can be sent at once."""
         return self._is_ready() and self._session.has_room and not self._queue

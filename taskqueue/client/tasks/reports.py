@@ -5,25 +5,39 @@ A report with many new tasks goes in parts, each of which is answered before the
     new ──► gathered, to PART_TASKS or PART_BYTES ──► part ──► part ──► … ──► the last report, which ends the lease
 
 One that is too large all the same, because the daemon takes less than it usually does, is divided further.
+
+A failure and its new tasks are one message: parts of a late one would be kept, although it is stale.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.posted_request import PostedRequest
+from taskqueue.client.tasks.new_task import packed
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
-from taskqueue.errors import ClientError, RequestRejected
-from taskqueue.protocol.fields import MAX_EDGES, NIL, NewTask, TaskReport
+from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_EDGES,
+    MAX_RETRY_AFTER_SECONDS,
+    NIL,
+    Again,
+    NewTask,
+    TaskReport,
+)
+from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.reasons import reason_of
 from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
 from taskqueue.protocol.requests import Done
 
@@ -32,6 +46,9 @@ PART_TASKS: Final = 5000
 
 PART_BYTES: Final = 4 << 20
 """About the bytes at which it is full: half of what a daemon takes in a message if it is not told otherwise."""
+
+
+FAILURE_NEW: Final = "a failure and its new tasks are kept together or not at all; push the others with push_many"
 
 
 class Reported(NamedTuple):
@@ -187,21 +204,86 @@ def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
     return report
 
 
-def failure_of(task: Task, error: str, retry_after: float | None, retry: bool, kind: str = "") -> TaskReport:
+def failure_of(
+    task: Task,
+    error: str,
+    retry_after: float | None,
+    retry: bool,
+    kind: str = "",
+    new: Sequence[NewTask] = (),
+    again: Again | None = None,
+) -> TaskReport:
     """The report that a task failed, with the ends of what there is to say about it, and how its fetch went.
 
     Args:
         kind: what the error is about; empty: a line of it, which is looked for here only if the text is cut.
+        new: what came out of it; see ``new_of_failure``.
+        again: how its next attempt differs.
     """
     said = cut_text(error)
     if not kind and said != error:
         kind = kind_in(error)
     pause = task.asked_pause if retry_after is None else retry_after
     report = TaskReport(
-        task.project, task.taskid, task.token, False, said, pause, retry, fetched=task.how_fetched, kind=kind_line(kind)
+        task.project, task.taskid, task.token, False, said, pause, retry, [*new], fetched=task.how_fetched,
+        kind=kind_line(kind), again=again,
     )  # fmt: skip
     task.note_report(report)
     return report
+
+
+def new_of_failure(new: Iterable[Item]) -> list[NewTask]:
+    """The new tasks of a failure.
+
+    Raises:
+        ValueError, TypeError: one of them is no task, or they are more than one message takes.
+    """
+    check_several("new", new)
+    tasks: list[NewTask] = []
+    for item in new:
+        if len(tasks) == MAX_BATCH:
+            raise ValueError(f"new: more than {MAX_BATCH} tasks; {FAILURE_NEW}")
+        tasks.append(as_new_task(item))
+    if sum(len(task.depends_on) for task in tasks) > MAX_EDGES:
+        raise ValueError(f"new: they wait for more than {MAX_EDGES} tasks; {FAILURE_NEW}")
+    return tasks
+
+
+def next_attempt(counts: bool | None, body: Any, priority: int | None) -> Again | None:
+    """How the next attempt of a task that failed differs; None if it doesn't.
+
+    Raises:
+        ValueError, TypeError: an argument can't be; its name is in the message.
+    """
+    if counts is None and body is None and priority is None:
+        return None
+    again = Again(counts, NIL if body is None else packed(body, {"body": body}), priority)
+    try:
+        return msgspec.convert(msgspec.structs.asdict(again), Again)
+    except msgspec.ValidationError as error:
+        raise ValueError(reason_of(error)) from None
+
+
+def check_body(task: Task, again: Again | None, max_message: int) -> None:
+    """See that a body could go out again in a message of at most ``max_message`` bytes.
+
+    Raises:
+        MessageTooLarge: it could not.
+    """
+    room = room_beside(task.url, task.schedule, max_message)
+    if again is not None and len(again.body) > room:
+        raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url")
+
+
+def checked_after(after: float | None) -> float | None:
+    """Seconds until a task is to be run again; None: not said.
+
+    Raises:
+        ValueError: they are out of range.
+    """
+    if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
+        raise ValueError(f"after: expected 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, got {after!r}")
+    return after
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:
@@ -232,7 +314,8 @@ def _divided(report: TaskReport, refusal: Exception) -> tuple[TaskReport, TaskRe
 
 def _size_of(item: TaskReport) -> int:
     new = sum(size_of(task) for task in item.new if task is not None) if item.new else 0
-    return 256 + len(item.error) + len(item.kind) + len(item.result) + new
+    body = len(item.again.body) if item.again is not None else 0
+    return 256 + len(item.error) + len(item.kind) + len(item.result) + new + body
 
 
 def _parts(reply: DoneReply) -> list[Reported | Exception]:

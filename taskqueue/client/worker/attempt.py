@@ -148,4 +148,5 @@ def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *
         reason = str(decision)
     except Exception:
         reason = kind_of(decision)
-    return failure_of(task, reason, retry_after, retry, kind=kind_line(reason))
+    again = decision.again if isinstance(decision, Retry) else None
+    return failure_of(task, reason, retry_after, retry, kind_line(reason), decision.new, again)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from taskqueue.client.tasks.push_many import Item
+from taskqueue.client.tasks.reports import checked_after, new_of_failure, next_attempt
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, STATUS_CODES
+from taskqueue.protocol.fields import STATUS_CODES, Again, NewTask
 
 
 class Retry(TaskQueueError):
@@ -17,23 +21,47 @@ class Retry(TaskQueueError):
         reason: for people.
         status_code: of the site's answer, such as 429: the pace of the task's slot follows it. ``task.fetched`` can say
             more, its headers among others.
+        counts: this run uses up a retry; None: it does unless ``after`` is given.
+        body, priority: of the task from now on; None: as they were.
+        new: new tasks, kept together with this or not at all, as for ``client.failed``.
     """
 
-    def __init__(self, after: float | None = None, reason: str = "", *, status_code: int | None = None) -> None:
-        if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
-            raise ValueError(f"Retry: after must be 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, not {after!r}")
+    new: Sequence[NewTask] = ()
+    again: Again | None = None
+
+    def __init__(
+        self,
+        after: float | None = None,
+        reason: str = "",
+        *,
+        status_code: int | None = None,
+        counts: bool | None = None,
+        body: Any = None,
+        priority: int | None = None,
+        new: Iterable[Item] = (),
+    ) -> None:
         if status_code is not None and status_code not in STATUS_CODES:
             raise ValueError(f"Retry: status_code must be 100 to 999, not {status_code!r}")
         super().__init__(reason or "the handler asked for a retry")
-        self.after = after
+        self.after = checked_after(after)
         self.status_code = status_code
+        self.new = new_of_failure(new)
+        self.again = next_attempt(counts, body, priority)
 
 
 class Drop(TaskQueueError):
-    """Raised by a handler: the task has failed for good; trying again would not help."""
+    """Raised by a handler: the task has failed for good; trying again would not help.
 
-    def __init__(self, reason: str = "") -> None:
+    Args:
+        reason: for people.
+        new: new tasks, kept together with this or not at all, as for ``client.failed``.
+    """
+
+    new: Sequence[NewTask] = ()
+
+    def __init__(self, reason: str = "", *, new: Iterable[Item] = ()) -> None:
         super().__init__(reason or "dropped by the handler")
+        self.new = new_of_failure(new)
 
 
 class PassedOn(TaskQueueError):

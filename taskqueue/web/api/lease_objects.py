@@ -18,6 +18,7 @@ from taskqueue.protocol.fields import (
     MAX_RETRY_AFTER_SECONDS,
     MAX_WISHES,
     NIL,
+    Again,
     Fetched,
     NewTask,
     Priority,
@@ -100,6 +101,20 @@ class Lease(Struct, forbid_unknown_fields=True):
     token: TokenText | int
 
 
+class NextAttempt(Struct, forbid_unknown_fields=True):
+    """How the next attempt of a task that failed differs, as ``again`` in docs/protocol.md.
+
+    Attributes:
+        counts: this attempt uses up a retry; null: it does unless the report says retry_after.
+        body: of the task from now on, any value; what JSON can't say is ``{"$msgpack": "base64"}``. null: as it was.
+        priority: of the task from now on; null: as it was.
+    """
+
+    counts: bool | None = None
+    body: Any = None
+    priority: Priority | None = None
+
+
 class Report(Struct, forbid_unknown_fields=True):
     """What became of a task, as ``report`` in docs/protocol.md.
 
@@ -107,6 +122,7 @@ class Report(Struct, forbid_unknown_fields=True):
         new: tasks that it led to, as they are pushed.
         result: any value; what JSON can't say is ``{"$msgpack": "base64"}``.
         part: only new tasks; the lease goes on, and another report follows.
+        again: of a task that failed and is to be retried: how its next attempt differs.
     """
 
     project: ProjectName
@@ -121,6 +137,7 @@ class Report(Struct, forbid_unknown_fields=True):
     fetched: Fetched | None = None
     kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] = ""
     part: bool = False
+    again: NextAttempt | None = None
 
 
 class Reports(Struct, forbid_unknown_fields=True):
@@ -164,11 +181,15 @@ def _report(name: str, said: Report) -> TaskReport:
     followers: list[NewTask | None] = [needed_task(f"{name}.new[{place}]", item) for place, item in enumerate(said.new)]
     return TaskReport(
         said.project, said.taskid, _token(name, said.token), said.ok, said.error, said.retry_after, said.retry,
-        followers, _result(name, said.result), said.fetched, said.kind, said.part,
+        followers, _packed(f"{name}.result", said.result), said.fetched, said.kind, said.part, _again(name, said.again),
     )  # fmt: skip
 
 
-def _result(name: str, value: Any) -> Raw:
+def _again(name: str, said: NextAttempt | None) -> Again | None:
+    return None if said is None else Again(said.counts, _packed(f"{name}.again.body", said.body), said.priority)
+
+
+def _packed(name: str, value: Any) -> Raw:
     if value is None:
         return NIL
     try:
@@ -176,7 +197,7 @@ def _result(name: str, value: Any) -> Raw:
             return as_msgpack(Raw(json_encode(value)))
         return Raw(encode(value))
     except (ValueError, OverflowError, RecursionError) as error:
-        raise Problem(400, f"{name}.result: {error}", f"{name}.result", "malformed") from None
+        raise Problem(400, f"{name}: {error}", name, "malformed") from None
 
 
 def _token(name: str, said: str | int) -> int:

@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from math import inf
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from taskqueue import (
     AsyncClient,
@@ -24,7 +26,7 @@ from taskqueue import (
     new_task,
 )
 from taskqueue.protocol.choices import KnownState
-from taskqueue.protocol.fields import Assignment, NewTask, Token
+from taskqueue.protocol.fields import Again, Assignment, NewTask, Token
 from taskqueue.protocol.replies import (
     AnyOutgoing,
     DoneReply,
@@ -647,6 +649,75 @@ def test_a_failure_says_why_and_what_next(daemon: Daemon) -> None:
     assert one.error.endswith("y?")
     assert (other.ok, other.error, other.kind, other.retry) == (False, "gone", "HTTP 410", False)
     assert other.retry_after is None
+
+
+async def selected(client: AsyncClient, daemon: Daemon) -> Task:
+    """A task that the client has been given."""
+    selecting = asyncio.ensure_future(client.select(1))
+    while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
+        pass
+    daemon.hand_out(1)
+    [task] = await selecting
+    return task
+
+
+def test_a_failure_may_bring_new_tasks_in_its_own_message(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        task = await selected(client, daemon)
+        await client.failed(task, "moved", retry=False, new=["http://b/", {"url": "http://c/", "priority": 2}])
+
+    using(daemon, use)
+
+    [item] = daemon.hear(Done).tasks
+    assert item is not None
+    assert (item.ok, item.retry, item.part) == (False, False, False)
+    assert [(each.url, each.schedule.priority) for each in item.new if each] == [("http://b/", 0), ("http://c/", 2)]
+
+
+def test_a_retry_says_how_the_next_attempt_differs(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> None:
+        task = await selected(client, daemon)
+        await client.retry(
+            task, "banned", after=5.0, counts=True, body={"save": {"proxy": 2}}, priority=4, new=["http://b/"],
+            kind="HTTP 403", status_code=403,
+        )  # fmt: skip
+
+    using(daemon, use)
+
+    [item] = daemon.hear(Done).tasks
+    assert item is not None
+    assert (item.ok, item.retry, item.retry_after, item.error, item.kind) == (False, True, 5.0, "banned", "HTTP 403")
+    assert item.again == Again(True, Raw(msgspec.msgpack.encode({"save": {"proxy": 2}})), 4)
+    assert [each.url for each in item.new if each] == ["http://b/"]
+    assert item.fetched is not None
+    assert item.fetched.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "said"),
+    [
+        ({"body": "x" * 1200}, MessageTooLarge, "body: 1203 bytes, at most "),
+        ({"body": {1, 2, object()}}, TypeError, "body: set can't be encoded"),
+        ({"priority": -(1 << 40)}, ValueError, "priority: expected int >= -2147483648"),
+        ({"after": 90_000}, ValueError, "after: expected 0 to 86400 seconds, got 90000"),
+        ({"new": (f"http://b/{n}" for n in range(10_001))}, ValueError, "new: more than 10000 tasks"),
+        ({"new": [new_task("http://b/", body=b"x" * 2000)]}, MessageTooLarge, "the daemon takes 2000"),
+        ({"new": ["http://b/", "/relative"]}, ValueError, "relative"),
+    ],
+)
+def test_a_retry_that_the_daemon_would_not_take_is_told_before_anything_is_sent(
+    daemon: Daemon, wrong: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    daemon.script = narrow
+
+    async def use(client: AsyncClient) -> None:
+        task = await selected(client, daemon)
+        with pytest.raises(error, match=said):
+            await client.retry(task, **wrong)
+
+    using(daemon, use)
+
+    assert not [request for request in daemon.heard if isinstance(request, Done)]
 
 
 def test_extend_and_release_tell_whether_the_lease_was_in_force(daemon: Daemon) -> None:

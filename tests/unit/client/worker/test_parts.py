@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue import Result, Task, Worker, new_task
+from taskqueue import Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks import reports
 from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.replies import (
@@ -145,6 +145,31 @@ def test_a_part_has_no_more_edges_than_a_message_takes(daemon: Daemon) -> None:
     said = served(daemon, lambda task: [new_task(f"http://b/{n}", depends_on=parents) for n in range(25)])
 
     assert [len(item.new) for item in said] == [10, 10, 5]
+
+
+@pytest.mark.usefixtures("_short_parts")
+@pytest.mark.parametrize("decision", [Drop, Retry])
+def test_of_what_a_handler_gave_before_it_raises_only_parts_are_kept_and_new_says_the_rest(
+    daemon: Daemon, decision: type[Drop | Retry]
+) -> None:
+    def handler(task: Task) -> Iterator[str]:
+        yield from URLS[:4]
+        raise decision(new=URLS[6:])
+
+    said = served(daemon, handler)
+
+    assert [(item.part, item.ok, urls_of(item)) for item in said] == [
+        (True, True, URLS[:3]),
+        (False, False, URLS[6:]),
+    ]
+
+
+@pytest.mark.usefixtures("_short_parts")
+def test_a_failure_and_its_new_tasks_are_one_message(daemon: Daemon) -> None:
+    def handler(task: Task) -> None:
+        raise Drop(new=URLS)
+
+    assert [(item.part, urls_of(item)) for item in served(daemon, handler)] == [(False, URLS)]
 
 
 class Script:

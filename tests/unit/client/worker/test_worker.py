@@ -268,7 +268,7 @@ def test_retry_without_a_time_is_an_ordinary_failure(daemon: Daemon) -> None:
 
 @pytest.mark.parametrize("after", [-1.0, 86_401.0, float("nan")])
 def test_a_pause_that_the_daemon_would_refuse_is_told_in_the_handler(after: float) -> None:
-    with pytest.raises(ValueError, match="Retry: after must be 0 to 86400 seconds"):
+    with pytest.raises(ValueError, match="after: expected 0 to 86400 seconds"):
         Retry(after=after)
 
 
@@ -276,6 +276,54 @@ def test_drop_is_the_end(daemon: Daemon) -> None:
     item = outcome_of(daemon, raising(Drop("404 Not Found")))
 
     assert (item.ok, item.retry, item.error) == (False, False, "404 Not Found")
+
+
+def test_a_retry_may_bring_new_tasks_and_say_how_the_next_run_differs(daemon: Daemon) -> None:
+    item = outcome_of(
+        daemon,
+        raising(Retry(60, "banned", counts=True, body={"proxy": 2}, priority=-1, new=["http://b/", "http://c/"])),
+    )
+
+    assert (item.ok, item.retry, item.retry_after, item.error) == (False, True, 60, "banned")
+    assert urls_of(item) == ["http://b/", "http://c/"]
+    assert item.again is not None
+    assert (item.again.counts, msgspec.msgpack.decode(item.again.body), item.again.priority) == (
+        True, {"proxy": 2}, -1,
+    )  # fmt: skip
+
+
+def test_a_retry_that_says_nothing_of_the_next_run_leaves_it_as_it_was(daemon: Daemon) -> None:
+    assert outcome_of(daemon, raising(Retry(60))).again is None
+
+
+def test_drop_may_bring_new_tasks(daemon: Daemon) -> None:
+    item = outcome_of(daemon, raising(Drop("moved", new=[new_task("http://b/", priority=3)])))
+
+    assert (item.ok, item.retry, item.error, urls_of(item)) == (False, False, "moved", ["http://b/"])
+
+
+def test_an_exception_of_ones_own_that_is_a_drop_needs_not_know_of_new_tasks(daemon: Daemon) -> None:
+    class Gone(Drop):
+        def __init__(self) -> None:
+            pass
+
+    assert outcome_of(daemon, raising(Gone())).retry is False
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"new": "http://b/"}, "new: expected several tasks, got one url"),
+        ({"new": [7]}, "expected a url, a task or a map, got int"),
+        ({"new": ["/relative"]}, "relative"),
+        ({"body": {"proxy": object()}}, r"body.proxy: object can't be encoded"),
+        ({"priority": 1 << 31}, "priority: expected int <= 2147483647"),
+        ({"counts": "no"}, "counts: expected bool"),
+    ],
+)
+def test_what_the_daemon_would_refuse_of_a_retry_is_told_in_the_handler(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=said):
+        Retry(**wrong)
 
 
 def test_any_other_error_is_a_failure_with_its_traceback_and_its_kind(daemon: Daemon) -> None:
