@@ -829,7 +829,7 @@ class Model:
         assert (task.is_live, task.bare) == (False, False)
         assert task.at + self.setting(name, f"keep_{task.state}") <= self.wall
         assert is_bare != self.setting(name, "forget")
-        task.bare, task.history, task.depth, task.retried = True, [], 0, 0
+        task.bare, task.history, task.depth, task.retried, task.crashes = True, [], 0, 0, 0
         if not is_bare:
             del project.tasks[taskid]
 
