@@ -61,6 +61,7 @@ class Fetcher:
         self._told = told
         self._rng = world.rng(name)
         self._parts_rng = world.rng(f"{name} parts")
+        self._again_rng = world.rng(f"{name} again")
         self._pool = pool
         self._lives = 0
         self._wants = self._rng.choice((None, None, list(PROJECTS[:1]), list(PROJECTS[1:])))
@@ -208,7 +209,22 @@ class Fetcher:
             result["retry"] = False
         if 0.5 < luck < 0.6 or 0.85 < luck < 0.87:
             result["new"] = self._follow_ups(task)
+        if luck and not result.get("ok", True):
+            self._differ(result, task)
         return result
+
+    def _differ(self, result: Message, task: Message) -> None:
+        """Let a failure bring new tasks now and then, and say how the next attempt differs."""
+        rng = self._again_rng
+        if rng.random() < 0.2:
+            result["new"] = self._follow_ups(task)
+        if rng.random() < 0.3 and result.get("retry", True):
+            again: Message = {"counts": rng.choice((None, True, False))}
+            if rng.random() < 0.8:
+                again["body"] = {"again": rng.randrange(1000), "note": "x" * rng.randrange(40)}
+            if rng.random() < 0.4:
+                again["priority"] = rng.randrange(-2, 6)
+            result["again"] = again
 
     def _is_down(self, project: str) -> bool:
         """Now and then everything of a site fails for some minutes."""

@@ -21,6 +21,7 @@ L2   asleep never past something due                                            
 L3   awake only if there is something to do                                            (sleep)
 F1 F2 C1 C2 C3   when projects finish, how much they have out, when jobs run  (crowds)
 O1   a bulk operation changes each old task that it is about once             (bulks)
+B1 B2  what an attempt leaves to the next, and what it brings   (attempts)
 A1   each failed attempt is kept among the failures in the turn that ends it          (failed)
 R1   only what is over, for as long as its project keeps it, is dropped; if it is forgotten, only where that is wanted
 G1 to G6   who waits for others runs after them, once                         (edges)
@@ -55,6 +56,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OperationRecord, WriteSet
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, is_held, key_time, ready_key
 from taskqueue.core.tasks.task import OVER as ENDED
+from tests.simulation.attempts import Attempts
 from tests.simulation.bulks import Bulks
 from tests.simulation.crowds import Crowds
 from tests.simulation.drains import Drains
@@ -133,6 +135,7 @@ class Judge:
         self.bulks = Bulks(self.truth)
         self.leases = Leases(world, self.truth)
         self.hosts = Hosts(world, self.truth)
+        self.attempts = Attempts(self.truth)
         self.drains = Drains(self.truth, world.secret)
         self.ranks = Ranks(world, self.truth)
         self.places = Places(world, self.truth)
@@ -167,6 +170,7 @@ class Judge:
         self._set.clear()
         self._deleted.clear()
         self.edges.begin()
+        self.attempts.begin()
         self.places.begin(turn.requests, missed=bool(turn.missed))
         self.leases.end_by_time()
         self.crowds.looked(turn.now)
@@ -280,6 +284,7 @@ class Judge:
                 self._become_pushed(name)
             elif any(move[0].taskid == name.taskid for move in turn.kept.moves):
                 self._widen(name, WAITING)
+                self.attempts.made(name)
                 self.crowds.fed(name.project)
 
     def has_finisher(self, project: str) -> bool:
@@ -289,6 +294,7 @@ class Judge:
 
     def _become_pushed(self, name: Name) -> None:
         may_be = self._states(name)
+        self.attempts.made(name)
         if name.taskid != ON_FINISHED:
             self.crowds.fed(name.project)
         if LEASED in may_be:
@@ -364,13 +370,16 @@ class Judge:
         codes = {error["index"]: error.get("code", "") for error in reply.get("errors", ())}
         for index, (name, outcome) in enumerate(outcomes(request, reply)):
             self._become(name, outcome)
+            self.attempts.pushed(name, outcome, request["tasks"][index])
             self.edges.pushed(name, outcome, request["tasks"][index])
             self.hosts.pushed(name, outcome, codes.get(index, ""))
 
     def _hear_done(self, request: Message, reply: Message) -> None:
         came_out = iter(follow_ups(request, reply))
-        for item, outcome in zip(request["tasks"], reply["outcomes"], strict=True):
+        decided = reply.get("new") or [[] for _ in request["tasks"]]
+        for item, outcome, became_of in zip(request["tasks"], reply["outcomes"], decided, strict=True):
             name = Name(item["project"], item["taskid"])
+            self.attempts.reported(name, item, outcome, len(became_of))
             if not item.get("part"):
                 self.leases.lets_go(request["session"], item["token"])
             if outcome == "kept":
@@ -381,6 +390,7 @@ class Judge:
                 self._refuse(name, item)
             for new, (follow_up, became) in zip(item.get("new", []), next(came_out), strict=False):
                 self._become(follow_up, became)
+                self.attempts.pushed(follow_up, became, new)
                 self.edges.pushed(follow_up, became, new)
                 self.hosts.pushed(follow_up, became)
 
@@ -507,9 +517,12 @@ class Judge:
             self._fail("S4", name.taskid, "a part of an answer was taken for all of it")
         self._check_token(name, token, ok=ok)
         self._put(self.truth.counted, token, True)
+        first = name not in self._may_be
         self._may_be[name] = self._after_answer(name, item, ok)
         if ok:
             self.edges.succeeded(name)
+        else:
+            self.attempts.failed(name, item, self._may_be[name], first=first)
         self.leases.end(token)
 
     def _after_answer(self, name: Name, item: Message, ok: bool) -> frozenset[str]:
@@ -519,6 +532,8 @@ class Judge:
             return frozenset((WAITING if recurs(name.taskid) else OVER,))
         if item.get("retry") is False and not recurs(name.taskid):
             return frozenset((OVER,))
+        if item.get("again", {}).get("counts") is False:
+            return frozenset((WAITING,))
         return frozenset((WAITING, OVER))
 
     def _refuse(self, name: Name, item: Message) -> None:
@@ -581,13 +596,14 @@ class Judge:
         greatest, handed = self._greatest, self.handed_to
         handed.clear()
         for move in turn.kept.moves:
-            self._write_task(Name(numbers[move[0].project], move[0].taskid), move, turn.now, greatest)
+            self._write_task(Name(numbers[move[0].project], move[0].taskid), move, turn, greatest)
         for old in turn.kept.old:
             self._write_old(Name(numbers[old.task.project], old.task.taskid), old.task, turn)
         self._check_changed(changed, turn)
         self.edges.written(turn, numbers)
         if problem := wrong_failures(turn.kept):
             self._fail("A1", "", problem)
+        self.attempts.handed(turn)
         self.crowds.written(turn, handed)
         self.ranks.turned(turn.now.wall)
         self.hosts.turned(handed)
@@ -603,6 +619,7 @@ class Judge:
                 if (self.truth.projects[name.project].number, name.taskid) not in moved:
                     self._fail("W1", name.taskid, "it counts as made, and is not")
                 self._may_be[name] = frozenset((WAITING,))
+                self.attempts.made(name)
                 self.edges.pushed(name, "new", item)
             else:
                 self._fail("W1", name.taskid, "it is made, but it is known")
@@ -686,9 +703,10 @@ class Judge:
         if is_new + self._set.get(name, 0) > 1:
             self.paces.went_through_others(facts)
 
-    def _write_task(self, name: Name, move: Move, now: Now, greatest: int) -> None:
+    def _write_task(self, name: Name, move: Move, turn: Round, greatest: int) -> None:
         task, old_state, old_key, *_ = move
-        was, may_be = self.truth.tasks.get(name), self._states(name)
+        was, may_be, now = self.truth.tasks.get(name), self._states(name), turn.now
+        self.attempts.written(name, task, may_be, turn)
         if self.edges.is_kept(name) or (self._is_held(name) and name not in self._may_be):
             self._check_let_go(name, task)
         elif old_state == DELAYED and task.state in (READY, PROCESSING) and name not in self._may_be:
@@ -703,17 +721,20 @@ class Judge:
             self.leases.begin(name, task)
             self.edges.handed(name)
             self.handed += 1
-            self._apply_deferred(name)
+            self._apply_deferred(name, task)
         elif _class(task.state) not in may_be:
             self._fail("S3", name.taskid, f"it is {_class(task.state)} now, but it was {_words(may_be)}")
         if task.state != PROCESSING:
-            self._apply_deferred(name)
+            self._apply_deferred(name, task)
         place = ready_key(task.priority, task.seq)
-        held = Held(task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task))
+        held = Held(
+            task.project, task.state, task.token, task.key, False, task.crashes, place, is_held(task), task.retried
+        )  # fmt: skip
         self._put(self.truth.tasks, name, held)
 
-    def _apply_deferred(self, name: Name) -> None:
+    def _apply_deferred(self, name: Name, task: Task) -> None:
         """The lease that an update waited for has ended: it is work from now on, whatever has finished meanwhile."""
+        self.attempts.updated(name, task)
         if name in self.truth.deferred:
             self._journal.drop(self.truth.deferred, name)
             self.edges.ended(name)

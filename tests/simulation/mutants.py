@@ -42,7 +42,7 @@ from taskqueue.core.rules import (
     slot_division,
     slots,
 )
-from taskqueue.core.rules.push import revive
+from taskqueue.core.rules.push import revive, take_batch
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.settings.slot_pace import SlotPace
@@ -64,9 +64,9 @@ from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.protocol.fields import Boot, TaskReport, Token
+from taskqueue.protocol.fields import Again, Boot, NewTask, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
-from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.requests import Done, Hello
 from taskqueue.protocol.views import FetcherView
 from taskqueue.store import batch, memory_store
 from taskqueue.store.ledger import Ledger
@@ -183,6 +183,67 @@ def _a_part_uses_up_its_token(replace_: Replace) -> None:
 
 def _a_part_of_any_token_is_kept(replace_: Replace) -> None:
     replace_(lease_end, "keep_part", lambda turn, item: "kept")
+
+
+def _late_failure_brings_its_new_tasks(replace_: Replace) -> None:
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+        outcome: DoneOutcome = original(turn, session, item)
+        if outcome == "stale" and not item.ok and item.new:
+            take_batch(turn, item.project, item.new, {}, (0,))
+        return outcome
+
+    original = replace_(lease_end, "finish", finish)
+
+
+def _new_tasks_of_failures_forgotten(replace_: Replace) -> None:
+    def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Any) -> Any:
+        for index, item in enumerate(request.tasks):
+            if item is not None and not item.ok:
+                request.tasks[index] = replace(item, new=[])
+        return original(turn, session, request, flaws)
+
+    original = replace_(lease_end, "finish_batch", finish_batch)
+
+
+def _body_of_a_retry_not_kept(replace_: Replace) -> None:
+    def differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+        original(turn, project, task, again)
+        task.spec_changed = False
+
+    original = replace_(lease_end, "_differ", differ)
+
+
+def _a_retry_wins_over_a_deferred_update(replace_: Replace) -> None:
+    differed: list[Task] = []
+
+    def differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+        original(turn, project, task, again)
+        differed[:] = [task]
+
+    def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+        if task not in differed:
+            apply(turn, project, task, lease, item)
+
+    original = replace_(lease_end, "_differ", differ)
+    apply = replace_(lease_end, "apply_deferred", apply_deferred)
+
+
+def _a_retry_loses_its_place(replace_: Replace) -> None:
+    def differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+        original(turn, project, task, again)
+        task.write_anew(turn.spec_of(task))
+        task.renumber(turn.state.next_number())
+
+    original = replace_(lease_end, "_differ", differ)
+
+
+def _a_retry_after_never_counts(replace_: Replace) -> None:
+    def fail(turn: TurnState, project: Project, task: Task, item: TaskReport, *args: Any) -> None:
+        if item.again is not None and item.retry_after is not None:
+            item = replace(item, again=replace(item.again, counts=None))
+        original(turn, project, task, item, *args)
+
+    original = replace_(lease_end, "_fail", fail)
 
 
 def _leases_never_expire(replace_: Replace) -> None:
@@ -780,6 +841,12 @@ MUTANTS: Final = (
     Mutant("a part ends the lease", "S2 S3 S4", _a_part_ends_the_lease),
     Mutant("a part uses up its token", "S4", _a_part_uses_up_its_token),
     Mutant("a part of a stale token is kept", "S4", _a_part_of_any_token_is_kept),
+    Mutant("a late failure brings its new tasks", "B2 S3", _late_failure_brings_its_new_tasks),
+    Mutant("the new tasks of failures are forgotten", "B2", _new_tasks_of_failures_forgotten),
+    Mutant("the body of a retry is not kept", "B1", _body_of_a_retry_not_kept),
+    Mutant("a retry wins over a deferred update", "B1", _a_retry_wins_over_a_deferred_update),
+    Mutant("a retry with another body loses its place", "B1", _a_retry_loses_its_place),
+    Mutant("a retry after some seconds never counts", "B1", _a_retry_after_never_counts),
     Mutant("reply before sync", "S5", _reply_before_sync),
     Mutant("the floor is ignored", "S8 S9", _floor_ignored),
     Mutant("the floor stays where it was after a trim", "S8 S9", _floor_left_where_it_was),

@@ -68,11 +68,12 @@ def test_what_was_over_is_forgotten_with_its_project_also_if_that_is_cleared_in_
 def test_a_task_that_a_rerun_held_breaks_the_law_if_it_is_free_though_no_rerun_has_let_go_of_it(state: int) -> None:
     one = _undisturbed()
     name, task = Name("p0", "a"), Task(1, "a", 0, 0, 1)
+    nothing = Round(one.world.machine.now(), [], [], WriteSet(), True, [], [])
     task.state = state
     one.judge.truth.tasks[name] = Held(1, BLOCKED, 0, 1, is_held=True)
 
     with pytest.raises(Violation, match="S11"):
-        one.judge._write_task(name, (task, BLOCKED, 1, 1, False, False), one.world.machine.now(), 0)
+        one.judge._write_task(name, (task, BLOCKED, 1, 1, False, False), nothing, 0)
 
 
 def test_what_was_pushed_and_cleared_in_one_turn_waits_for_nothing_any_more() -> None:

@@ -73,7 +73,7 @@ class Name(NamedTuple):
 class Held(NamedTuple):
     """A task in the store: the number of its project, its state, its last token, its place in the order; whether it is
     bare; how often its fetchers have fallen silent; its place among ready tasks, if it were in no slot; whether a rerun
-    holds it."""
+    holds it; how often it has failed."""
 
     number: int
     state: int
@@ -83,6 +83,7 @@ class Held(NamedTuple):
     crashes: int = 0
     ready_place: int = 0
     is_held: bool = False
+    retried: int = 0
 
 
 class Lease(NamedTuple):
@@ -192,6 +193,7 @@ class Truth:
         leases: by token.
         in_force: tokens of leases that nothing may have ended.
         deferred: tasks with a force_update that waits for the end of their lease.
+        bodies: of tasks, as far as they are known; those that updates will bring are ``later_bodies``.
         answers: by (session, n).
         counted: tokens of which an answer has counted.
         dropped_at: true time at which a project of that name was deleted last.
@@ -231,6 +233,8 @@ class Truth:
         self.leases: dict[int, Lease] = {}
         self.in_force: dict[int, bool] = {}
         self.deferred: dict[Name, bool] = {}
+        self.bodies: dict[Name, Any] = {}
+        self.later_bodies: dict[Name, Any] = {}
         self.answers: dict[tuple[str, int], Answer] = {}
         self.counted: dict[int, bool] = {}
         self.dropped_at: dict[str, float] = {}

@@ -1,0 +1,139 @@
+"""Laws of what one attempt at a task leaves to the next, and of what it brings.
+
+B1   each attempt has the body that was said last, by a push that counted or by the retry before it; a retry keeps the
+     task's seq, gives it the priority that it says, and uses up a retry if and only if it says so, or nothing, and no
+     ``retry_after``
+B2   the new tasks of a report come with its end, or as its part, or not at all
+
+A body is told by those who run the task; the rest is seen in what is written. What nobody can tell from outside, such
+as which of two events of one turn came first, is not judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from taskqueue.core.tasks.slots.back_off import THROTTLES
+from taskqueue.core.tasks.task import FAILED, LIVE, PROCESSING, Task
+from tests.simulation.truth import Held, Name, Truth
+from tests.simulation.world import Violation
+
+if TYPE_CHECKING:
+    from tests.simulation.laws import Round
+
+Message = dict[str, Any]
+
+DESCRIBES: Final = ("new", "replaced", "restarted")
+"""Outcomes of a push whose body the task has from then on."""
+
+UNKNOWN: Final = object()
+
+
+class Failure(NamedTuple):
+    """A failure that counted, as its report says; what the task was before, and what it may be since."""
+
+    item: Message
+    was: Held
+    may_be: frozenset[str]
+
+
+class Attempts:
+    """Watches what is left to next attempts."""
+
+    def __init__(self, truth: Truth) -> None:
+        self._truth = truth
+        self._journal = truth.journal
+        self._failed: dict[Name, Failure] = {}
+        self._described: set[Name] = set()
+
+    def begin(self) -> None:
+        """A turn begins."""
+        self._failed.clear()
+        self._described.clear()
+
+    # ------------------------------------------------------------------------------------ what is heard
+
+    def pushed(self, name: Name, outcome: str, item: Message) -> None:
+        """A task was pushed, and that became of it."""
+        if outcome == "deferred":
+            self._journal.put(self._truth.later_bodies, name, item.get("body"))
+        elif outcome in DESCRIBES:
+            # A push that had to wait for a search may have been decided before the failure.
+            self._know(name, UNKNOWN if name in self._failed else item.get("body"))
+            self._described.add(name)
+
+    def made(self, name: Name) -> None:
+        """The scheduler has made or pushed the task by itself."""
+        self._know(name, UNKNOWN)
+        self._journal.drop(self._truth.later_bodies, name)
+        self._described.add(name)
+
+    def failed(self, name: Name, item: Message, may_be: frozenset[str], *, first: bool) -> None:
+        """A failure has counted; ``first``: nothing else has happened to the task in this turn."""
+        was = self._truth.tasks.get(name)
+        if was is not None and first and was.state == PROCESSING and was.token == item["token"]:
+            self._failed[name] = Failure(item, was, may_be)
+        elif item.get("again"):
+            self._know(name, UNKNOWN)
+
+    def reported(self, name: Name, item: Message, outcome: str, became: int) -> None:
+        """Of a report so many new tasks were decided."""
+        wanted = len(item.get("new", ())) if outcome in ("done", "kept") else 0
+        if became != wanted:
+            raise Violation("B2", name.taskid, f"its report was {outcome}, and {became} of its new tasks were decided")
+
+    # ------------------------------------------------------------------------------------ what is written
+
+    def written(self, name: Name, task: Task, may_be: frozenset[str] | None, turn: Round) -> None:
+        """A task was written; ``may_be``: what it may be by all that was heard in this turn."""
+        failure = self._failed.get(name)
+        if failure is not None and failure.may_be is may_be and name not in self._truth.deferred:
+            self._check_failure(name, task, failure, turn)
+        elif failure is not None and failure.item.get("again") and name not in self._described:
+            self._know(name, UNKNOWN)
+
+    def updated(self, name: Name, task: Task) -> None:
+        """The lease that an update waited for has ended, and the update took effect unless the task was cancelled."""
+        if name in self._truth.later_bodies:
+            body = self._truth.later_bodies[name] if task.state in LIVE else UNKNOWN
+            self._journal.drop(self._truth.later_bodies, name)
+            if name not in self._described:
+                self._know(name, body)
+
+    def handed(self, turn: Round) -> None:
+        """Everything was written; what was handed out is as it was said."""
+        tasks = [task for _, said in turn.said if said["type"] == "select" for task in said["tasks"]]
+        for task in tasks:
+            name = Name(task["project"], task["taskid"])
+            held, body = self._truth.tasks.get(name), self._truth.bodies.get(name, UNKNOWN)
+            if held is None or body is UNKNOWN or (held.state, held.token) != (PROCESSING, task["token"]):
+                continue
+            if task.get("body") != body:
+                raise Violation("B1", name.taskid, f"it is handed out with {task.get('body')}, its body is {body}")
+
+    def _check_failure(self, name: Name, task: Task, failure: Failure, turn: Round) -> None:
+        item, was, _ = failure
+        again = item.get("again") or {}
+        throttled = (item.get("fetched") or {}).get("status_code") in THROTTLES
+        counts = again.get("counts")
+        if task.state not in LIVE:
+            if task.state == FAILED and counts is False:
+                raise Violation("B1", name.taskid, "its failure was to use up no retry, and it has failed for good")
+            if task.state != FAILED and again.get("body") is not None:
+                self._know(name, UNKNOWN)
+            return
+        if again.get("body") is not None:
+            self._know(name, again["body"])
+        priority = again.get("priority")
+        if priority is not None and task.priority != priority and not turn.kept.operations:
+            raise Violation("B1", name.taskid, f"its priority is {task.priority}, its retry said {priority}")
+        if counts is None and throttled:
+            return
+        wanted = was.retried + (item.get("retry_after") is None if counts is None else counts)
+        if task.retried != wanted:
+            raise Violation("B1", name.taskid, f"it has failed {task.retried} times, and should have {wanted} times")
+        if task.seq != was.key:
+            raise Violation("B1", name.taskid, f"its seq was {was.key}, and is {task.seq} after a retry")
+
+    def _know(self, name: Name, body: Any) -> None:
+        self._journal.put(self._truth.bodies, name, body)
