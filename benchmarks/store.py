@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import md5
+from itertools import islice
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Final, Protocol
@@ -311,7 +312,7 @@ def per_second(count: Callable[[], int], times: int) -> float:
 
 
 def batches_of(numbers: Iterator[int]) -> Iterator[list[int]]:
-    while batch := [n for n, _ in zip(numbers, range(BATCH), strict=False)]:
+    while batch := list(islice(numbers, BATCH)):
         yield batch
 
 

@@ -18,8 +18,13 @@ from taskqueue.store.records import epoch_skip, layout
 from taskqueue.store.records.format import META
 from taskqueue.store.rocksdb import engine, rocks_store
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from taskqueue.store.tools import backup
+from taskqueue.store.tools import backup, fingerprints
 from tests.mutants.mutant import Mutant, Replace
+
+FINGERPRINTS: Final = "unit/store/tools/test_fingerprints.py"
+DAMAGES: Final = f"{FINGERPRINTS}::test_the_problems_of_a_damaged_store_are_those_of_looking_each_task_up"
+EXCHANGED: Final = f"{FINGERPRINTS}::test_two_entries_that_were_exchanged_are_named"
+SOUND: Final = f"{FINGERPRINTS}::test_of_a_sound_store_only_what_is_leased_or_has_failed_is_looked_up"
 
 
 def _never_synced(replace: Replace) -> None:
@@ -171,6 +176,19 @@ class _Without:
 DATABASE: Final = "integration/test_database.py"
 OPENER: Final = "unit/server/test_store_opener.py"
 
+
+def _results_agree_always(replace: Replace) -> None:
+    replace(fingerprints._Sums, "agree", property(lambda self: (self.said, self.taskids) == (self.found, self.specs)))
+
+
+def _pairs_hashed_as_tuples(replace: Replace) -> None:
+    replace(fingerprints, "_hashed", lambda places, taskids: sum(map(hash, zip(places, taskids, strict=True))))
+
+
+def _every_store_doubted(replace: Replace) -> None:
+    replace(fingerprints._Sums, "agree", property(lambda self: False))
+
+
 MUTANTS: Final = (
     Mutant(
         "the fence of a database compares the epoch only",
@@ -294,4 +312,7 @@ MUTANTS: Final = (
         _links_followed,
         ("unit/cli/test_foreign_store.py::test_a_link_to_a_file_outside_is_not_followed",),
     ),
+    Mutant("a quick check does not compare results", _results_agree_always, (DAMAGES,)),
+    Mutant("a quick check does not see two parts exchanged", _pairs_hashed_as_tuples, (EXCHANGED,)),
+    Mutant("a quick check doubts every store", _every_store_doubted, (SOUND,)),
 )

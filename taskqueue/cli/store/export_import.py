@@ -10,7 +10,6 @@ from typing import IO, TYPE_CHECKING
 import click
 
 from taskqueue.cli.input.names import project_name
-from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.input.stdin import opened
 from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
@@ -63,6 +62,7 @@ def export(
 
 def format_of(file: str) -> ExportFormat:
     """The format in which something is written to a file of this name."""
+    from taskqueue.cli.input.packed_tasks import SUFFIX
     from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
 
     return MESSAGEPACK if file.endswith(SUFFIX) else JSON

@@ -69,9 +69,12 @@ class EdgeCheck:
 
     def awaited(self, key: bytes) -> None:
         """Check an unknown task that is awaited: somebody waits for it."""
-        start = task_key(layout.project_of(key), key[4:].decode())
+        taskid = self._read(layout.IDS, key, bytes.decode, key[4:])
+        if taskid is None:
+            return
+        start = task_key(layout.project_of(key), taskid)
         if not self._store.scan(layout.CHILDREN, start, start + BELOW_TASK, 1):
-            self._note(layout.IDS, key, "it is awaited, and nobody waits for it", key[4:].decode())
+            self._note(layout.IDS, key, "it is awaited, and nobody waits for it", taskid)
 
     def _edges(
         self, family: Family, page: Sequence[Entry], edge_of: Callable[[tuple[TaskRef, TaskRef]], Edge]

@@ -41,7 +41,7 @@ class SlotCheck:
         self._tallies = tallies
         self._note = note
         self._found: dict[int, bytearray] = {}
-        self._last = -1, -1
+        self._last = b""
 
     # ------------------------------------------------------------------------------------ names, slots
 
@@ -104,13 +104,12 @@ class SlotCheck:
 
     def tasks(self, page: Sequence[Entry]) -> None:
         """Check ready tasks, of which the first one of each slot is told by its key."""
-        for key, _ in page:
-            if len(key) < PREFIX:
-                continue
-            slot = layout.project_of(key), _number(key[:PREFIX])
-            if slot != self._last:
+        is_of_one = page[0][0][:PREFIX] == page[-1][0][:PREFIX]
+        for key, _ in page[:1] if is_of_one else page:
+            slot = key[:PREFIX]
+            if slot != self._last and len(key) >= PREFIX:
                 self._last = slot
-                self._check_first(key, *slot)
+                self._check_first(key, layout.project_of(key), _number(slot))
 
     def _check_first(self, key: bytes, project: int, number: int) -> None:
         tally = self._tallies.get(project)

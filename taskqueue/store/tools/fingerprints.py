@@ -1,0 +1,314 @@
+"""Sees in one reading of each family whether all tasks of a store agree, without looking any of them up.
+
+    ids ────────┬──► entries ◄── ready, delayed, blocked, success, failed, cancelled, leases
+                ├──► specs   ◄── specs
+                └──► results ◄── results
+
+From each side comes the same set of things if the store is sound: which record lies where, which taskid a spec has.
+What a set has is told by its *fingerprint*, the sum of the hashes of its elements, in whatever order they come; two
+different sets have the same one once in 2**64 (M. Bellare, D. Micciancio: A New Paradigm for Collision-Free Hashing,
+1997: AdHash). To read an entry and to hash it takes a fifth of what it takes to look it up.
+
+It names nothing. Whatever looks wrong, or is not understood, is a *doubt*, and then ``consistency`` looks each entry
+up. So what is accepted here has to be what is accepted there, or less, and never more.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import concat
+from typing import Final
+
+from msgspec import Struct, field
+
+from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    BLOCKED,
+    LIVE,
+    OVER,
+    READY,
+    STATE_NAMES,
+    STATES,
+    SUCCESS,
+    WAITING,
+    Task,
+)
+from taskqueue.store.contract import Entry, Family, StoreReader
+from taskqueue.store.records import layout, over_entries
+from taskqueue.store.records.link_bytes import AWAITED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
+from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
+from taskqueue.store.tools.allowed_absences import is_cleared
+from taskqueue.store.tools.edge_check import EdgeCheck
+from taskqueue.store.tools.findings import Tally
+from taskqueue.store.tools.flow_check import FlowCheck
+from taskqueue.store.tools.record_names import task_at, taskid_of_attempt
+from taskqueue.store.tools.slot_check import SlotCheck
+
+Look = Callable[[Sequence[Entry]], None]
+
+_PROJECT_BYTES: Final = 4
+_SLOT_BYTES: Final = 5
+_SUCCESS_BYTES: Final = 6
+"""Before the taskid of a success with its attempt."""
+
+_PLACE: Final = slice(layout.RECORD.size - 16, layout.RECORD.size)
+
+
+def _plain_size(mark: int) -> int:
+    """Bytes of a record without itag that begins with this byte; 0: it has links, or is blocked, or no record."""
+    if mark & STATE_MASK not in STATES or mark & STATE_MASK == BLOCKED or mark & ~(STATE_MASK | IN_SLOT | HAS_RESULT):
+        return 0
+    return layout.RECORD.size + (_SLOT_BYTES if mark & IN_SLOT else 0)
+
+
+_PLAIN_SIZES: Final = tuple(map(_plain_size, range(256)))
+"""Most records are of such a kind: what they say is read at fixed offsets, without making a task of each."""
+
+
+class Doubt(Exception):
+    """Some entry of the store may not agree with others."""
+
+
+class _Sums(Struct):
+    """Fingerprints of a project.
+
+    Attributes:
+        said: places and what lies there, by state, as ids say it.
+        found: the same as it is found in the orders.
+        taskids, specs: seqs with taskids, by ids and leases, and by specs.
+        with_result, results: keys of tasks that have a result, and of results.
+    """
+
+    said: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))
+    found: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))
+    taskids: int = 0
+    specs: int = 0
+    with_result: int = 0
+    results: int = 0
+
+    @property
+    def agree(self) -> bool:
+        """Whether both sides of each are the same."""
+        return (self.said, self.taskids, self.with_result) == (self.found, self.specs, self.results)
+
+
+class Fingerprints:
+    """Looks at pages of the families of tasks; ``finish`` after all of them. Any method raises Doubt."""
+
+    def __init__(
+        self,
+        store: StoreReader,
+        tallies: dict[int, Tally],
+        epoch: int,
+        edges: EdgeCheck,
+        flows: FlowCheck,
+        slots: SlotCheck,
+    ) -> None:
+        self._store = store
+        self._tallies = tallies
+        self._edges = edges
+        self._flows = flows
+        self._slots = slots
+        self._future = (epoch + 1 << EPOCH_SHIFT).to_bytes(layout.SEQ_BYTES, "big")
+        self._sums: dict[int, _Sums] = {number: _Sums() for number in tallies}
+
+    def looks(self) -> dict[Family, Look]:
+        """What looks at the pages of each family of tasks."""
+        orders = {layout.ORDERS[state]: partial(self._waiting, state) for state in WAITING}
+        ends = {layout.ORDERS[state]: partial(self._over, state) for state in OVER}
+        others = {layout.IDS: self._ids, layout.SPECS: self._specs}
+        return {**orders, **ends, **others, layout.HISTORY: self._history, layout.RESULTS: self._results}
+
+    def finish(self) -> None:
+        """Compare what was said with what was found."""
+        for number, sums in self._sums.items():
+            _expect(sums.agree)
+            tally = self._tallies[number]
+            tally.results = tally.with_result
+
+    # ------------------------------------------------------------------------------------------ orders
+
+    def _waiting(self, state: int, page: Sequence[Entry]) -> None:
+        """The record says where it lies, so that nothing else has to be compared."""
+        if state == READY:
+            self._slots.tasks(page)
+        for project, entries in _by_project(page):
+            tally, sums = self._of(project)
+            records = [record for _, record in entries]
+            _expect([key[_PROJECT_BYTES:] for key, _ in entries] == [record[_PLACE] for record in records])
+            sums.found[state] += sum(map(hash, records))
+            tally.places[state] += len(records)
+            tally.unfinished += len(records) - sum([record[1] & layout.APART != 0 for record in records])
+
+    def leases(self, page: Sequence[Entry]) -> None:
+        """Have found what the records of leased tasks say of where they were before; all else of leases was looked
+        up.
+        """
+        leased = [(key, decode_lease_value(value).taskid.encode()) for key, value in page]
+        records = self._store.get(layout.IDS, [key[:_PROJECT_BYTES] + taskid for key, taskid in leased])
+        for (key, taskid), record in zip(leased, records, strict=True):
+            _, sums = self._of(layout.project_of(key))
+            if record is None:
+                sums.taskids += _hashed([key[-layout.SEQ_BYTES :]], [taskid])
+            else:
+                sums.found[record[0] & STATE_MASK] += hash(record)
+
+    def _over(self, state: int, page: Sequence[Entry]) -> None:
+        read = _taskids_of_successes if state == SUCCESS else _taskids_of_failures
+        for project, entries in _by_project(page):
+            tally, sums = self._of(project)
+            taskids = read([value for _, value in entries])
+            sums.found[state] += _hashed([key[_PROJECT_BYTES:] for key, _ in entries], taskids)
+            tally.places[state] += len(entries)
+
+    # ------------------------------------------------------------------------------------------ ids
+
+    def _ids(self, page: Sequence[Entry]) -> None:
+        for project, entries in _by_project(page):
+            tally, _ = self._of(project)
+            by_mark: dict[int, list[Entry]] = {}
+            for entry in entries:
+                record = entry[1]
+                mark = record[0]
+                if len(record) != _PLAIN_SIZES[mark] or record[RETRIED_AT] & PUT_OFF or record[1] & layout.BARE:
+                    self._marked(tally, *entry)
+                elif mark in by_mark:
+                    by_mark[mark].append(entry)
+                else:
+                    by_mark[mark] = [entry]
+            for mark, alike in by_mark.items():
+                self._plain(tally, mark, alike)
+
+    def _plain(self, tally: Tally, mark: int, entries: list[Entry]) -> None:
+        """Look at tasks that have nothing but a state, a slot and a result."""
+        places = [record[_PLACE] for _, record in entries]
+        seqs = [place[-layout.SEQ_BYTES :] for place in places]
+        state = mark & STATE_MASK
+        if state in LIVE and int.from_bytes(min(seqs), "big") <= tally.record.cleared:
+            for entry in entries:
+                self._marked(tally, *entry)
+            return
+        taskids = [key[_PROJECT_BYTES:] for key, _ in entries]
+        _expect_text(taskids)
+        _expect(max(seqs) < self._future)
+        sums = self._sums[tally.record.number]
+        sums.said[state] += sum(hash(record) for _, record in entries) if state in LIVE else _hashed(places, taskids)
+        sums.taskids += _hashed(seqs, taskids)
+        tally.ids += len(entries)
+        if mark & HAS_RESULT:
+            sums.with_result += sum(hash(key) for key, _ in entries)
+            tally.with_result += len(entries)
+
+    def _marked(self, tally: Tally, key: bytes, record: bytes) -> None:
+        """Look at any task."""
+        if record == AWAITED:
+            self._edges.awaited(key)
+            return
+        task = task_at(key, record)
+        sums, taskid = self._sums[tally.record.number], key[_PROJECT_BYTES:]
+        if task.has_result:
+            sums.with_result += hash(key)
+        if not task.bare:
+            sums.taskids += _hashed([record[_PLACE][-layout.SEQ_BYTES :]], [taskid])
+        if is_cleared(task, tally.record.cleared):
+            tally.left += 1
+            return
+        self._count(tally, task)
+        if task.state in LIVE:
+            sums.said[task.state] += hash(record)
+        elif not task.bare:
+            sums.said[task.state] += _hashed([record[_PLACE]], [taskid])
+
+    def _count(self, tally: Tally, task: Task) -> None:
+        _expect(task.seq < int.from_bytes(self._future, "big"))
+        _expect(not task.bare or task.state in OVER)
+        _expect(task.state != BLOCKED or (task.links is not None and task.links.missing > 0))
+        self._flows.count(task)
+        tally.ids += 1
+        tally.with_result += task.has_result
+        tally.bare[task.state] += task.bare
+
+    # ------------------------------------------------------------------------------------------ by seq, by taskid
+
+    def _specs(self, page: Sequence[Entry]) -> None:
+        for project, entries in _by_project(page):
+            tally, sums = self._of(project)
+            taskids = [decode_spec_value(value).taskid.encode() for _, value in entries]
+            sums.specs += _hashed([key[_PROJECT_BYTES:] for key, _ in entries], taskids)
+            tally.specs += len(entries)
+
+    def _history(self, page: Sequence[Entry]) -> None:
+        """Look up each task once, however many attempts it has."""
+        for key, value in page:
+            taskid_of_attempt(key)
+            layout.decode_attempt(value)
+        _expect(all(key[-1] < ATTEMPTS_KEPT for key, _ in page))
+        tasks = dict.fromkeys([key[:_PROJECT_BYTES] + key[_PROJECT_BYTES + 1 : -1] for key, _ in page])
+        for record in self._store.get(layout.IDS, list(tasks)):
+            _expect(record is not None and record != AWAITED and not record[1] & layout.BARE)
+        for project, _ in _by_project(page):
+            self._of(project)
+
+    def _results(self, page: Sequence[Entry]) -> None:
+        for project, entries in _by_project(page):
+            _, sums = self._of(project)
+            for _, value in entries:
+                layout.decode_result(value)
+            sums.results += sum(hash(key) for key, _ in entries)
+
+    def _of(self, project: int) -> tuple[Tally, _Sums]:
+        """What is counted of a project."""
+        if project not in self._tallies:
+            raise Doubt
+        return self._tallies[project], self._sums[project]
+
+
+def _by_project(page: Sequence[Entry]) -> Iterator[tuple[int, Sequence[Entry]]]:
+    """The page in parts of one project each."""
+    start = 0
+    while start < len(page):
+        prefix = page[start][0][:_PROJECT_BYTES]
+        end = len(page)
+        if page[-1][0][:_PROJECT_BYTES] != prefix:
+            end = bisect_right(page, prefix, start, key=lambda entry: entry[0][:_PROJECT_BYTES])
+        yield layout.project_of(prefix), page[start:end]
+        start = end
+
+
+def _hashed(places: Sequence[bytes], taskids: Sequence[bytes]) -> int:
+    """The fingerprint of pairs; all places are of the same length.
+
+    Not of tuples, whose hash is so nearly a sum that after two pairs have exchanged their second parts it is the same
+    in 30 % of the cases.
+    """
+    return sum(map(hash, map(concat, places, taskids)))
+
+
+def _taskids_of_successes(values: Sequence[bytes]) -> list[bytes]:
+    """Taskids in the order of successes, each of which can be read."""
+    whole = [value for value in values if over_entries.has_attempt(value)]
+    _expect(min(map(len, whole), default=_SUCCESS_BYTES) >= _SUCCESS_BYTES)
+    _expect_text([value[_SUCCESS_BYTES + value[1] :] for value in whole])  # names of fetchers
+    if len(whole) == len(values):
+        return [value[_SUCCESS_BYTES : _SUCCESS_BYTES + value[1]] for value in values]
+    return _taskids_of_failures(values)
+
+
+def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
+    """Taskids in another order of what is over, each of which can be read."""
+    for value in values:
+        over_entries.error_at(value)
+    return [over_entries.taskid_at(value) for value in values]
+
+
+def _expect_text(texts: Sequence[bytes]) -> None:
+    """Check that each is UTF-8: between signs of ASCII, half a sign is an error, whatever comes then."""
+    b"\n".join(texts).decode()
+
+
+def _expect(is_so: bool) -> None:
+    if not is_so:
+        raise Doubt
