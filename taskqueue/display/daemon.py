@@ -29,8 +29,9 @@ def facts(reply: DaemonReply) -> list[Fact]:
     sessions = "1 session" if reply.sessions == 1 else f"{reply.sessions:,} sessions"
     turns = int(shell.get("turns", 0))
     return [
-        Fact("version", _version(reply)),
         Fact("running for", f"{duration_text(up)}, as process {reply.pid}, epoch {reply.epoch}"),
+        *_disk(reply),
+        Fact("version", _version(reply)),
         Fact("turns", f"{brief(turns)}, {_each_second(turns, up)}; {_spread(histograms.get('turn_seconds'))}"),
         Fact("tasks a turn", _tasks(histograms.get("turn_tasks"))),
         Fact("commit", f"{_spread(histograms.get('commit_seconds'))}; answers leave by durability {reply.durability}"),
@@ -42,7 +43,7 @@ def facts(reply: DaemonReply) -> list[Fact]:
         Fact("knows", f"{projects(reply.projects)}, {sessions}"),
         Fact("memory", _of(reply.resident_bytes, reply.resident_bytes_most)),
         Fact("tasks in memory", _of(reply.task_bytes, reply.task_bytes_most)),
-        *_store(reply),
+        _store(reply),
     ]
 
 
@@ -94,14 +95,19 @@ def _of(count: int, most: int) -> str:
     return f"{size_text(count)} of {size_text(most)}" if most else size_text(count)
 
 
-def _store(reply: DaemonReply) -> list[Fact]:
+def _disk(reply: DaemonReply) -> list[Fact]:
+    """What is free of the disk, near the top, where it is found at night; of a database nothing is known."""
     if reply.database:
-        return [Fact("store", reply.database)]
+        return []
+    free = "not known" if reply.free_bytes is None else f"{size_text(reply.free_bytes)} free"
+    return [Fact("disk", free if reply.has_room else f"{free}; too little: no tasks are taken or handed out")]
+
+
+def _store(reply: DaemonReply) -> Fact:
+    if reply.database:
+        return Fact("store", reply.database)
     tables = sum(level.tables for level in reply.levels)
     size = f"{size_text(sum(level.bytes for level in reply.levels))} in {tables:,} tables"
     by_level = ", ".join(f"level {level.level}: {size_text(level.bytes)} in {level.tables:,}" for level in reply.levels)
     log = size_text(reply.log_bytes)
-    store = f"{size}, {log} in its log; {by_level}" if tables else f"{log} in its log, and no tables yet"
-    free = "not known" if reply.free_bytes is None else f"{size_text(reply.free_bytes)} free"
-    full = "" if reply.has_room else "; too little: no tasks are taken or handed out"
-    return [Fact("store", store), Fact("disk", free + full)]
+    return Fact("store", f"{size}, {log} in its log; {by_level}" if tables else f"{log} in its log, and no tables yet")

@@ -61,10 +61,22 @@ def why(project: str | None, task: str | None, as_json: bool, url: str, timeout:
             return
         taskid = taskids_of(client, project, [task])[0] if task else None
         sentence = client.why(project, taskid)
+        such_as = "" if as_json or task else _blocked(client, project)
     if as_json:
         print_object({"project": project, "taskid": taskid, "sentence": sentence})
     else:
         say(sentence)
+        if such_as:
+            say(f"such as: {such_as}")
+
+
+def _blocked(client: Client, project: str) -> str:
+    """What the first task of a project waits for, all of whose tasks are blocked; empty: there is none."""
+    counts = client.projects.show(project).counts
+    if not counts.blocked or counts.ready or counts.delayed or counts.processing:
+        return ""
+    blocked = client.tasks.list(project, "blocked", limit=1).tasks
+    return client.why(project, blocked[0].taskid) if blocked else ""
 
 
 def _say_all(client: Client, as_json: bool) -> None:

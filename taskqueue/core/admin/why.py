@@ -254,7 +254,7 @@ def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
     if not queue.live:
         yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
     elif queue.counts[BLOCKED] == queue.live:
-        yield f"has {_tasks(queue.live, 'blocked')} and no other; ask why one of them is"
+        yield f"has {_tasks(queue.live, 'blocked')} by tasks that they wait for, and no other"
     elif not queue.counts[READY] and not queue.counts[DELAYED]:
         yield f"has {_all_running(turn, project)}"
     elif not queue.counts[READY]:
