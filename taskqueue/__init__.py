@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded
     from taskqueue.client.worker.worker import Worker
     from taskqueue.errors import (
+        BacklogFull,
         ClientError,
         Closed,
         Hung,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "BacklogFull",
     "Client",
     "ClientError",
     "Closed",

@@ -143,5 +143,9 @@ class MessageTooLarge(ClientError):
     """A message over ``max_message`` bytes: it was not sent, because the daemon would cut the connection."""
 
 
+class BacklogFull(ClientError):
+    """Too much that was said by ``push_soon`` and ``report_soon`` has no outcome yet; nothing was done."""
+
+
 class Closed(ClientError):
     """The client was closed while, or before, the call was made."""

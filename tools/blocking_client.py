@@ -10,7 +10,7 @@ Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs thi
    have a blocking twin: pages are gone through, and tasks made ready for a push, in the caller's thread;
 2. else a call that hands it, whole, to the event loop in the background, and waits;
 3. a generator or a context manager is entered there, and gone through here;
-4. what is not ``async`` is called in the caller's thread, and what it makes is given its twin.
+4. what is not ``async`` is called in the caller's thread, and what it makes is given its twin; but for IN_LOOP.
 
 Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
 client is made and closed is all that is written here: OPENING.
@@ -37,18 +37,31 @@ PARTS: Final = {
 }
 """Parts of the asynchronous client that have a twin for threads."""
 
-LEFT_OUT: Final = {"supply", "close"}
-"""Methods of which there is no copy: only workers, which are asynchronous, take tasks in; OPENING closes."""
+LEFT_OUT: Final = {"close"}
+"""Methods of which there is no copy: OPENING closes."""
+
+IN_LOOP: Final = {
+    "intake": "BlockingIntake(self._background, {call})",
+    "push_soon": "self._background.future({call})",
+    "report_soon": "self._background.future({call})",
+}
+"""Methods that are not ``async`` and belong into the loop all the same, and how they are called there."""
 
 ANNOTATIONS: Final = {
     "AsyncGenerator": "Iterator",
     "AbstractAsyncContextManager": "AbstractContextManager",
 }
 
+RETURNED: Final = {"asyncio.Future": "Future", "Intake": "BlockingIntake"}
+"""What is returned instead of what belongs to a loop."""
+
 IMPORTS: Final = """
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from taskqueue.client.connection.background import Background, BlockingSingles
+from taskqueue.client.fetcher.blocking_intake import BlockingIntake
 from taskqueue.client.tasks.push_window import BlockingBatchSender
 """
 
@@ -177,8 +190,18 @@ def method_of(method: ast.FunctionDef | ast.AsyncFunctionDef, public: set[str]) 
     returns = Blocking().visit(method.returns) if method.returns else None
     if made := made_by(method):
         returns = ast.Name(made)
+    if returns is not None and method.name in IN_LOOP:
+        returns = of_threads(returns)
     fields = dict(ast.iter_fields(method)) | {"args": Blocking().visit(method.args), "returns": returns}
     return ast.fix_missing_locations(ast.FunctionDef(**fields | {"body": [docstring(method), *body]}))
+
+
+def of_threads(returns: ast.expr) -> ast.expr:
+    """What a method of IN_LOOP returns to a thread."""
+    text = ast.unparse(returns)
+    for name, twin in RETURNED.items():
+        text = text.replace(name, twin)
+    return ast.parse(text, mode="eval").body
 
 
 def touched(method: ast.AST) -> set[str]:
@@ -194,6 +217,9 @@ def handed_over(method: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.stmt:
     """The statement that has it done in the event loop."""
     if any(isinstance(each, ast.Name) and each.id == "property" for each in method.decorator_list):
         return ast.parse(f"return self._client.{method.name}").body[0]
+    if method.name in IN_LOOP:
+        call = f"partial({', '.join([f'self._client.{method.name}', *passed(method.args)])})"
+        return ast.parse(f"return {IN_LOOP[method.name].format(call=call)}").body[0]
     call = f"self._client.{method.name}({', '.join(passed(method.args))})"
     if made := made_by(method):
         return ast.parse(f"return {made}(self._background, {call})").body[0]

@@ -12,6 +12,7 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
@@ -37,13 +38,14 @@ from taskqueue.client.connection.session_events import HandedOut
 from taskqueue.client.fetcher.checked_wishes import checked_capacity
 from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
 from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, KeptLeases, checked_extend_most
 from taskqueue.client.fetcher.leases import Leases
 from taskqueue.client.fetcher.relay import Relay
-from taskqueue.client.fetcher.task_supply import TaskSupply
 from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.outbox import Outbox, in_future
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
 from taskqueue.client.tasks.push_one import push_of, single_pushes
@@ -53,6 +55,7 @@ from taskqueue.client.tasks.reports import (
     Reported,
     check_body,
     checked_after,
+    ended_by,
     failure_of,
     joined,
     new_of_failure,
@@ -92,8 +95,8 @@ class AsyncClient:
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender, kept_leases: what callers of other threads and workers take part
-            in.
+        single_pushes, single_reports, batch_sender, outbox, kept_leases: what callers of other threads and workers take
+            part in.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class AsyncClient:
         self.single_pushes = single_pushes(exchange)
         self.single_reports = single_reports(exchange, self._leave, self._fetching.answered)
         self.batch_sender = BatchSender(exchange)
+        self.outbox = Outbox(self.single_pushes, self.single_reports, self._finish)
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
@@ -144,6 +148,7 @@ class AsyncClient:
         self._relay.close()
         self._fetching.close()
         self.kept_leases.close()
+        self.outbox.close()
         self.single_pushes.close()
         self.single_reports.close()
         await self._exchange.close()
@@ -288,13 +293,6 @@ class AsyncClient:
         finally:
             self._fetching.leave(consumer)
 
-    async def supply(
-        self, projects: Iterable[str] | None, slots: int, prefetch: int | None = None, priority: int = 0
-    ) -> TaskSupply:
-        """What a Worker takes its tasks from, for so many slots; ``prefetch``: see ``Prefetch``."""
-        await self._exchange.ready()
-        return TaskSupply(self._fetching, projects, slots, prefetch, priority)
-
     async def done(
         self, task: Task, new: Iterable[Item] = (), *, result: Any = None, **facts: Unpack[FetchFacts]
     ) -> Reported:
@@ -437,6 +435,123 @@ class AsyncClient:
             RequestRejected: the daemon refuses it, for a task that another process has sent here.
         """
         return self.kept_leases.keeping(checked_task(task), checked_extend_most(extend_most))
+
+    # ------------------------------------------------------------------------------------ without awaiting
+
+    def intake(
+        self,
+        projects: Iterable[str] | None = None,
+        room: int = 16,
+        *,
+        on_arrival: Callable[[], object] | None = None,
+        prefetch: int | None = None,
+        priority: int = 0,
+        patience: float = WAIT_SECONDS,
+    ) -> Intake:
+        """Begin to take tasks for a loop that must not wait: ``take_now`` gives one that is here, or None, at once.
+
+        Close it to take no more; what was not taken goes back then. What was taken is yours until you report or
+        release it. A daemon that is away is waited for.
+
+        Args:
+            projects: whose tasks; None is any project's.
+            room: tasks that run at once, that is taken and not reported; ``intake.room = n`` changes it.
+            on_arrival: called without arguments when ``take_now`` has a task for you: after one has come, its time to
+                start has come, or there is room again. In asyncio it is called in the loop; else in a thread of the
+                client's, where it has to wake yours, such as by a signal of Qt, and must not wait.
+            prefetch: tasks that wait here beside those that run, as for a ``Worker``; None: as many as are finished in
+                a tenth of a second, none while the median run takes longer than a second.
+            priority: as for ``select``.
+            patience: seconds that a task may wait here, a quarter of its lease at most; one of a slot by its own time,
+                which is about a second. Then it goes back unstarted, and no others come before you look again.
+
+        Raises:
+            ValueError, TypeError: such as a name that no project can have; nothing has changed.
+            Closed: see ``taskqueue.errors``.
+        """
+        self._exchange.open()
+        return Intake(
+            self._fetching, self.outbox, projects, room,
+            on_arrival=on_arrival, prefetch=prefetch, priority=priority, patience=patience,
+        )  # fmt: skip
+
+    @explains_options
+    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> asyncio.Future[NewOutcome]:
+        """Have one task handed to the daemon soon; returns a future, which has its outcome or its error then.
+
+        What is said so leaves in order: pushes behind pushes, reports behind reports, a report behind all pushes that
+        came before it, a push of a task that is being reported behind that report. To cancel the future changes
+        nothing.
+
+        The event loop logs an error of a future that nobody has read.
+
+        Raises:
+            ValueError, TypeError: it is no task.
+            RequestRejected: no project can have that name.
+            BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
+            Closed: see ``taskqueue.errors``.
+        """
+        self._exchange.open()
+        outcome: asyncio.Future[NewOutcome] = asyncio.get_running_loop().create_future()
+        self.outbox.push(push_of(project, new_task(url, **options)), partial(in_future, outcome))
+        return outcome
+
+    def report_soon(
+        self,
+        task: Task,
+        new: Iterable[Item] = (),
+        *,
+        result: Any = None,
+        error: str | None = None,
+        retry_after: float | None = None,
+        retry: bool = True,
+        kind: str = "",
+        **facts: Unpack[FetchFacts],
+    ) -> asyncio.Future[Reported]:
+        """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
+
+        Args:
+            new: as for ``done``, of a failure, too; it is read a part at a time.
+            result: as for ``done``; a failure has none.
+            error: None: it succeeded; else it failed, and this, ``retry_after``, ``retry`` and ``kind`` are as for
+                ``failed``.
+            facts: how its fetch went, see ``Task.fetched``.
+
+        Raises:
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; the task
+                is still yours. What is wrong behind the first 5,000 of ``new`` is an error of the future.
+            Closed: see ``taskqueue.errors``.
+        """
+        self._exchange.open()
+        if facts:
+            checked_task(task).fetched(**facts)
+        parts = reports_of(checked_task(task), new, packed_result(result))
+        if error is not None:
+            parts = ended_by(failure_of(task, error, retry_after, retry, kind), parts)
+        outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
+        self.outbox.report(parts, partial(in_future, outcome))
+        return outcome
+
+    async def settled(self) -> None:
+        """Wait until all that ``push_soon`` and ``report_soon`` have been told by now has an outcome or an error.
+
+        Call it before the client is closed: what has no outcome then gets Closed.
+        """
+        await self.outbox.settled()
+
+    async def ready(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the blocking client has no other way
+        """Wait until the daemon has answered.
+
+        Args:
+            timeout: seconds to wait; None: the client's.
+
+        Raises:
+            RequestTimeout: it has not, in time.
+            RequestRejected: it speaks another version of the protocol.
+        """
+        await self._exchange.ready(None if timeout is None else checked_seconds("timeout", timeout))
+
+    # ------------------------------------------------------------------------------------ until the end
 
     async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.

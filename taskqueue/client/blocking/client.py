@@ -6,7 +6,9 @@ Made by ``python -m tools.blocking_client``; change that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -27,6 +29,8 @@ from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
 from taskqueue.client.connection.exchange import KnownAs, R
 from taskqueue.client.connection.patience import checked_count
+from taskqueue.client.fetcher.blocking_intake import BlockingIntake
+from taskqueue.client.fetcher.intake import WAIT_SECONDS
 from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
 from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.fetched import FetchFacts
@@ -73,8 +77,8 @@ class Client:
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender, kept_leases: what callers of other threads and workers take part
-            in.
+        single_pushes, single_reports, batch_sender, outbox, kept_leases: what callers of other threads and workers take
+            part in.
     """
 
     def __init__(
@@ -361,6 +365,125 @@ class Client:
             RequestRejected: the daemon refuses it, for a task that another process has sent here.
         """
         return self._background.within(self._client.keep(task, extend_most=extend_most))
+
+    def intake(
+        self,
+        projects: Iterable[str] | None = None,
+        room: int = 16,
+        *,
+        on_arrival: Callable[[], object] | None = None,
+        prefetch: int | None = None,
+        priority: int = 0,
+        patience: float = WAIT_SECONDS,
+    ) -> BlockingIntake:
+        """Begin to take tasks for a loop that must not wait: ``take_now`` gives one that is here, or None, at once.
+
+        Close it to take no more; what was not taken goes back then. What was taken is yours until you report or
+        release it. A daemon that is away is waited for.
+
+        Args:
+            projects: whose tasks; None is any project's.
+            room: tasks that run at once, that is taken and not reported; ``intake.room = n`` changes it.
+            on_arrival: called without arguments when ``take_now`` has a task for you: after one has come, its time to
+                start has come, or there is room again. In asyncio it is called in the loop; else in a thread of the
+                client's, where it has to wake yours, such as by a signal of Qt, and must not wait.
+            prefetch: tasks that wait here beside those that run, as for a ``Worker``; None: as many as are finished in
+                a tenth of a second, none while the median run takes longer than a second.
+            priority: as for ``select``.
+            patience: seconds that a task may wait here, a quarter of its lease at most; one of a slot by its own time,
+                which is about a second. Then it goes back unstarted, and no others come before you look again.
+
+        Raises:
+            ValueError, TypeError: such as a name that no project can have; nothing has changed.
+            Closed: see ``taskqueue.errors``.
+        """
+        return BlockingIntake(
+            self._background,
+            partial(
+                self._client.intake,
+                projects,
+                room,
+                on_arrival=on_arrival,
+                prefetch=prefetch,
+                priority=priority,
+                patience=patience,
+            ),
+        )
+
+    @explains_options
+    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> Future[NewOutcome]:
+        """Have one task handed to the daemon soon; returns a future, which has its outcome or its error then.
+
+        What is said so leaves in order: pushes behind pushes, reports behind reports, a report behind all pushes that
+        came before it, a push of a task that is being reported behind that report. To cancel the future changes
+        nothing.
+
+        Raises:
+            ValueError, TypeError: it is no task.
+            RequestRejected: no project can have that name.
+            BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
+            Closed: see ``taskqueue.errors``.
+        """
+        return self._background.future(partial(self._client.push_soon, project, url, **options))
+
+    def report_soon(
+        self,
+        task: Task,
+        new: Iterable[Item] = (),
+        *,
+        result: Any = None,
+        error: str | None = None,
+        retry_after: float | None = None,
+        retry: bool = True,
+        kind: str = "",
+        **facts: Unpack[FetchFacts],
+    ) -> Future[Reported]:
+        """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
+
+        Args:
+            new: as for ``done``, of a failure, too; it is read a part at a time.
+            result: as for ``done``; a failure has none.
+            error: None: it succeeded; else it failed, and this, ``retry_after``, ``retry`` and ``kind`` are as for
+                ``failed``.
+            facts: how its fetch went, see ``Task.fetched``.
+
+        Raises:
+            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; the task
+                is still yours. What is wrong behind the first 5,000 of ``new`` is an error of the future.
+            Closed: see ``taskqueue.errors``.
+        """
+        return self._background.future(
+            partial(
+                self._client.report_soon,
+                task,
+                new,
+                result=result,
+                error=error,
+                retry_after=retry_after,
+                retry=retry,
+                kind=kind,
+                **facts,
+            )
+        )
+
+    def settled(self) -> None:
+        """Wait until all that ``push_soon`` and ``report_soon`` have been told by now has an outcome or an error.
+
+        Call it before the client is closed: what has no outcome then gets Closed.
+        """
+        self._background.run(self._client.settled())
+
+    def ready(self, timeout: float | None = None) -> None:
+        """Wait until the daemon has answered.
+
+        Args:
+            timeout: seconds to wait; None: the client's.
+
+        Raises:
+            RequestTimeout: it has not, in time.
+            RequestRejected: it speaks another version of the protocol.
+        """
+        self._background.run(self._client.ready(timeout))
 
     def drained(self, timeout: float = inf) -> bool:
         """Wait until somebody has drained this client's name, and all that it held is over: then it may end.

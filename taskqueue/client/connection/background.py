@@ -17,7 +17,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from functools import partial
 from math import inf
 from sys import is_finalizing
 from typing import Any, Generic, TypeVar, cast
@@ -154,6 +156,19 @@ class Background:
         """Run it, and wait for its result."""
         return self.start(coroutine).result()
 
+    def call(self, function: Callable[[], T]) -> T:
+        """Have a function called in the loop, and wait for what it returns; the loop's own thread just calls it."""
+        if threading.current_thread() is self._thread:
+            return function()
+        return self.run(_called(function))
+
+    def future(self, make: Callable[[], asyncio.Future[T]]) -> Future[T]:
+        """Have a future made in the loop; returns one for threads, which gets the same. It can't be cancelled."""
+        made: Future[T] = Future()
+        made.set_running_or_notify_cancel()
+        self.call(lambda: make().add_done_callback(partial(_copy, made)))
+        return made
+
     def ask(self, singles: Batching[I, T], item: I) -> T:
         """What ``singles.ask`` does, for a thread, and without a coroutine."""
         if not self._is_alive():
@@ -265,6 +280,17 @@ class BlockingSingles(Generic[I, T]):
     def ask(self, item: I) -> T:
         """See ``Batching.ask``."""
         return self._background.ask(self._singles, item)
+
+
+async def _called(function: Callable[[], T]) -> T:
+    return function()
+
+
+def _copy(copy: Future[T], outcome: asyncio.Future[T]) -> None:
+    if (error := outcome.exception()) is not None:
+        copy.set_exception(error)
+    else:
+        copy.set_result(outcome.result())
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T:

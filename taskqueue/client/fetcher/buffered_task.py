@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple
 
@@ -26,6 +27,10 @@ class Consumer(Struct, eq=False):
         wanted: tasks that it waits for now, beside that.
         ahead: while tasks of it are early it wants as many others beside ``standing``, so many at most.
         returned: tasks that have gone back because they waited too long.
+        is_lazy: after one went back it wants none beside those that it runs, until it says so.
+        arrived: called when tasks have come, or may be started now.
+        ended: called with the token of each task that it has begun and that is over. None: nobody says so, and all is
+            over when it leaves.
     """
 
     projects: frozenset[str] | None
@@ -36,6 +41,9 @@ class Consumer(Struct, eq=False):
     wanted: int = 0
     ahead: int = 0
     returned: int = 0
+    is_lazy: bool = False
+    arrived: Callable[[], None] | None = None
+    ended: Callable[[int], None] | None = None
 
     def wants(self, task: Task) -> bool:
         return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)

@@ -71,7 +71,7 @@ class FetchBuffer:
         self._early_told_at = -inf
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
-        self._begun: dict[int, Consumer | None] = {}
+        self._begun: dict[int, Consumer] = {}
         self._when_lost: dict[int, Callable[[], None]] = {}
         self._hung: dict[Consumer, tuple[float, Hung]] = {}
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
@@ -100,12 +100,13 @@ class FetchBuffer:
     def leave(self, consumer: Consumer) -> None:
         """Take no more; what is in the buffer only for this consumer goes back.
 
-        What it has begun and not reported takes room for as long as its lease then: nobody may ever say that it is
+        What it has begun and not reported takes room for as long as its lease then, if nobody is to say when it is
         over.
         """
         self._consumers.remove(consumer)
-        for token in [token for token, beginner in self._begun.items() if beginner is consumer]:
-            self.end(token)
+        if consumer.ended is None:
+            for token in [token for token, beginner in self._begun.items() if beginner is consumer]:
+                self.end(token)
         unwanted = [waiting.task for waiting in self._all() if not self._wanted(waiting.task)]
         self._buffer = deque(waiting for waiting in self._buffer if self._wanted(waiting.task))
         self._early = [waiting for waiting in self._early if self._wanted(waiting.task)]
@@ -131,13 +132,21 @@ class FetchBuffer:
         return tasks
 
     def take_now(self, consumer: Consumer, now: float) -> Task | None:
-        """What ``take`` would begin with, if it is there and nothing is to be thought about; else None."""
-        if self._early or self._put_offs or not self._buffer:
-            return None
-        first = self._buffer[0]
-        if first.until <= now or not consumer.wants(first.task):
-            return None
-        return self._buffer.popleft().task
+        """What ``take`` would begin with, if it is there."""
+        if not self._early and not self._put_offs:
+            if not self._buffer:
+                return None
+            first = self._buffer[0]
+            if first.until > now and consumer.wants(first.task):  # Nearly always.
+                return self._buffer.popleft().task
+        return next(iter(self._pop(consumer, 1)), None)
+
+    def has_one(self, consumer: Consumer, now: float) -> bool:
+        """There is a task that this consumer may begin."""
+        return any(
+            each.starts_at <= now < each.until and consumer.wants(each.task) and not each.task.is_put_off
+            for each in self._all()
+        )
 
     async def select(
         self,
@@ -241,19 +250,17 @@ class FetchBuffer:
 
     def lose(self, tokens: Iterable[int]) -> None:
         """Drop tasks that wait here if the daemon has ended their leases, and tell those that run them."""
-        lost = frozenset(tokens)
-        self._drop(lost)
+        self._drop(frozenset(tokens))
         if self._put_offs:
             self._wake()
         for token in tokens:
             if (when_lost := self._when_lost.get(token)) is not None:
                 when_lost()
 
-    def begin(self, token: int, consumer: Consumer | None = None, when_lost: Callable[[], None] | None = None) -> None:
-        """Somebody's code works on this task from now on, whatever becomes of its lease, until ``end``.
+    def begin(self, token: int, consumer: Consumer, when_lost: Callable[[], None] | None = None) -> None:
+        """A consumer's code works on this task from now on, whatever becomes of its lease, until ``end`` or a report.
 
         Args:
-            consumer: nobody does any more when it leaves; None: that is said by ``end``, or a report.
             when_lost: called if the daemon says meanwhile that it has ended the lease.
         """
         self._begun[token] = consumer
@@ -261,11 +268,18 @@ class FetchBuffer:
             self._when_lost[token] = when_lost
         self._session.start(token)
 
+    def when_lost(self, token: int, call: Callable[[], None]) -> None:
+        """Have this called, instead of what ``begin`` was given, if the daemon ends the lease of a task that is run."""
+        if token in self._begun:
+            self._when_lost[token] = call
+
     def end(self, token: int) -> None:
-        """It does so no more."""
-        self._begun.pop(token, None)
+        """Nobody's code works on it any more."""
+        consumer = self._begun.pop(token, None)
         self._when_lost.pop(token, None)
         self._session.stop(token)
+        if consumer is not None and consumer.ended is not None:
+            consumer.ended(token)
 
     def holds(self, token: int) -> bool:
         """The token's lease is in force, as far as is known here."""
@@ -292,12 +306,20 @@ class FetchBuffer:
         """Hand back what a consumer has not begun in time, after lowering what it wants to what it can begin."""
         consumer.returned += len(late)
         consumer.ahead = 0
-        consumer.standing = min(consumer.standing, consumer.slots)
+        consumer.standing = min(consumer.standing, self._begun_by(consumer) if consumer.is_lazy else consumer.slots)
         if consumer.standing and consumer.patience == inf and any(task.start_within is not None for task in late):
             # Nobody knows how many its caller runs at once: as many as it has begun now, until it waits for more.
             consumer.standing = max(1, self._begun_by(consumer))
         self.tell_session()
         self._release(late)
+
+    def give_back_excess(self, consumer: Consumer) -> None:
+        """Hand back what a consumer has no room for any more: what came last, and what is early, first."""
+        mine = [each.task for each in self._all() if each.consumer is consumer]
+        excess = mine[max(0, consumer.standing - self._begun_by(consumer)) :]
+        if excess:
+            self._drop({task.token for task in excess})
+            self._release(excess)
 
     def tell_session(self) -> None:
         """Tell the session what is wanted now."""
@@ -404,6 +426,9 @@ class FetchBuffer:
         for _, sleeper in sleepers:
             if not sleeper.done():
                 sleeper.set_result(None)
+        for consumer in self._consumers:
+            if consumer.arrived is not None:
+                consumer.arrived()
 
     def _capacity(self) -> int:
         self._forget({token for token in self._selected if not self._session.holds(token)})

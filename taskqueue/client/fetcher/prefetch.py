@@ -38,6 +38,7 @@ class Prefetch:
         fixed: so many, instead of what rule 1 says; None: as it says.
 
     Attributes:
+        slots: as it was given; it may change.
         size: how many are to wait, now.
         ahead: how many others are wanted at most, now, while as many are early.
     """
@@ -45,7 +46,7 @@ class Prefetch:
     def __init__(self, slots: int, fixed: int | None = None) -> None:
         self.size = fixed or 0
         self.ahead = 0
-        self._slots = slots
+        self.slots = slots
         self._fixed = fixed
         self._lasted: deque[float] = deque(maxlen=MEDIAN_RUNS)
         self._ended = 0
@@ -64,7 +65,7 @@ class Prefetch:
         before = self.size, self.ahead
         is_slow = self._waited_too_long or median(self._lasted) > SLOW_SECONDS
         self.size = 0 if is_slow else self._fitting(self._ended / since)
-        self.ahead = 0 if is_slow else self._slots
+        self.ahead = 0 if is_slow else self.slots
         self._looked_at = now
         self._ended = 0
         return before != (self.size, self.ahead)
@@ -75,4 +76,4 @@ class Prefetch:
         self._waited_too_long = True
 
     def _fitting(self, rate: float) -> int:
-        return min(self._slots, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed
+        return min(self.slots, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed

@@ -179,6 +179,12 @@ def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[T
     yield success_with(task, gathered.tasks, result)
 
 
+def ended_by(failure: TaskReport, reports: Iterator[TaskReport]) -> Iterator[TaskReport]:
+    """The same reports, but that the task has failed: the last one is this failure, with its new tasks."""
+    for report in reports:
+        yield report if report.part else replace(failure, new=report.new)
+
+
 def joined(said: list[Reported]) -> Reported:
     """What became of a report that went in these parts."""
     whole = said[0]

@@ -15,7 +15,7 @@ from functools import partial
 from msgspec import Struct
 
 from taskqueue.client.asynchronous.client import AsyncClient
-from taskqueue.client.fetcher.task_supply import TaskSupply
+from taskqueue.client.fetcher.intake import Intake
 from taskqueue.client.tasks.reports import failure_of, success_with
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.fetch_notes import note_decision, note_failure, note_success
@@ -39,7 +39,7 @@ class Attempts(Struct, frozen=True):
 
     client: AsyncClient
     handler: Handler
-    supply: TaskSupply
+    intake: Intake
     log: WorkerLog
     reporting: Reporting
     time: Callable[[], float]
@@ -60,7 +60,7 @@ class Attempts(Struct, frozen=True):
         except TooLate:
             pass
         except RunEnded as ended:
-            if self.supply.holds(task):
+            if self.intake.holds(task):
                 finished = failure_of(task, str(ended), None, retry=True)
         finally:
             ran = self._stop(task, running)
@@ -76,7 +76,7 @@ class Attempts(Struct, frozen=True):
         this = asyncio.current_task()
         assert this is not None
         run = self.watch.begin(task, this, self.time())
-        self.supply.start(task, partial(self.watch.lose, run))
+        self.intake.when_lost(task, partial(self.watch.lose, run))
         if self.extend > 1:
             run.kept_lease = self.client.kept_leases.keep(task, self.extend)
         return run
@@ -88,10 +88,10 @@ class Attempts(Struct, frozen=True):
         now = self.time()
         seconds = now - running.began_at
         if running.outcome == "late":
-            self.supply.give_back(task)
+            self.intake.give_back(task)
             self.lifespan.take_back()
         else:
-            self.supply.stop(task, seconds, now)
+            self.intake.end(task)
             self.lifespan.end(now)
         self.watch.end(running)
         return Ran(task, running.outcome, seconds, now)

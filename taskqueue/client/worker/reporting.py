@@ -15,12 +15,12 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from taskqueue.client.connection.batching import Batching
-from taskqueue.client.connection.told_answer import ToldAnswer
+from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.tasks.outbox import Outgoing
 from taskqueue.client.tasks.reports import Reported, part_of, refusal_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
-from taskqueue.errors import ClientError, Closed, RequestTimeout
+from taskqueue.errors import Closed, RequestTimeout
 from taskqueue.protocol.fields import NewTask, TaskReport
 
 log = logging.getLogger("taskqueue.worker")
@@ -30,14 +30,15 @@ class Reporting:
     """All of a worker's reports while it serves.
 
     Args:
-        reports: of its client.
+        client: by which they leave.
         log: told of each run when its report is answered.
     """
 
-    def __init__(self, reports: Batching[TaskReport, Reported], log: WorkerLog) -> None:
-        self._reports = reports
+    def __init__(self, client: AsyncClient, log: WorkerLog) -> None:
+        self._reports = client.single_reports
+        self._outbox = client.outbox
         self._log = log
-        self._unanswered: dict[Task, tuple[ToldAnswer[Reported], Ran]] = {}
+        self._unanswered: dict[Task, tuple[Outgoing, Ran]] = {}
         self._answered = asyncio.Event()
 
     async def keep(self, task: Task, new: list[NewTask], first: int) -> bool:
@@ -62,30 +63,21 @@ class Reporting:
         self._send(report, ran, partial(self._told, ran, first))
 
     def _send(self, report: TaskReport, ran: Ran, told: Callable[[Reported | Exception], None]) -> None:
-        try:
-            self._unanswered[ran.task] = (self._reports.tell(report, told), ran)
-        except ClientError as error:
-            self._lose(ran, error)
+        self._unanswered[ran.task] = (self._outbox.report(iter([report]), told), ran)
 
-    @property
-    def unanswered(self) -> int:
-        """How many have no answer yet."""
-        return len(self._unanswered)
-
-    async def fewer_than(self, limit: int) -> None:
-        """Wait until so few have no answer yet."""
-        while len(self._unanswered) >= limit:
+    async def all_answered(self) -> None:
+        """Wait until none of them is without an answer."""
+        while self._unanswered:
             self._answered.clear()
             await self._answered.wait()
 
     def give_up(self) -> list[Task]:
         """Wait for no answer any more; returns the tasks of those that have none."""
         tasks = list(self._unanswered)
-        for answer, ran in self._unanswered.values():
-            answer.give_up()
+        for outgoing, ran in self._unanswered.values():
+            outgoing.give_up()
             self._log.ran(ran._replace(outcome="unreported"))
         self._unanswered.clear()
-        self._reports.forget()
         return tasks
 
     def _told(self, ran: Ran, first: int, said: Reported | Exception) -> None:

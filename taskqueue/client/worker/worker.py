@@ -35,8 +35,8 @@ from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, Hanging, WorkerLog
 from taskqueue.errors import ClientError, Hung, RequestTimeout
 
-UNANSWERED_MOST: Final = 1000
-"""Reports that the daemon has not answered yet, at which nothing more is begun."""
+WAIT_SECONDS: Final = 1.0
+"""A task that has waited for a slot so long goes back, or after a quarter of its lease if that is less."""
 
 LAST_SECONDS: Final = 2.0
 """After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
@@ -146,7 +146,6 @@ class Worker:
         self._until_finished = until_finished
         self._lifespan = Lifespan(max_tasks, max_memory_bytes)
         self._stopping = asyncio.Event()
-        self._freed = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._watch: LeaseWatch | None = None
         self._failure: KeyboardInterrupt | Hung | ClientError | None = None
@@ -217,7 +216,7 @@ class Worker:
     # ------------------------------------------------------------------------------------ tasks
 
     async def _serve(self, client: AsyncClient, handler: Handler) -> None:
-        reporting = Reporting(client.single_reports, self._log)
+        reporting = Reporting(client, self._log)
         fetching = asyncio.ensure_future(self._fetch(client, handler, reporting))
         stopping = asyncio.ensure_future(self._stopping.wait())
         drained = asyncio.ensure_future(tell_draining(client.draining, ends=self._exit_when_drained))
@@ -243,30 +242,29 @@ class Worker:
         """Start tasks until that is enough, and wait for them; what has not been started goes back before."""
         loop, lifespan = asyncio.get_running_loop(), self._lifespan
         lifespan.warn_if_unknown()
-        supply = await client.supply(self._projects, self._concurrency, self._prefetch, self._priority)
-        self._watch = watch = LeaseWatch(self._limits, self._log, supply.tell_hung, self._give_up)
-        attempts = Attempts(client, handler, supply, self._log, reporting, loop.time, watch, self._leases, lifespan)
-        # Again if one of the last tasks came too late for its handler.
-        while not (self._stopping.is_set() or lifespan.is_over):
-            with supply, suppress(TimeoutError):
-                async with asyncio.timeout(None) as starting:
-                    with lifespan.watching(lambda: starting.reschedule(loop.time())):
-                        await self._start_each(attempts)
-            await self._leases_ended()
+        await client.ready()
+        with client.intake(
+            self._projects, self._concurrency, prefetch=self._prefetch, priority=self._priority, patience=WAIT_SECONDS
+        ) as intake:
+            self._watch = watch = LeaseWatch(self._limits, self._log, intake.tell_hung, self._give_up)
+            attempts = Attempts(client, handler, intake, self._log, reporting, loop.time, watch, self._leases, lifespan)
+            # Again if one of the last tasks came too late for its handler.
+            while not (self._stopping.is_set() or lifespan.is_over):
+                intake.room = self._concurrency
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(None) as starting:
+                        with lifespan.watching(lambda: starting.reschedule(loop.time())):
+                            await self._start_each(attempts)
+                intake.room = 0
+                await self._leases_ended()
 
     async def _start_each(self, attempts: Attempts) -> None:
         """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
-        loop, reporting = asyncio.get_running_loop(), attempts.reporting
+        loop = asyncio.get_running_loop()
         while not (self._stopping.is_set() or self._lifespan.is_over):
-            if len(self._running) >= self._concurrency:
-                self._freed.clear()
-                await self._freed.wait()
-            elif reporting.unanswered >= UNANSWERED_MOST:
-                await reporting.fewer_than(UNANSWERED_MOST)
-            else:
-                task = await attempts.supply.take()
-                self._lifespan.begin()
-                self._running[task] = loop.create_task(self._run(attempts, task))
+            task = await attempts.intake.take()
+            self._lifespan.begin()
+            self._running[task] = loop.create_task(self._run(attempts, task))
 
     async def _end_when_finished(self, client: AsyncClient, projects: Sequence[str]) -> None:
         try:
@@ -294,7 +292,6 @@ class Worker:
         finally:
             # Not by a callback of the asyncio task: for short tasks that would be a third of what the loop has to call.
             del self._running[task]
-            self._freed.set()
 
     def _give_up(self, hanging: Hanging) -> None:
         """Too many handlers can't be ended: stop, so that another process may take this one's place."""
@@ -326,7 +323,7 @@ class Worker:
             async with asyncio.timeout(seconds):
                 while running := runs():
                     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                await reporting.fewer_than(1)
+                await reporting.all_answered()
 
     def _runs_in_force(self) -> list[asyncio.Task[None]]:
         """Runs whose leases are in force; the others are being ended, or hang."""

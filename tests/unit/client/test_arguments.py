@@ -21,7 +21,7 @@ ODD: Final[tuple[Any, ...]] = (nan, inf, -inf, -1, 0, 2**70, "5", True, None)
 PLAIN: Final[dict[str, Any]] = {"str": "x", "Iterable[str]": ["x"], "Mapping[str, Setting]": {}, "Iterable[Item]": []}
 """A value for each kind of argument that has no default."""
 
-LEFT_OUT: Final = {"supply", "stream", "ask"}
+LEFT_OUT: Final = {"stream", "ask"}
 """Methods that wait for tasks whatever they are given, or take requests that are made already."""
 
 

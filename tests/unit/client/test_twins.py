@@ -73,7 +73,7 @@ def test_both_clients_have_the_same_methods(client: Client) -> None:
 
     for name in NAMESPACES:
         assert methods(getattr(client, name)).keys() == methods(getattr(twin, name)).keys()
-    assert methods(client).keys() == methods(twin).keys() - {"supply"}
+    assert methods(client).keys() == methods(twin).keys()
     for name, signature in methods(client).items():
         assert signature.parameters.keys() == methods(twin)[name].parameters.keys()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from taskqueue import Task
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
-from taskqueue.client.fetcher.task_supply import TaskSupply
+from taskqueue.client.fetcher.intake import Intake
+from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.protocol.codec import decode_request
 from taskqueue.protocol.fields import Assignment, Token
@@ -57,6 +59,7 @@ class Client:
         self.stated: list[int | list[int]] = []
         self._began_at = asyncio.get_running_loop().time()
         self.buffer = FetchBuffer(self.session, self._say, self._release, ParentPages(None))  # type: ignore[arg-type]
+        self.intake = partial(Intake, self.buffer, Outbox(None, None, self.buffer.finished))  # type: ignore[arg-type]
 
     def now(self) -> float:
         """Seconds from its start."""
@@ -95,14 +98,25 @@ def running(use: Callable[[Client], Awaitable[None]]) -> Client:
         return runner.run(main())
 
 
-async def taken(client: Client, supply: TaskSupply, count: int) -> list[tuple[float, int]]:
+async def taken(client: Client, supply: Intake, count: int) -> list[tuple[float, int]]:
     """When the next tasks could be begun, and which they were."""
-    return [((await supply.take()).token, client.now())[::-1] for _ in range(count)]
+    begun: list[tuple[float, int]] = []
+    for _ in range(count):
+        task = await supply.take()
+        begun.append((client.now(), task.token))
+        supply.end(task)
+    return begun
+
+
+async def end_after(seconds: float, supply: Intake, task: Task) -> None:
+    """Let a task run for so long."""
+    await asyncio.sleep(seconds)
+    supply.end(task)
 
 
 def test_a_task_waits_for_its_time_and_holds_up_no_other() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=3) as supply:
+        with client.intake(None, 3) as supply:
             client.hand_out(1, not_before=0.4, start_within=1.0)
             client.hand_out(2, not_before=0.2, start_within=1.0)
             client.hand_out(3, 4, start_within=1.0)
@@ -113,7 +127,7 @@ def test_a_task_waits_for_its_time_and_holds_up_no_other() -> None:
 
 def test_a_task_that_is_not_started_within_its_time_goes_back() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=1):
+        with client.intake(None, 1):
             client.hand_out(1, not_before=0.5, start_within=1.0)
             client.hand_out(2, start_within=0.3)
             await asyncio.sleep(5)
@@ -123,7 +137,7 @@ def test_a_task_that_is_not_started_within_its_time_goes_back() -> None:
 
 def test_what_could_not_be_looked_at_in_time_is_not_begun_too_late() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=2) as supply:
+        with client.intake(None, 2) as supply:
             client.hand_out(1, start_within=1.0)
             client.hand_out(2, not_before=1.5, start_within=1.0)
             # The loop was busy meanwhile.
@@ -135,7 +149,7 @@ def test_what_could_not_be_looked_at_in_time_is_not_begun_too_late() -> None:
 
 def test_nor_is_it_when_others_may_begin_at_once() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=2) as supply:
+        with client.intake(None, 2) as supply:
             client.hand_out(1, start_within=1.0)
             client.hand_out(2)
             # The loop was busy meanwhile.
@@ -148,8 +162,8 @@ def test_nor_is_it_when_others_may_begin_at_once() -> None:
 def test_who_takes_tasks_of_one_project_gets_no_other_that_is_there_first() -> None:
     async def use(client: Client) -> None:
         with (
-            TaskSupply(client.buffer, ["q"], slots=1) as of_q,
-            TaskSupply(client.buffer, ["p"], slots=1) as of_p,
+            client.intake(["q"], 1) as of_q,
+            client.intake(["p"], 1) as of_p,
         ):
             client.hand(*(Assignment(name, "t", "http://a/", Token(n), 60.0) for n, name in enumerate("qp", start=1)))
             assert [(await supply.take()).token for supply in (of_p, of_q)] == [2, 1]
@@ -182,10 +196,10 @@ def test_a_short_lease_leaves_three_quarters_of_it_to_the_run() -> None:
 
 def test_while_tasks_are_early_a_worker_whose_runs_are_short_wants_as_many_others() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=2, prefetch=0) as supply:
+        with client.intake(None, 2, prefetch=0) as supply:
             client.hand_out(1, start_within=1.0)
-            supply.start(task := await supply.take())
-            supply.stop(task, 0.1, asyncio.get_running_loop().time())
+            task = await supply.take()
+            await end_after(0.1, supply, task)
             client.hand_out(2, 3, 4, not_before=0.5, start_within=1.0)
             assert client.session.capacity == 4
             client.hand_out(5, start_within=1.0)
@@ -199,11 +213,11 @@ def test_while_tasks_are_early_a_worker_whose_runs_are_short_wants_as_many_other
 
 def test_they_do_not_while_nothing_is_known_of_the_runs_or_they_are_slow() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=2, prefetch=0) as supply:
+        with client.intake(None, 2, prefetch=0) as supply:
             client.hand_out(1, not_before=0.5, start_within=1.0)
             assert client.session.capacity == 2
-            supply.start(task := await supply.take())
-            supply.stop(task, 1.5, asyncio.get_running_loop().time())
+            task = await supply.take()
+            await end_after(1.5, supply, task)
             client.hand_out(2, not_before=0.5, start_within=1.0)
             assert client.session.capacity == 2
 
@@ -212,35 +226,34 @@ def test_they_do_not_while_nothing_is_known_of_the_runs_or_they_are_slow() -> No
 
 def test_after_one_went_back_less_is_wanted_before_it_goes_and_until_a_run_was_short() -> None:
     async def use(client: Client) -> None:
-        loop = asyncio.get_running_loop()
-        with TaskSupply(client.buffer, None, slots=1, prefetch=0) as supply:
+        with client.intake(None, 1, prefetch=0) as supply:
             client.hand_out(1, start_within=1.0)
-            supply.start(task := await supply.take())
-            supply.stop(task, 0.1, loop.time())
+            task = await supply.take()
+            await end_after(0.1, supply, task)
             client.hand_out(2, 3, not_before=0.5, start_within=1.0)
-            supply.start(slow := await supply.take())
+            slow = await supply.take()
             client.hand_out(4, not_before=0.5, start_within=1.0)
             await asyncio.sleep(3)
-            supply.stop(slow, 3.0, loop.time())
+            supply.end(slow)
             client.hand_out(5, not_before=0.5, start_within=1.0)
             assert client.session.capacity == 1
-            supply.start(task := await supply.take())
-            supply.stop(task, 0.1, loop.time())
+            task = await supply.take()
+            await end_after(0.1, supply, task)
             client.hand_out(6, not_before=0.5, start_within=1.0)
             await asyncio.sleep(0.2)
             assert client.session.capacity == 2
 
     client = running(use)
-    assert client.returned[:2] == [(1.5, [3]), (2.0, [4])]
+    assert client.returned[:2] == [(1.6, [3]), (2.1, [4])]
     assert client.stated[: client.stated.index([3]) + 1] == [1, 2, 1, 2, 1, [3]]
 
 
 def test_many_times_to_start_lead_to_few_hellos() -> None:
     async def use(client: Client) -> None:
-        with TaskSupply(client.buffer, None, slots=100, prefetch=0) as supply:
+        with client.intake(None, 100, prefetch=0) as supply:
             client.hand_out(1, start_within=1.0)
-            supply.start(task := await supply.take())
-            supply.stop(task, 0.1, asyncio.get_running_loop().time())
+            task = await supply.take()
+            await end_after(0.1, supply, task)
             for token in range(2, 52):
                 client.hand_out(token, not_before=token / 100, start_within=1.0)
             await taken(client, supply, 50)

@@ -1,0 +1,218 @@
+"""Tasks for a caller that runs several at once: a Worker, which awaits them, or a loop that can't await.
+
+    daemon ──► buffer of the client ──take, take_now──► running ──its report is said, or ``end``──► free
+                   └── waited too long, or its lease is over: back, unstarted
+
+Rules:
+1. At most ``room`` tasks run at once: a task runs from the moment at which it is taken until its report is said, or it
+   is released or passed on, whatever becomes of its lease.
+2. What waits here beside them follows what is really finished, see ``prefetch``; the daemon is told which tasks run and
+   which only wait.
+3. While too much that was said waits for the daemon's answer, no task is handed out: see ``outbox``.
+4. A caller that lets tasks wait too long is given no others beside those that it runs, until it looks again. One that
+   awaits its tasks is not: it is about to take what comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Final, Self
+
+from taskqueue.client.connection.patience import checked_seconds
+from taskqueue.client.fetcher.checked_wishes import checked_capacity
+from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.prefetch import Prefetch
+from taskqueue.client.tasks.outbox import Outbox
+from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.requests import Hung
+
+WAIT_SECONDS: Final = 10.0
+"""A task that has waited so long for a loop goes back, or after a quarter of its lease if that is less."""
+
+
+class Intake:
+    """Takes tasks until it is closed; made by ``client.intake``. A context manager, too.
+
+    Args:
+        fetching: of the client.
+        outbox: of the client.
+        projects: whose tasks; None is any project's.
+        room: tasks that run at once.
+        prefetch: see ``Prefetch``.
+        priority: fetchers with a higher one are served first.
+        patience: seconds that a task may wait here.
+        on_arrival: see ``client.intake``.
+    """
+
+    def __init__(
+        self,
+        fetching: FetchBuffer,
+        outbox: Outbox,
+        projects: Iterable[str] | None,
+        room: int,
+        *,
+        prefetch: int | None = None,
+        priority: int = 0,
+        patience: float = WAIT_SECONDS,
+        on_arrival: Callable[[], object] | None = None,
+    ) -> None:
+        self._fetching = fetching
+        self._outbox = outbox
+        self._loop = asyncio.get_running_loop()
+        self._room = checked_capacity("room", room)
+        self._prefetch = Prefetch(room, None if prefetch is None else checked_capacity("prefetch", prefetch))
+        self._running: dict[int, float] = {}
+        self._freed = asyncio.Event()
+        self._on_arrival = on_arrival
+        self._will_tell = False
+        self._closed = False
+        consumer = fetching.join(projects, self._wanted(), room, checked_seconds("patience", patience), priority)
+        consumer.is_lazy, consumer.ended = True, self._note_end
+        self._consumer = consumer
+        self._tell_no_more: Callable[[], None] | None = None
+        if on_arrival is not None:
+            consumer.arrived = self._tell_soon
+            self._tell_no_more = outbox.when_idle(self._tell_soon)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def room(self) -> int:
+        """Tasks that run at once; when it is lowered, what has no room any more goes back unstarted."""
+        return self._room
+
+    @room.setter
+    def room(self, room: int) -> None:
+        is_lower = checked_capacity("room", room) < self._room
+        self._room = self._prefetch.slots = self._consumer.slots = room
+        if self._closed:
+            return
+        self._want()
+        if is_lower:
+            self._fetching.give_back_excess(self._consumer)
+        self._freed.set()
+
+    @property
+    def running(self) -> int:
+        """Tasks that were taken and not reported, released or passed on yet."""
+        return len(self._running)
+
+    def take_now(self) -> Task | None:
+        """The next task to run, if one is here and may begin; None: there is none, no room, or the intake is closed.
+
+        It waits for nothing. Each task has to be ended by a report, ``release`` or ``pass_on``, also if
+        ``task.cancelled`` says meanwhile that its lease is over.
+        """
+        if len(self._running) >= self._room or self._outbox.is_busy or self._closed:
+            return None
+        now = self._loop.time()
+        task = self._fetching.take_now(self._consumer, now)
+        if task is not None:
+            return self._begin(task, now)
+        if self._consumer.standing < self._room:  # Some went back because nobody looked.
+            self._want()
+        return None
+
+    async def take(self) -> Task:
+        """The next task to run, as soon as there are one and room for it."""
+        self._consumer.is_lazy = False
+        while True:
+            if len(self._running) >= self._room:
+                self._freed.clear()
+                await self._freed.wait()
+            elif self._outbox.is_busy:
+                await self._outbox.idle()
+            elif (task := self.take_now()) is not None:
+                return task
+            else:
+                [task] = await self._fetching.take(self._consumer, 1)
+                return self._begin(task, self._loop.time())
+
+    def close(self) -> None:
+        """Take no more; what was not taken goes back unstarted. What runs is still to be reported."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._tell_no_more is not None:
+            self._tell_no_more()
+        self._fetching.leave(self._consumer)
+
+    # ------------------------------------------------------------------------------------ what a Worker says
+
+    def when_lost(self, task: Task, call: Callable[[], None]) -> None:
+        """Have this called if the daemon ends the lease of a task that runs, instead of setting ``task.cancelled``."""
+        self._fetching.when_lost(task.token, call)
+
+    def holds(self, task: Task) -> bool:
+        """The task's lease is in force, as far as is known here."""
+        return self._fetching.holds(task.token)
+
+    def tell_hung(self, hung: Hung | None, since: float) -> None:
+        """Tell the daemon which places hang; None: none. ``since``: when the first lease ended, by the loop's clock."""
+        self._fetching.tell_hung(self._consumer, hung, since)
+
+    def end(self, task: Task) -> None:
+        """The task does not run any more, and makes room for another one."""
+        self._fetching.end(task.token)
+
+    def give_back(self, task: Task) -> None:
+        """It was too late for its handler to be called: it goes back, and its place is free."""
+        del self._running[task.token]
+        self._fetching.end(task.token)
+        self._freed.set()
+        self._fetching.give_back([task], self._consumer)
+
+    # ------------------------------------------------------------------------------------ what happens
+
+    def _begin(self, task: Task, now: float) -> Task:
+        self._running[task.token] = now
+        self._fetching.begin(task.token, self._consumer, task.cancelled.set)
+        return task
+
+    def _note_end(self, token: int) -> None:
+        began_at = self._running.pop(token, None)
+        if began_at is None:
+            return
+        self._freed.set()
+        if self._closed:
+            return
+        now = self._loop.time()
+        self._note_returned()
+        if self._prefetch.ran(now - began_at, now):
+            self._want()
+        self._tell_soon()
+
+    def _note_returned(self) -> None:
+        if self._consumer.returned:
+            self._consumer.returned = 0
+            self._prefetch.waited_too_long()
+
+    def _want(self) -> None:
+        self._note_returned()
+        self._fetching.resize(self._consumer, self._wanted(), self._prefetch.ahead)
+
+    def _wanted(self) -> int:
+        return self._room + self._prefetch.size if self._room else 0
+
+    # ------------------------------------------------------------------------------------ telling
+
+    def _tell_soon(self) -> None:
+        """Tell the caller, once for all that happens in this turn of the loop, if there is a task for it then."""
+        if self._on_arrival is not None and not self._will_tell and not self._closed:
+            self._will_tell = True
+            self._loop.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._will_tell = False
+        if self._closed or self._on_arrival is None or len(self._running) >= self._room or self._outbox.is_busy:
+            return
+        if self._fetching.has_one(self._consumer, self._loop.time()):
+            self._on_arrival()

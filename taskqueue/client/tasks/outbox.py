@@ -1,0 +1,283 @@
+"""Pushes and reports of callers that can't await: each leaves soon, and its outcome is told when there is one.
+
+    push ────► its task is being reported? ──no──────────────────► message ──► settled
+                   └── yes: held until that report is settled ────────┘  │
+    report ──► earlier pushes unsettled? ──no──► part ──► … ──► message ──► settled
+                   └── yes: held until they are settled
+
+Rules:
+1. Pushes leave in the order in which they were said, and so do reports.
+2. A report never overtakes a push that was said before it: a page's links are known before the page is over, so that
+   a project does not look finished between the two.
+3. A push of a task whose report was said before it waits for that report: else it would be ignored, because the task
+   is still being run. Other pushes may overtake reports, so that a page's pushes share messages with other pages'.
+4. Whatever waits here waits for something that was said before it, so the oldest one can always leave.
+5. At BUSY_AT unsettled ones no intake hands out tasks. At UNSETTLED_MOST, or UNSETTLED_BYTES, no push is taken any
+   more. Reports always are: there is one for each task that was taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import inf
+from typing import Any, Final, TypeVar
+
+from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.told_answer import ToldAnswer
+from taskqueue.client.tasks.push_one import Push
+from taskqueue.client.tasks.reports import Reported
+from taskqueue.errors import BacklogFull, ClientError, Closed
+from taskqueue.protocol.fields import TaskReport
+from taskqueue.protocol.replies import NewOutcome
+
+BUSY_AT: Final = 1000
+"""Unsettled pushes and reports at which no more tasks are begun."""
+
+UNSETTLED_MOST: Final = 10_000
+"""Unsettled pushes and reports of one client at which no push is taken."""
+
+UNSETTLED_BYTES: Final = 64 << 20
+"""About the bytes of their messages."""
+
+A = TypeVar("A")
+
+Named = tuple[str, str]
+"""Project and taskid."""
+
+
+class Outgoing:
+    """A push, or the parts of a report, until it is settled.
+
+    Args:
+        singles: by which it leaves.
+        named: what it is about.
+        item: the push, or the first part of the report.
+        parts: the other ones; each is made when the one before it was kept.
+        told: called once with the outcome or the error.
+
+    Attributes:
+        n: number in the order in which things were said.
+        size: about the bytes of its first message.
+        waits_for: number of the report that has to be settled before; 0: none.
+    """
+
+    __slots__ = (
+        "_answer", "_kept", "_outbox", "_parts", "_singles", "_told", "item", "n", "named", "size",
+        "waits_for",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        singles: Batching[Any, Any],
+        named: Named,
+        item: Push | TaskReport,
+        parts: Iterator[TaskReport],
+        told: Callable[[Any], object],
+    ) -> None:
+        self.n = self.waits_for = 0
+        self.named = named
+        self.item = item
+        self.size = singles.size_of(item)
+        self._outbox = outbox
+        self._singles = singles
+        self._parts = parts
+        self._told = told
+        self._kept: Reported | None = None
+        self._answer: ToldAnswer[Any] | None = None
+
+    def leave(self) -> None:
+        """Have it sent with the next message."""
+        try:
+            self._answer = self._singles.tell(self.item, self._hear)
+        except ClientError as error:
+            self.end(error)
+
+    def end(self, outcome: object) -> None:
+        """Settle it with an outcome or an error."""
+        self._outbox.forget(self)
+        self._told(outcome)
+
+    def give_up(self) -> None:
+        """Settle it, and tell nothing. If it has not left, it does not leave."""
+        if self._answer is not None:
+            self._answer.give_up()
+            self._singles.forget()
+        self._outbox.forget(self)
+
+    def _hear(self, said: Any) -> None:
+        if isinstance(said, Reported):
+            said = said if self._kept is None else self._kept.and_then(said)
+            if said.outcome == "kept":
+                self._kept = said
+                self._leave_next()
+                return
+        self.end(said)
+
+    def _leave_next(self) -> None:
+        try:
+            self.item = next(self._parts)
+        except Exception as error:  # Of the caller's iterator, or what it gives is no task.
+            self.end(error)
+        else:
+            self.leave()
+
+
+class Outbox:
+    """What one client has said and what is not settled. Used in its event loop.
+
+    Args:
+        pushes, reports: of the client.
+        ends: called with the tokens of tasks whose reports have been said.
+    """
+
+    def __init__(
+        self,
+        pushes: Batching[Push, NewOutcome],
+        reports: Batching[TaskReport, Reported],
+        ends: Callable[[list[int]], None],
+    ) -> None:
+        self._pushes = pushes
+        self._reports = reports
+        self._ends = ends
+        self._last_n = 0
+        self._bytes = 0
+        self._unsettled: dict[int, Outgoing] = {}
+        self._pushing: dict[int, None] = {}
+        self._reporting: dict[Named, int] = {}
+        self._held_pushes: deque[Outgoing] = deque()
+        self._held_reports: deque[Outgoing] = deque()
+        self._releasing = False
+        self._settled = asyncio.Event()
+        self._when_idle: list[Callable[[], None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """So many are unsettled that no more tasks are to be begun."""
+        return len(self._unsettled) >= BUSY_AT
+
+    def push(self, push: Push, told: Callable[[NewOutcome | Exception], object]) -> Outgoing:
+        """Have a task pushed.
+
+        Raises:
+            BacklogFull: nothing was done.
+        """
+        named = push.project, push.task.taskid
+        outgoing = Outgoing(self, self._pushes, named, push, iter(()), told)
+        self._check_room(outgoing.size)
+        self._take(outgoing)
+        self._pushing[outgoing.n] = None
+        outgoing.waits_for = self._reporting.get(named, 0)
+        if outgoing.waits_for or self._held_pushes:
+            self._held_pushes.append(outgoing)
+        else:
+            outgoing.leave()
+        return outgoing
+
+    def report(self, parts: Iterator[TaskReport], told: Callable[[Reported | Exception], object]) -> Outgoing:
+        """Have a task reported; its place is free at once.
+
+        Args:
+            parts: of the report, at least one.
+
+        Raises:
+            ValueError, TypeError: the first part can't be made; nothing was done.
+        """
+        first = next(parts)
+        named = first.project, first.taskid
+        outgoing = Outgoing(self, self._reports, named, first, parts, told)
+        self._take(outgoing)
+        self._reporting[named] = outgoing.n
+        self._ends([first.token])
+        if self._pushing:
+            self._held_reports.append(outgoing)
+        else:
+            outgoing.leave()
+        return outgoing
+
+    async def settled(self) -> None:
+        """Wait until all that has been said by now is settled."""
+        last = self._last_n
+        while next(iter(self._unsettled), inf) <= last:
+            await self._wait()
+
+    async def idle(self) -> None:
+        """Wait until tasks may be begun."""
+        while self.is_busy:
+            await self._wait()
+
+    def when_idle(self, call: Callable[[], None]) -> Callable[[], None]:
+        """Have this called each time that tasks may be begun again; returns what ends that."""
+        self._when_idle.append(call)
+        return partial(self._when_idle.remove, call)
+
+    def forget(self, outgoing: Outgoing) -> None:
+        """It is settled: let what has waited for it leave."""
+        was_busy = self.is_busy
+        if self._unsettled.pop(outgoing.n, None) is None:
+            return
+        self._bytes -= outgoing.size
+        self._pushing.pop(outgoing.n, None)
+        if self._reporting.get(outgoing.named) == outgoing.n:
+            del self._reporting[outgoing.named]
+        self._settled.set()
+        if (self._held_pushes or self._held_reports) and not self._releasing:
+            self._release()
+        if was_busy and not self.is_busy:
+            for call in self._when_idle:
+                call()
+
+    def close(self) -> None:
+        """Settle what has not left yet: it does not leave any more."""
+        held = sorted([*self._held_pushes, *self._held_reports], key=lambda each: each.n)
+        self._held_pushes.clear()
+        self._held_reports.clear()
+        for outgoing in held:
+            outgoing.end(Closed("the client was closed"))
+
+    def _check_room(self, size: int) -> None:
+        count = len(self._unsettled)
+        if count >= UNSETTLED_MOST or (count and self._bytes + size > UNSETTLED_BYTES):
+            raise BacklogFull(
+                f"{count} pushes and reports ({self._bytes} bytes) wait for the daemon's answer, and at most "
+                f"{UNSETTLED_MOST} ({UNSETTLED_BYTES} bytes) may; push again when some have an outcome, or wait for "
+                "client.settled()"
+            )
+
+    def _take(self, outgoing: Outgoing) -> None:
+        self._last_n = outgoing.n = self._last_n + 1
+        self._bytes += outgoing.size
+        self._unsettled[outgoing.n] = outgoing
+
+    def _release(self) -> None:
+        """Let all leave that wait for nothing any more."""
+        # Not again from within: what can't leave is settled at once, and 10,000 of them would be as many calls deep.
+        self._releasing = True
+        while (outgoing := self._next_free()) is not None:
+            if outgoing.n in self._unsettled:  # It may have been given up.
+                outgoing.leave()
+        self._releasing = False
+
+    def _next_free(self) -> Outgoing | None:
+        if self._held_pushes and self._held_pushes[0].waits_for not in self._unsettled:
+            return self._held_pushes.popleft()
+        if self._held_reports and self._held_reports[0].n < next(iter(self._pushing), inf):
+            return self._held_reports.popleft()
+        return None
+
+    async def _wait(self) -> None:
+        self._settled.clear()
+        await self._settled.wait()
+
+
+def in_future(future: asyncio.Future[A], outcome: A | Exception) -> None:
+    """Put an outcome or an error into a future, unless its owner has cancelled that."""
+    if future.done():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
