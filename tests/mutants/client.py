@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Any, Final
 
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.buffered_task import Consumer
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.kept_leases import InHand, KeptLeases
 from taskqueue.client.fetcher.leases import Leases
+from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.lease_watch import Limits
@@ -19,6 +23,8 @@ from tests.mutants.mutant import Mutant, Replace
 DRAINING: Final = "unit/client/fetcher/test_draining.py"
 LOST: Final = "unit/client/fetcher/test_lost_leases.py"
 WATCH: Final = "unit/client/worker/test_lease_watch.py"
+KEPT: Final = "unit/client/fetcher/test_kept_leases.py"
+PUT_OFFS: Final = "unit/client/fetcher/test_put_offs.py"
 PARTS: Final = "unit/client/worker/test_parts.py"
 
 
@@ -63,14 +69,54 @@ def _ends_a_run_with_its_lease(replace: Replace) -> None:
 
 
 def _forgets_an_extension(replace: Replace) -> None:
-    async def extend(self: Leases, task: Task, seconds: float | None) -> bool:
+    async def extend(self: Leases, task: Task, seconds: float | None, patience: float | None = None) -> bool:
         ends_at = task.lease_ends_at
-        is_counted = await original(self, task, seconds)
+        is_counted = await original(self, task, seconds, patience)
         task.lease_ends_at = ends_at
         return is_counted
 
     original = Leases.extend
     replace(Leases, "extend", extend)
+
+
+def _keeps_a_task_for_ever(replace: Replace) -> None:
+    def keep(self: KeptLeases, task: Task, most: float, owner: object = None) -> InHand:
+        return original(self, task, inf, owner)
+
+    original = KeptLeases.keep
+    replace(KeptLeases, "keep", keep)
+
+
+def _extends_after_the_report(replace: Replace) -> None:
+    replace(KeptLeases, "finish", lambda self, tokens: None)
+
+
+def _extends_what_a_loop_has_left(replace: Replace) -> None:
+    replace(KeptLeases, "leave", lambda self, owner: None)
+
+
+def _does_not_tell_what_is_lost(replace: Replace) -> None:
+    replace(KeptLeases, "lose", KeptLeases.finish)
+
+
+def _begins_what_is_put_off(replace: Replace) -> None:
+    replace(PutOffs, "note", lambda self, token, slot, *, is_put_off: None)
+
+
+def _forgets_what_comes_before_the_answer(replace: Replace) -> None:
+    def answer(self: PutOffs, tokens: Iterable[int]) -> set[SlotOf]:
+        original(self, tokens)
+        return set()
+
+    original = PutOffs.answer
+    replace(PutOffs, "answer", answer)
+
+
+def _gives_back_before_the_report(replace: Replace) -> None:
+    def leaving(self: FetchBuffer, tokens: Sequence[int]) -> None:
+        self._give_back_of(self._put_offs.leave(tokens))
+
+    replace(FetchBuffer, "leaving", leaving)
 
 
 def _a_part_lets_go_of_its_token(replace: Replace) -> None:
@@ -100,6 +146,44 @@ def _waits_for_an_answer_whatever_ends_the_run(replace: Replace) -> None:
 
 
 MUTANTS: Final = (
+    Mutant(
+        "a kept task is kept for ever",
+        _keeps_a_task_for_ever,
+        (f"{KEPT}::test_a_kept_task_is_lost_after_so_many_leases_however_long_its_code_hangs",),
+    ),
+    Mutant(
+        "a task is extended after its report",
+        _extends_after_the_report,
+        (f"{KEPT}::test_a_kept_task_is_extended_until_it_is_reported",),
+    ),
+    Mutant(
+        "the tasks of a loop that was broken off are extended",
+        _extends_what_a_loop_has_left,
+        (f"{KEPT}::test_the_tasks_of_a_loop_that_was_broken_off_are_not_extended_any_more",),
+    ),
+    Mutant(
+        "a task does not tell that the daemon has ended its lease",
+        _does_not_tell_what_is_lost,
+        (f"{KEPT}::test_a_task_is_lost_when_the_daemon_says_so_and_is_extended_no_more",),
+    ),
+    Mutant(
+        "what waits of a slot is begun although another task has put it off",
+        _begins_what_is_put_off,
+        (
+            "integration/test_put_off_hosts.py::test_after_a_refusal_a_host_hears_nothing_more_of_the_client_that_has_heard_it",
+            f"{PUT_OFFS}::test_what_waits_of_a_slot_goes_back_right_after_the_report_that_puts_it_off",
+        ),
+    ),
+    Mutant(
+        "what comes of a slot before the report that puts it off is answered is begun",
+        _forgets_what_comes_before_the_answer,
+        (f"{PUT_OFFS}::test_nothing_of_the_slot_is_begun_before_the_report_is_answered_and_what_comes_then_is",),
+    ),
+    Mutant(
+        "what waits of a slot goes back before the report that puts it off",
+        _gives_back_before_the_report,
+        (f"{PUT_OFFS}::test_what_waits_of_a_slot_goes_back_right_after_the_report_that_puts_it_off",),
+    ),
     Mutant(
         "a client lets go of a task of which a part was kept",
         _a_part_lets_go_of_its_token,
