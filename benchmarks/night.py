@@ -146,7 +146,7 @@ FULL: Final = (
 
 
 class Fetcher:
-    """A fetcher that holds what it is sent until it is told to report."""
+    """A fetcher that holds what it is sent, and reports when it is told to."""
 
     def __init__(self, url: str, name: str, projects: Sequence[str], capacity: int) -> None:
         self._peer = Peer(url, f"{name}-{os.urandom(8).hex()}")
@@ -183,16 +183,18 @@ class Fetcher:
         while len(self.held) < count:
             self._hear()
 
-    def report(self, outcome: Callable[[Assignment], dict[str, Any]]) -> None:
-        """Report all that it holds."""
-        while self.held:
+    def run(self, count: int, outcome: Callable[[Assignment], dict[str, Any]]) -> None:
+        """Take and report this many tasks, or some more."""
+        while count > 0:
+            self.take(1)
             some, self.held = self.held[:1000], self.held[1000:]
-            reports: list[TaskReport | None] = [
-                TaskReport(task.project, task.taskid, task.token, **outcome(task)) for task in some
-            ]
-            self._peer.send(Done(session=self._peer.session, n=self._peer.number(), tasks=reports))
-            while not isinstance(self._hear(), DoneReply):
-                pass
+            count -= len(some)
+            self._report([TaskReport(task.project, task.taskid, task.token, **outcome(task)) for task in some])
+
+    def _report(self, reports: list[TaskReport | None]) -> None:
+        self._peer.send(Done(session=self._peer.session, n=self._peer.number(), tasks=reports))
+        while not isinstance(self._hear(), DoneReply):
+            pass
 
     def _hear(self) -> Any:
         message = self._peer.receive()
@@ -286,14 +288,7 @@ class Night:
         images.take(1)
         self._hang(client, images)
         for name, count in (("web1", self._burst * len(SHOPS) * 3 // 4), ("web2", 1)):
-            self._run(begun.enter_context(Fetcher(self.daemon.url, name, FETCHED, 1000)), count)
-
-    def _run(self, fetcher: Fetcher, count: int) -> None:
-        """Have a fetcher run this many tasks, or some more."""
-        while count > 0:
-            fetcher.take(1)
-            count -= len(fetcher.held)
-            fetcher.report(outcome_of)
+            begun.enter_context(Fetcher(self.daemon.url, name, FETCHED, 1000)).run(count, outcome_of)
 
     def _hang(self, client: Client, fetcher: Fetcher) -> None:
         """Have the fetcher say that its handler goes on although its task was cancelled."""
