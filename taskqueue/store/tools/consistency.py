@@ -14,7 +14,7 @@ counterpart. Only if the numbers differ is each record and spec looked up, to na
 sound store may lack: ``allowed_absences``.
 
 Whether all tasks agree is first seen without looking any up: ``fingerprints``. Only if they may not, the families are
-read again, with two look-ups per entry, to name what does not agree; that takes three times as long.
+read again, with two look-ups per entry, to name what does not agree; that takes four times as long.
 """
 
 from __future__ import annotations
