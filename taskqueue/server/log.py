@@ -19,6 +19,7 @@ from typing import Final
 
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.events import Event
+from taskqueue.core.tasks.attempt import kind_of
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.requests import Incoming, Request
@@ -74,7 +75,7 @@ def turn_lines(
     for message in incoming:
         if isinstance(message.request, Request):
             yield _request_line(message.request, pseudonym(message.request.session))
-    errors = {(attempt.project, attempt.taskid): attempt.attempt.error for attempt in writes.attempts}
+    errors = {(attempt.project, attempt.taskid): kind_of(attempt.attempt) for attempt in writes.attempts}
     for move in writes.moves:
         yield from _move_lines(move, errors, names)
 

@@ -1017,7 +1017,11 @@ def test_what_a_handler_raises_is_told_by_the_task(run: Run, worker: Callable[..
     wait_for(run, failed=1)
 
     shown = run("task", "show", "news", "http://site/a")[1]
-    assert "ValueError: no title on http://site/a" in shown
+    fields = dict(
+        line.strip().split(maxsplit=1) for line in shown.splitlines() if line.startswith(("error ", "in full "))
+    )
+    assert fields["error"] == "ValueError: no title on http://site/a"
+    assert fields["in"].split(maxsplit=1)[1] == "Traceback (most recent call last):"
     assert "outcome" in shown
 
 

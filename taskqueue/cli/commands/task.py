@@ -15,8 +15,10 @@ from taskqueue.cli.output import bulk, task_pages
 from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
 from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.errors import error_line
 from taskqueue.display.json_values import as_plain, without_envelope
 from taskqueue.display.packed_text import packed_text
+from taskqueue.error_texts import kind_in
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from taskqueue.protocol.replies import TaskReply
 
 ROWS = 100
+
+FULL_ERROR = "in full"
+"""The field of an error of several lines, behind the line that says what went wrong."""
 
 BARE = "its body was dropped (keep_success and the like of its project); push it with --force-update"
 
@@ -193,7 +198,7 @@ def _draw(found: Iterable[TaskReply]) -> None:
 
     console = Screen()
     for task in found:
-        console.print(tables.of_fields(_fields(task), long="error"), "", sep="\n")
+        console.print(tables.of_fields(_fields(task), long=FULL_ERROR), "", sep="\n")
         if task.history:
             console.print(of_attempts(task.history), "", sep="\n")
 
@@ -328,12 +333,14 @@ def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], don
 def _fields(task: TaskReply) -> dict[str, str]:
     """What is to be said of it, without what is empty."""
     schedule = as_plain(task.schedule)
+    error = error_line(task.history[0]) if task.history and task.error else kind_in(task.error)
     fields = {
         "project": task.project,
         "taskid": task.taskid,
         "url": task.url,
         "state": task.state,
-        "error": task.error,
+        "error": error,
+        FULL_ERROR: task.error if task.error != error else "",
         "priority": str(task.priority),
         "depth": str(task.depth) if task.depth else "",
         "retried": str(task.retried) if task.retried else "",

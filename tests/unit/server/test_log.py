@@ -56,6 +56,12 @@ def test_a_failure_is_told_with_its_error() -> None:
     assert lines(PROCESSING, FAILED, error="404 not found")[0].endswith('error="404 not found"')
 
 
+def test_a_traceback_is_told_by_the_line_that_says_what_went_wrong() -> None:
+    error = 'Traceback (most recent call last):\n  File "shop.py", line 7, in handle\nValueError: no price\n'
+
+    assert lines(PROCESSING, FAILED, error=error)[0].endswith('error="ValueError: no price"')
+
+
 def test_what_a_client_sends_stays_on_one_line() -> None:
     (line,) = lines(0, READY, url="http://site/\nnew project=fake")
 
