@@ -203,6 +203,20 @@ def test_one_that_waits_for_room_goes_on_when_there_is_more() -> None:
     running(use)
 
 
+def test_a_task_that_was_taken_too_late_makes_room_and_does_not_count_as_a_run() -> None:
+    async def use(client: Client) -> None:
+        intake = client.intake(None, 1)
+        client.hand_out(1, 2)
+        first = await intake.take()
+        taking = asyncio.ensure_future(intake.take())
+        await asyncio.sleep(1)
+        intake.give_back(first)
+        assert (await taking).token == 2
+        assert client.session.capacity == 1
+
+    assert running(use).returned == [(1.0, [1])]
+
+
 def test_closed_it_hands_back_what_was_not_taken_and_the_rest_still_runs() -> None:
     async def use(client: Client) -> None:
         with client.intake(None, 3) as intake:

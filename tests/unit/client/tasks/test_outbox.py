@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue import AsyncClient, BacklogFull, Closed, RequestRejected, RequestTimeout, Task
+from taskqueue import AsyncClient, BacklogFull, Closed, RequestRejected, RequestTimeout, Task, new_task
 from taskqueue.client.tasks import outbox, reports
+from taskqueue.client.tasks.push_many import size_of
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ItemError, NewTasksReply
 from taskqueue.protocol.requests import AnyRequest, Done, NewTasks
@@ -151,7 +152,29 @@ def test_a_report_does_not_overtake_a_push_that_was_said_before(daemon: Daemon) 
     using(daemon, use)
 
 
-def test_a_push_of_a_task_that_is_being_reported_comes_after_the_report_and_holds_what_follows(daemon: Daemon) -> None:
+async def all_sent(client: AsyncClient) -> None:
+    """Wait until the daemon has heard what was to be sent at once."""
+    for _ in range(2):  # What was said leaves at the end of the loop's turn.
+        with pytest.raises(RequestRejected):
+            await client.verify()
+
+
+def test_a_push_of_a_task_that_is_being_reported_waits_for_the_report_but_others_do_not(daemon: Daemon) -> None:
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        silent = Silent(daemon)
+        client.report_soon(tasks[0])
+        client.push_soon("q", "http://a/other", taskid="t1")
+        client.push_soon("p", "http://a/1", taskid="t1")
+        await all_sent(client)
+        assert silent.heard == ["t1", "http://a/other"]
+        silent.speak()
+        await client.settled()
+        assert silent.heard == ["t1", "http://a/other", "http://a/1"]
+
+    using(daemon, use)
+
+
+def test_a_push_that_waits_for_a_report_is_not_overtaken(daemon: Daemon) -> None:
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         silent = Silent(daemon)
         client.report_soon(tasks[0])
@@ -220,14 +243,15 @@ def test_a_push_is_refused_while_too_many_have_no_outcome_but_a_report_is_not(
 def test_a_push_is_refused_while_too_many_bytes_have_no_outcome(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outbox, "UNSETTLED_BYTES", 1)
+    monkeypatch.setattr(outbox, "UNSETTLED_BYTES", int(2.5 * size_of(new_task("http://a/00"))))
 
     async def use(client: AsyncClient, _: list[Task]) -> None:
-        client.push_soon("p", "http://a/0")
-        with pytest.raises(BacklogFull):
-            client.push_soon("p", "http://a/1")
-        await client.settled()
-        assert await client.push_soon("p", "http://a/1") == "new"
+        for again in range(2):
+            pushes = [client.push_soon("p", f"http://a/{again}{n}") for n in range(2)]
+            with pytest.raises(BacklogFull):
+                client.push_soon("p", "http://a/2")
+            await client.settled()
+            assert [push.result() for push in pushes] == ["new", "new"]
 
     using(daemon, use)
 
@@ -304,6 +328,25 @@ def test_a_stale_part_ends_its_report(daemon: Daemon, monkeypatch: pytest.Monkey
 
     using(daemon, use)
     assert len([each for each in daemon.heard if isinstance(each, Done)]) == 1
+
+
+def test_what_is_given_up_is_settled_and_does_not_leave_if_it_has_not(daemon: Daemon) -> None:
+    told: list[object] = []
+
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        silent = Silent(daemon)
+        left = client.outbox.report(reports.reports_of(tasks[0], ()), told.append)
+        await heard(silent, 1)
+        client.push_soon("p", "http://a/")
+        held = client.outbox.report(reports.reports_of(tasks[1], ()), told.append)
+        left.give_up()
+        held.give_up()
+        silent.speak()
+        await client.settled()
+        await all_sent(client)
+        assert (sorted(silent.heard), told) == (["http://a/", "t1"], [])
+
+    using(daemon, use)
 
 
 def test_a_future_that_was_cancelled_changes_nothing(daemon: Daemon) -> None:
