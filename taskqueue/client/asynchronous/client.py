@@ -118,7 +118,7 @@ class AsyncClient:
         self.single_pushes = single_pushes(exchange)
         self.single_reports = single_reports(exchange, self._leave, self._fetching.answered)
         self.batch_sender = BatchSender(exchange)
-        self.outbox = Outbox(self.single_pushes, self.single_reports, self._finish)
+        self.outbox = Outbox(self.single_pushes, self.single_reports)
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
@@ -530,6 +530,7 @@ class AsyncClient:
             parts = ended_by(failure_of(task, error, retry_after, retry, kind), parts)
         outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
         self.outbox.report(parts, partial(in_future, outcome))
+        self._finish([task.token])
         return outcome
 
     async def settled(self) -> None:

@@ -31,6 +31,7 @@ class Consumer(Struct, eq=False):
         arrived: called when tasks have come, or may be started now.
         ended: called with the token of each task that it has begun and that is over. None: nobody says so, and all is
             over when it leaves.
+        lost: called with the token of each task that it has begun and whose lease the daemon has ended.
     """
 
     projects: frozenset[str] | None
@@ -44,6 +45,7 @@ class Consumer(Struct, eq=False):
     is_lazy: bool = False
     arrived: Callable[[], None] | None = None
     ended: Callable[[int], None] | None = None
+    lost: Callable[[int], None] | None = None
 
     def wants(self, task: Task) -> bool:
         return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)

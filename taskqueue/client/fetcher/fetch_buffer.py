@@ -72,7 +72,6 @@ class FetchBuffer:
         self._consumers: list[Consumer] = []
         self._selected: set[int] = set()
         self._begun: dict[int, Consumer] = {}
-        self._when_lost: dict[int, Callable[[], None]] = {}
         self._hung: dict[Consumer, tuple[float, Hung]] = {}
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -254,29 +253,18 @@ class FetchBuffer:
         if self._put_offs:
             self._wake()
         for token in tokens:
-            if (when_lost := self._when_lost.get(token)) is not None:
-                when_lost()
+            consumer = self._begun.get(token)
+            if consumer is not None and consumer.lost is not None:
+                consumer.lost(token)
 
-    def begin(self, token: int, consumer: Consumer, when_lost: Callable[[], None] | None = None) -> None:
-        """A consumer's code works on this task from now on, whatever becomes of its lease, until ``end`` or a report.
-
-        Args:
-            when_lost: called if the daemon says meanwhile that it has ended the lease.
-        """
+    def begin(self, token: int, consumer: Consumer) -> None:
+        """A consumer's code works on this task, whatever becomes of its lease, until ``end`` or a report."""
         self._begun[token] = consumer
-        if when_lost is not None:
-            self._when_lost[token] = when_lost
         self._session.start(token)
-
-    def when_lost(self, token: int, call: Callable[[], None]) -> None:
-        """Have this called, instead of what ``begin`` was given, if the daemon ends the lease of a task that is run."""
-        if token in self._begun:
-            self._when_lost[token] = call
 
     def end(self, token: int) -> None:
         """Nobody's code works on it any more."""
         consumer = self._begun.pop(token, None)
-        self._when_lost.pop(token, None)
         self._session.stop(token)
         if consumer is not None and consumer.ended is not None:
             consumer.ended(token)

@@ -44,6 +44,10 @@ class Intake:
         priority: fetchers with a higher one are served first.
         patience: seconds that a task may wait here.
         on_arrival: see ``client.intake``.
+
+    Attributes:
+        on_lost: called with a task that runs when the daemon ends its lease; it sets ``task.cancelled`` if nothing else
+            is put here.
     """
 
     def __init__(
@@ -63,13 +67,14 @@ class Intake:
         self._loop = asyncio.get_running_loop()
         self._room = checked_capacity("room", room)
         self._prefetch = Prefetch(room, None if prefetch is None else checked_capacity("prefetch", prefetch))
-        self._running: dict[int, float] = {}
+        self._running: dict[int, tuple[Task, float]] = {}
         self._freed = asyncio.Event()
+        self.on_lost: Callable[[Task], object] = _cancel
         self._on_arrival = on_arrival
         self._will_tell = False
         self._closed = False
         consumer = fetching.join(projects, self._wanted(), room, checked_seconds("patience", patience), priority)
-        consumer.is_lazy, consumer.ended = True, self._note_end
+        consumer.is_lazy, consumer.ended, consumer.lost = True, self._note_end, self._note_lost
         self._consumer = consumer
         self._tell_no_more: Callable[[], None] | None = None
         if on_arrival is not None:
@@ -124,17 +129,16 @@ class Intake:
     async def take(self) -> Task:
         """The next task to run, as soon as there are one and room for it."""
         self._consumer.is_lazy = False
-        while True:
+        while (task := self.take_now()) is None:
             if len(self._running) >= self._room:
                 self._freed.clear()
                 await self._freed.wait()
             elif self._outbox.is_busy:
                 await self._outbox.idle()
-            elif (task := self.take_now()) is not None:
-                return task
             else:
                 [task] = await self._fetching.take(self._consumer, 1)
                 return self._begin(task, self._loop.time())
+        return task
 
     def close(self) -> None:
         """Take no more; what was not taken goes back unstarted. What runs is still to be reported."""
@@ -146,10 +150,6 @@ class Intake:
         self._fetching.leave(self._consumer)
 
     # ------------------------------------------------------------------------------------ what a Worker says
-
-    def when_lost(self, task: Task, call: Callable[[], None]) -> None:
-        """Have this called if the daemon ends the lease of a task that runs, instead of setting ``task.cancelled``."""
-        self._fetching.when_lost(task.token, call)
 
     def holds(self, task: Task) -> bool:
         """The task's lease is in force, as far as is known here."""
@@ -173,30 +173,36 @@ class Intake:
     # ------------------------------------------------------------------------------------ what happens
 
     def _begin(self, task: Task, now: float) -> Task:
-        self._running[task.token] = now
-        self._fetching.begin(task.token, self._consumer, task.cancelled.set)
+        self._running[task.token] = task, now
+        self._fetching.begin(task.token, self._consumer)
         return task
 
+    def _note_lost(self, token: int) -> None:
+        if (running := self._running.get(token)) is not None:
+            self.on_lost(running[0])
+
     def _note_end(self, token: int) -> None:
-        began_at = self._running.pop(token, None)
-        if began_at is None:
+        running = self._running.pop(token, None)
+        if running is None:
             return
         self._freed.set()
         if self._closed:
             return
         now = self._loop.time()
-        self._note_returned()
-        if self._prefetch.ran(now - began_at, now):
+        if self._consumer.returned:
+            self._note_returned()
+        if self._prefetch.ran(now - running[1], now):
             self._want()
-        self._tell_soon()
+        if self._on_arrival is not None:
+            self._tell_soon()
 
     def _note_returned(self) -> None:
-        if self._consumer.returned:
-            self._consumer.returned = 0
-            self._prefetch.waited_too_long()
+        self._consumer.returned = 0
+        self._prefetch.waited_too_long()
 
     def _want(self) -> None:
-        self._note_returned()
+        if self._consumer.returned:
+            self._note_returned()
         self._fetching.resize(self._consumer, self._wanted(), self._prefetch.ahead)
 
     def _wanted(self) -> int:
@@ -206,7 +212,7 @@ class Intake:
 
     def _tell_soon(self) -> None:
         """Tell the caller, once for all that happens in this turn of the loop, if there is a task for it then."""
-        if self._on_arrival is not None and not self._will_tell and not self._closed:
+        if not self._will_tell and not self._closed:
             self._will_tell = True
             self._loop.call_soon(self._tell)
 
@@ -216,3 +222,7 @@ class Intake:
             return
         if self._fetching.has_one(self._consumer, self._loop.time()):
             self._on_arrival()
+
+
+def _cancel(task: Task) -> None:
+    task.cancelled.set()

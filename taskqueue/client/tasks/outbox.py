@@ -25,6 +25,8 @@ from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
+from msgspec import Struct
+
 from taskqueue.client.connection.batching import Batching
 from taskqueue.client.connection.told_answer import ToldAnswer
 from taskqueue.client.tasks.push_one import Push
@@ -40,7 +42,7 @@ UNSETTLED_MOST: Final = 10_000
 """Unsettled pushes and reports of one client at which no push is taken."""
 
 UNSETTLED_BYTES: Final = 64 << 20
-"""About the bytes of their messages."""
+"""About the bytes of the pushes among them."""
 
 A = TypeVar("A")
 
@@ -48,80 +50,65 @@ Named = tuple[str, str]
 """Project and taskid."""
 
 
-class Outgoing:
+class Outgoing(Struct, eq=False):
     """A push, or the parts of a report, until it is settled.
 
-    Args:
-        singles: by which it leaves.
-        named: what it is about.
-        item: the push, or the first part of the report.
-        parts: the other ones; each is made when the one before it was kept.
-        told: called once with the outcome or the error.
-
     Attributes:
+        outbox: that it is in.
+        singles: by which it leaves.
         n: number in the order in which things were said.
-        size: about the bytes of its first message.
+        named: what it is about.
+        item: the push, or a part of the report.
+        parts: that follow it; each is made when the one before it was kept.
+        told: called once with the outcome or the error.
+        size: about the bytes of a push; 0 for reports, which are bounded by the tasks that were taken.
         waits_for: number of the report that has to be settled before; 0: none.
+        kept: what became of the parts that have left.
+        answer: to what has left.
     """
 
-    __slots__ = (
-        "_answer", "_kept", "_outbox", "_parts", "_singles", "_told", "item", "n", "named", "size",
-        "waits_for",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        singles: Batching[Any, Any],
-        named: Named,
-        item: Push | TaskReport,
-        parts: Iterator[TaskReport],
-        told: Callable[[Any], object],
-    ) -> None:
-        self.n = self.waits_for = 0
-        self.named = named
-        self.item = item
-        self.size = singles.size_of(item)
-        self._outbox = outbox
-        self._singles = singles
-        self._parts = parts
-        self._told = told
-        self._kept: Reported | None = None
-        self._answer: ToldAnswer[Any] | None = None
+    outbox: Outbox
+    singles: Batching[Any, Any]
+    n: int
+    named: Named
+    item: Push | TaskReport
+    parts: Iterator[TaskReport]
+    told: Callable[[Any], object]
+    size: int = 0
+    waits_for: int = 0
+    kept: Reported | None = None
+    answer: ToldAnswer[Any] | None = None
 
     def leave(self) -> None:
         """Have it sent with the next message."""
         try:
-            self._answer = self._singles.tell(self.item, self._hear)
+            self.answer = self.singles.tell(self.item, self.hear)
         except ClientError as error:
-            self.end(error)
+            self.hear(error)
 
-    def end(self, outcome: object) -> None:
-        """Settle it with an outcome or an error."""
-        self._outbox.forget(self)
-        self._told(outcome)
+    def hear(self, said: Any) -> None:
+        """Take in the outcome or the error of what has left: it is settled then, unless it was a part."""
+        if isinstance(said, Reported):
+            said = said if self.kept is None else self.kept.and_then(said)
+            if said.outcome == "kept":
+                self.kept = said
+                self._leave_next()
+                return
+        self.outbox.forget(self)
+        self.told(said)
 
     def give_up(self) -> None:
         """Settle it, and tell nothing. If it has not left, it does not leave."""
-        if self._answer is not None:
-            self._answer.give_up()
-            self._singles.forget()
-        self._outbox.forget(self)
-
-    def _hear(self, said: Any) -> None:
-        if isinstance(said, Reported):
-            said = said if self._kept is None else self._kept.and_then(said)
-            if said.outcome == "kept":
-                self._kept = said
-                self._leave_next()
-                return
-        self.end(said)
+        if self.answer is not None:
+            self.answer.give_up()
+            self.singles.forget()
+        self.outbox.forget(self)
 
     def _leave_next(self) -> None:
         try:
-            self.item = next(self._parts)
+            self.item = next(self.parts)
         except Exception as error:  # Of the caller's iterator, or what it gives is no task.
-            self.end(error)
+            self.hear(error)
         else:
             self.leave()
 
@@ -131,18 +118,15 @@ class Outbox:
 
     Args:
         pushes, reports: of the client.
-        ends: called with the tokens of tasks whose reports have been said.
+
+    Attributes:
+        is_busy: so many are unsettled that no more tasks are to be begun.
     """
 
-    def __init__(
-        self,
-        pushes: Batching[Push, NewOutcome],
-        reports: Batching[TaskReport, Reported],
-        ends: Callable[[list[int]], None],
-    ) -> None:
+    def __init__(self, pushes: Batching[Push, NewOutcome], reports: Batching[TaskReport, Reported]) -> None:
         self._pushes = pushes
         self._reports = reports
-        self._ends = ends
+        self.is_busy = False
         self._last_n = 0
         self._bytes = 0
         self._unsettled: dict[int, Outgoing] = {}
@@ -152,12 +136,8 @@ class Outbox:
         self._held_reports: deque[Outgoing] = deque()
         self._releasing = False
         self._settled = asyncio.Event()
+        self._is_awaited = False
         self._when_idle: list[Callable[[], None]] = []
-
-    @property
-    def is_busy(self) -> bool:
-        """So many are unsettled that no more tasks are to be begun."""
-        return len(self._unsettled) >= BUSY_AT
 
     def push(self, push: Push, told: Callable[[NewOutcome | Exception], object]) -> Outgoing:
         """Have a task pushed.
@@ -165,10 +145,12 @@ class Outbox:
         Raises:
             BacklogFull: nothing was done.
         """
+        size = self._pushes.size_of(push)
+        self._check_room(size)
         named = push.project, push.task.taskid
-        outgoing = Outgoing(self, self._pushes, named, push, iter(()), told)
-        self._check_room(outgoing.size)
+        outgoing = Outgoing(self, self._pushes, self._last_n + 1, named, push, iter(()), told, size)
         self._take(outgoing)
+        self._bytes += size
         self._pushing[outgoing.n] = None
         outgoing.waits_for = self._reporting.get(named, 0)
         if outgoing.waits_for or self._held_pushes:
@@ -178,7 +160,7 @@ class Outbox:
         return outgoing
 
     def report(self, parts: Iterator[TaskReport], told: Callable[[Reported | Exception], object]) -> Outgoing:
-        """Have a task reported; its place is free at once.
+        """Have a task reported.
 
         Args:
             parts: of the report, at least one.
@@ -188,10 +170,9 @@ class Outbox:
         """
         first = next(parts)
         named = first.project, first.taskid
-        outgoing = Outgoing(self, self._reports, named, first, parts, told)
+        outgoing = Outgoing(self, self._reports, self._last_n + 1, named, first, parts, told)
         self._take(outgoing)
         self._reporting[named] = outgoing.n
-        self._ends([first.token])
         if self._pushing:
             self._held_reports.append(outgoing)
         else:
@@ -216,17 +197,19 @@ class Outbox:
 
     def forget(self, outgoing: Outgoing) -> None:
         """It is settled: let what has waited for it leave."""
-        was_busy = self.is_busy
         if self._unsettled.pop(outgoing.n, None) is None:
             return
-        self._bytes -= outgoing.size
-        self._pushing.pop(outgoing.n, None)
-        if self._reporting.get(outgoing.named) == outgoing.n:
+        if outgoing.size:
+            self._bytes -= outgoing.size
+            del self._pushing[outgoing.n]
+        elif self._reporting.get(outgoing.named) == outgoing.n:  # It may be reported twice.
             del self._reporting[outgoing.named]
-        self._settled.set()
+        if self._is_awaited:
+            self._settled.set()
         if (self._held_pushes or self._held_reports) and not self._releasing:
             self._release()
-        if was_busy and not self.is_busy:
+        if self.is_busy and len(self._unsettled) < BUSY_AT:
+            self.is_busy = False
             for call in self._when_idle:
                 call()
 
@@ -236,7 +219,7 @@ class Outbox:
         self._held_pushes.clear()
         self._held_reports.clear()
         for outgoing in held:
-            outgoing.end(Closed("the client was closed"))
+            outgoing.hear(Closed("the client was closed"))
 
     def _check_room(self, size: int) -> None:
         count = len(self._unsettled)
@@ -248,9 +231,10 @@ class Outbox:
             )
 
     def _take(self, outgoing: Outgoing) -> None:
-        self._last_n = outgoing.n = self._last_n + 1
-        self._bytes += outgoing.size
+        self._last_n = outgoing.n
         self._unsettled[outgoing.n] = outgoing
+        if len(self._unsettled) >= BUSY_AT:
+            self.is_busy = True
 
     def _release(self) -> None:
         """Let all leave that wait for nothing any more."""
@@ -269,6 +253,7 @@ class Outbox:
         return None
 
     async def _wait(self) -> None:
+        self._is_awaited = True
         self._settled.clear()
         await self._settled.wait()
 

@@ -76,7 +76,6 @@ class Attempts(Struct, frozen=True):
         this = asyncio.current_task()
         assert this is not None
         run = self.watch.begin(task, this, self.time())
-        self.intake.when_lost(task, partial(self.watch.lose, run))
         if self.extend > 1:
             run.kept_lease = self.client.kept_leases.keep(task, self.extend)
         return run

@@ -128,10 +128,10 @@ class LeaseWatch:
         if run.is_over:
             self._tell()
 
-    def lose(self, run: Run) -> None:
-        """End a run whose lease the daemon has ended, unless its time is over anyway."""
-        now = self._loop.time()
-        if run.is_over or now + ARRIVAL_SECONDS >= run.task.lease_ends_at:
+    def lose(self, task: Task) -> None:
+        """End the run of a task whose lease the daemon has ended, unless its time is over anyway."""
+        now, run = self._loop.time(), self._runs.get(task)
+        if run is None or run.is_over or now + ARRIVAL_SECONDS >= run.task.lease_ends_at:
             return
         self._log.taken_away(run.task)
         self._note_lost(run, now)

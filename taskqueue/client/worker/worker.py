@@ -247,6 +247,7 @@ class Worker:
             self._projects, self._concurrency, prefetch=self._prefetch, priority=self._priority, patience=WAIT_SECONDS
         ) as intake:
             self._watch = watch = LeaseWatch(self._limits, self._log, intake.tell_hung, self._give_up)
+            intake.on_lost = watch.lose
             attempts = Attempts(client, handler, intake, self._log, reporting, loop.time, watch, self._leases, lifespan)
             # Again if one of the last tasks came too late for its handler.
             while not (self._stopping.is_set() or lifespan.is_over):

@@ -59,7 +59,7 @@ class Client:
         self.stated: list[int | list[int]] = []
         self._began_at = asyncio.get_running_loop().time()
         self.buffer = FetchBuffer(self.session, self._say, self._release, ParentPages(None))  # type: ignore[arg-type]
-        self.intake = partial(Intake, self.buffer, Outbox(None, None, self.buffer.finished))  # type: ignore[arg-type]
+        self.intake = partial(Intake, self.buffer, Outbox(None, None))  # type: ignore[arg-type]
 
     def now(self) -> float:
         """Seconds from its start."""
