@@ -25,6 +25,7 @@ from taskqueue.core.rules import (
     memory_limits,
     propagation,
     retention,
+    retry_count,
     slot_division,
     slots,
     sweep,
@@ -101,11 +102,15 @@ def _need_due(turn: TurnState, wanted: Needs) -> None:
         flow_steps.need(turn, wanted)
     if pending.moving:
         slot_division.need(turn, wanted)
+    if pending.uncounted:
+        retry_count.need(turn, wanted)
 
 
 def absorb(turn: TurnState) -> None:
     """Take in the results, before anything of the turn is decided."""
     state, found = turn.state, turn.found
+    if turn.due.uncounted is not None:
+        retry_count.step(turn, turn.due.uncounted)
     for order in found.orders:
         project = state.projects.by_number.get(order.ref.project)
         if project is None:

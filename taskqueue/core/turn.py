@@ -160,6 +160,8 @@ def _take_steps(turn: TurnState) -> None:
         failure_counts.step(turn)
     if state.slot_scans:
         slot_lists.step(turn)
+    if pending.uncounted:
+        turn.more = True
 
 
 def _offer(turn: TurnState) -> None:

@@ -52,6 +52,7 @@ class DueWork:
         counted: the request for failures that a page is counted for.
         scanned: the request for slots that a page is looked at for.
         flow: the step that a flow takes.
+        uncounted: the delayed tasks that are counted.
     """
 
     __slots__ = (
@@ -65,6 +66,7 @@ class DueWork:
         "scanned",
         "sweeping",
         "ticking",
+        "uncounted",
     )
 
     def __init__(self) -> None:
@@ -78,6 +80,7 @@ class DueWork:
         self.counted: FailureCount | None = None
         self.scanned: SlotScan | None = None
         self.flow: FlowStep | None = None
+        self.uncounted: ListRef | None = None
 
 
 class TurnState:

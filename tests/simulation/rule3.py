@@ -107,7 +107,9 @@ def _same_head(running: Project, state: int, fresh: Head, order: Head) -> None:
 
 def _end(project: Project, now: Now) -> tuple[Any, ...]:
     """How far the project is from its end."""
-    return project.queue.unfinished, project.armed, project.finished, project.is_held(now.wall), project.cleared
+    queue = project.queue
+    waiting = queue.unfinished, queue.waiting_retries
+    return waiting, project.armed, project.finished, project.is_held(now.wall), project.cleared
 
 
 def _held(order: Head) -> list[Task]:

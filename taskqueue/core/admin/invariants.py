@@ -18,12 +18,14 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.task import (
     DELAYED,
+    NO_FLOOR,
     PROCESSING,
     READY,
     SLOT_SHIFT,
     STATE_NAMES,
     Task,
     deferred_bytes,
+    is_retry,
     ready_key,
 )
 from taskqueue.core.turn_state import TurnState
@@ -136,6 +138,12 @@ def _check_sums(project: Project) -> Iterator[str]:
     unfinished = sum(not task.apart for task in queue.tasks.values())
     if queue.unfinished < unfinished or (len(queue.tasks) == queue.live and queue.unfinished != unfinished):
         yield f"{queue.unfinished} tasks are counted as unfinished, {unfinished} are in memory"
+    waiting = sum(map(is_retry, queue.tasks.values()))
+    is_whole = len(queue.delayed) == queue.counts[DELAYED]
+    if queue.counted_to == NO_FLOOR and (queue.held_back < waiting or (is_whole and queue.held_back != waiting)):
+        yield f"{queue.held_back} tasks are counted as waiting for a retry, {waiting} are in memory"
+    if not 0 <= queue.held_back <= queue.counts[DELAYED]:
+        yield f"{queue.held_back} of {queue.counts[DELAYED]} delayed tasks are counted as waiting for a retry"
     leases = (task.lease for task in queue.processing.leased.values())
     checks = sum(lease is not None and lease.check == pause.record.phase for lease in leases)
     if project.state == "checking" and pause.out != checks:

@@ -92,6 +92,7 @@ def _reset_task(turn: TurnState, rerun_set: RerunSet, record: OperationRecord, r
     task.retried = 0
     task.note_put_off(0)
     task.token = NO_TOKEN
+    project.queue.withdraw(turn.changes, task)
     task.held_back = task.timed_out = False
     project.queue.put_blocked(turn.changes, task, 0.0 if is_blocked else HELD_UNTIL)
     project.arm()

@@ -7,6 +7,7 @@ old        something is too old                                  step by step, i
 barred     nobody who waits may take their first tasks           until somebody has got a free slot
 moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
 finishing  nothing was left to do at the end of a turn           until the next one
+uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from taskqueue.core.tasks.slots.slot_records import SlotName
 class PendingWork:
     """Work left for later turns, by project number. The attributes are read-only for others; the module lists them."""
 
-    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "swept")
+    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "swept", "uncounted")
 
     def __init__(self) -> None:
         self.low: dict[int, None] = {}
@@ -30,6 +31,7 @@ class PendingWork:
         self.barred: dict[int, Project] = {}
         self.finishing: dict[int, Project] = {}
         self.moving: dict[int, list[SlotName]] = {}
+        self.uncounted: dict[int, None] = {}
 
     def read_further(self, number: int) -> None:
         """An order of the project is to be read further."""
@@ -105,6 +107,14 @@ class PendingWork:
         self.finishing.clear()
         return finishing
 
+    def count(self, number: int) -> None:
+        """It is not known how many of the project's tasks wait for a retry."""
+        self.uncounted[number] = None
+
+    def was_counted(self, number: int) -> None:
+        """It is known."""
+        self.uncounted.pop(number, None)
+
     def forget(self, number: int) -> None:
         """Drop the work of a deleted project; ``finishing`` is checked when it is taken."""
         self.low.pop(number, None)
@@ -113,3 +123,4 @@ class PendingWork:
         self.swept.pop(number, None)
         self.old.pop(number, None)
         self.barred.pop(number, None)
+        self.uncounted.pop(number, None)

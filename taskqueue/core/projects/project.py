@@ -120,7 +120,7 @@ class Project:
         bucket_at = Boot(min(record.bucket_at, now))
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, bucket_at)
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
-        self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record))
+        self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record), record.held_back)
         self.pause = Pause(record.pause)
         self.hours = ALWAYS
         self.shared: SharedBucket | None = None
@@ -317,7 +317,7 @@ class Project:
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
             self.swept_to, packed_lows(queue.over_low), self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),
-            self.growing,
+            self.growing, queue.waiting_retries,
         )  # fmt: skip
 
     def begin_division(self, by: str, number: int, taken_from: int = 0) -> DivisionRecord:

@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from taskqueue.core.projects.project import Project
+from taskqueue.core.rules import retry_count
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import SetAside
 from taskqueue.core.tasks.spec import NO_SPEC
-from taskqueue.core.tasks.task import FAILED, LIVE, PROCESSING, SEQ_BITS, Task
+from taskqueue.core.tasks.task import DELAYED, FAILED, LIVE, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 
@@ -75,6 +76,9 @@ def _take_out(turn: TurnState, project: Project, place: SetAside) -> None:
         queue.counts[place.state] -= 1
         queue.counts[FAILED] += 1
         queue.unfinished -= not place.apart
+    if place.state == DELAYED:
+        queue.count_anew()  # whether it waited for a retry is lost with it
+        retry_count.note(turn.state, project)
     turn.changes.writes.set_aside.append(place)
     turn.touch(project)
 

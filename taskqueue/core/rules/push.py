@@ -213,6 +213,7 @@ def revive(turn: TurnState, project: Project, task: Task) -> None:
     task.note_put_off(0)
     task.note_throttled(0)
     task.token = NO_TOKEN
+    project.queue.withdraw(turn.changes, task)
     task.held_back = task.timed_out = False
     if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
         _renumber(turn, project, task)

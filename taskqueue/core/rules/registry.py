@@ -9,7 +9,7 @@ from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.projects import cron_times
 from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import flows, slot_division, task_waits
+from taskqueue.core.rules import flows, retry_count, slot_division, task_waits
 from taskqueue.core.rules.answer_waiters import answer
 from taskqueue.core.settings.jobs import NO_JOBS, CronJob
 from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
@@ -115,6 +115,7 @@ def add_project(turn: TurnState, project: Project) -> None:
     if project.cleared:
         state.pending.sweep(project.number, project.cleared)
     note_pause(state, project)
+    retry_count.note(state, project)
     _adopt(turn, project)
 
 

@@ -88,6 +88,7 @@ class ProjectRecord(Struct, array_like=True):
         linked: it has had edges, which are not among what is dropped with it.
         slots: how it is divided; None: it has never been. ``ready_low`` is then one of the entries by best task.
         growing: when people were told that a slot seems to grow without end (unix seconds), by its name; of a day.
+        held_back: live tasks that wait for a retry; None: not counted yet, in a store from before they were.
     """
 
     number: int
@@ -112,6 +113,7 @@ class ProjectRecord(Struct, array_like=True):
     linked: bool = False
     slots: DivisionRecord | None = None
     growing: dict[str, float] = field(default_factory=dict)
+    held_back: int | None = None
 
 
 class BucketRecord(Struct, array_like=True):

@@ -345,6 +345,11 @@ def size_of(spec: Spec) -> int:
     return TASK_BYTES + len(spec.url) + len(spec.body)
 
 
+def is_retry(task: Task) -> bool:
+    """Whether the task waits for a retry: a failure or ``retry_after`` delays it, and its project waits for its end."""
+    return task.state == DELAYED and task.held_back and not task.apart
+
+
 def is_held(task: Task) -> bool:
     """Whether the task waits until a rerun has reset all of its tasks; its exetime says nothing else."""
     return task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL

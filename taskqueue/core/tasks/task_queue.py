@@ -37,6 +37,7 @@ from taskqueue.core.tasks.task import (
     STATES,
     SUCCESS,
     Task,
+    is_retry,
     key_time,
     ready_key,
     time_key,
@@ -54,11 +55,16 @@ class TaskQueue:
         tasks: by taskid, everything that is in memory.
         counts: number of tasks by state, in memory or not.
         unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
+        held_back: of the delayed tasks with keys below ``counted_to``, those that wait for a retry.
+        counted_to: NO_FLOOR unless the store is from before these were counted: see ``retry_count``.
         over_low: by state, lower bounds of the keys in the orders of finished tasks.
         ready: the ready tasks; of a project that is divided those of all ``slots``.
     """
 
-    __slots__ = ("counts", "delayed", "over_low", "processing", "ready", "slots", "tasks", "unfinished")
+    __slots__ = (
+        "counted_to", "counts", "delayed", "held_back", "over_low", "processing", "ready", "slots", "tasks",
+        "unfinished",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -67,6 +73,7 @@ class TaskQueue:
         ready_low: int,
         delayed_low: int,
         over_low: list[int],
+        held_back: int | None = None,
     ) -> None:
         self.tasks: dict[str, Task] = {}
         self.unfinished = unfinished
@@ -76,6 +83,8 @@ class TaskQueue:
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
         self.over_low = over_low
+        self.held_back = held_back or 0
+        self.counted_to = 0 if held_back is None and counts.delayed else NO_FLOOR
 
     @property
     def live(self) -> int:
@@ -119,6 +128,7 @@ class TaskQueue:
         task.state = DELAYED
         task.key = time_key(until, task.seq)
         task.exetime = until
+        self._count_delayed(task, 1)
         self._enter(changes, task, self.delayed)
 
     def put_blocked(self, changes: Changes, task: Task, until: float) -> None:
@@ -144,7 +154,7 @@ class TaskQueue:
             self.put_ready(changes, task)
 
     def withdraw(self, changes: Changes, task: Task) -> None:
-        """Remove the task from its order before a change that its key depends on."""
+        """Remove the task from its order before a change that its key, or how it is counted, depends on."""
         if task.state:
             self._leave(changes, task)
         task.state = 0
@@ -153,6 +163,8 @@ class TaskQueue:
         """Let the project finish while this live task goes on."""
         if not task.apart:
             self.unfinished -= 1
+            if task.state == DELAYED:
+                self._count_delayed(task, -1)
             task.apart = True
 
     def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> float:
@@ -231,7 +243,8 @@ class TaskQueue:
     def clear(self) -> None:
         """Drop all live tasks from memory and from the counts."""
         self.tasks.clear()
-        self.unfinished = 0
+        self.unfinished = self.held_back = 0
+        self.counted_to = NO_FLOOR
         for state in sorted(LIVE):
             self.counts[state] = 0
         if isinstance(self.ready, SlotQueue):
@@ -286,6 +299,24 @@ class TaskQueue:
         if state == DELAYED:
             head.floor = following  # not lower: what is in the store only would be taken for due too early
 
+    @property
+    def waiting_retries(self) -> int | None:
+        """Number of live tasks that wait for a retry; None: they are still being counted."""
+        return self.held_back if self.counted_to == NO_FLOOR else None
+
+    def count_anew(self) -> None:
+        """Forget how many wait for a retry."""
+        self.held_back, self.counted_to = 0, 0 if self.counts[DELAYED] else NO_FLOOR
+
+    def count_page(self, tasks: Iterable[Task], following: int) -> None:
+        """Count the next delayed tasks, as they are in the store and in memory; ``following``: see ``refill``."""
+        self.held_back += sum(map(is_retry, tasks))
+        self.counted_to = following
+
+    def _count_delayed(self, task: Task, by: int) -> None:
+        if task.held_back and not task.apart and task.key < self.counted_to:
+            self.held_back += by
+
     def _leave(self, changes: Changes, task: Task) -> None:
         """Remove the task from its order, in memory or not."""
         state = task.state
@@ -296,6 +327,7 @@ class TaskQueue:
             self.ready.remove(task)
         elif state == DELAYED:
             self.delayed.remove(task)
+            self._count_delayed(task, -1)
         elif state == PROCESSING:
             self.processing.remove(task)
             task.lease = None

@@ -37,6 +37,7 @@ from taskqueue.core.tasks.task import (
     STATE_NAMES,
     WAITING,
     Task,
+    is_retry,
     time_key,
 )
 from taskqueue.errors import Damaged, StoreError
@@ -471,7 +472,7 @@ class _Mending:
     def _count(self, record: ProjectRecord, *, is_changed: bool) -> None:
         """Count the project's tasks."""
         counts: Counter[int] = Counter()
-        unfinished = 0
+        unfinished = held_back = 0
         for state, family in layout.ORDERS.items():
             for page in self._pages(family, record.number):
                 counts[state] += len(page)
@@ -482,6 +483,7 @@ class _Mending:
                         else layout.task_of(record.number, "", value)
                     )
                     unfinished += not task.apart
+                    held_back += is_retry(task)
         for page in self._pages(layout.IDS, record.number):
             for _, value in page:
                 bare = None if value == AWAITED else _decoded(layout.task_of, record.number, "", value)
@@ -490,7 +492,7 @@ class _Mending:
         before = layout.encode(record)
         for state, name in enumerate(STATE_NAMES[1:], 1):
             setattr(record.counts, name, counts[state])
-        record.unfinished = unfinished
+        record.unfinished, record.held_back = unfinished, held_back
         if is_changed or layout.encode(record) != before:
             # New entries may lie below the bounds that orders are read from.
             record.over_low = bytes(len(record.over_low))

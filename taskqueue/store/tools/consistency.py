@@ -36,6 +36,7 @@ from taskqueue.core.tasks.task import (
     SUCCESS,
     WAITING,
     Task,
+    is_retry,
 )
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.store.contract import Family, StoreReader
@@ -272,6 +273,9 @@ class _Check:
         if tally.unfinished != record.unfinished:
             reason = f"{tally.unfinished:,} tasks are unfinished; the project counts {record.unfinished:,}"
             self._say(layout.PROJECTS, tally, reason)
+        if record.held_back not in (None, tally.held_back):
+            reason = f"{tally.held_back:,} tasks wait for a retry; the project counts {record.held_back:,}"
+            self._say(layout.PROJECTS, tally, reason)
         if tally.results != tally.with_result:
             reason = f"{tally.with_result:,} tasks have a result, and {tally.results:,} of these are there"
             self._say(layout.RESULTS, tally, reason)
@@ -295,6 +299,7 @@ class _Check:
                 continue
             tally.places[state] += 1
             tally.unfinished += not task.apart
+            tally.held_back += is_retry(task)
             self._check_number(family, key, task)
             if taskid is not None and record != value:
                 self._note(layout.IDS, key, f"{described(record)}; an entry says {STATE_NAMES[state]}", taskid)

@@ -76,7 +76,7 @@ class Tally(Struct):
     Attributes:
         places: entries of the orders, by state.
         bare: tasks with only a record, by state.
-        unfinished: see ``ProjectRecord``.
+        unfinished, held_back: see ``ProjectRecord``.
         ids: records, those of cleared tasks excluded.
         left: records of cleared tasks.
         unlisted: leases of tasks without a record.
@@ -89,6 +89,7 @@ class Tally(Struct):
     places: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))
     bare: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))
     unfinished: int = 0
+    held_back: int = 0
     ids: int = 0
     left: int = 0
     unlisted: int = 0

@@ -42,6 +42,7 @@ from taskqueue.core.tasks.task import (
     STATE_NAMES,
     Move,
     Task,
+    is_retry,
     ready_key,
     time_key,
 )
@@ -312,6 +313,7 @@ def _record(line: ProjectLine, number: int, boot: float, environment: Environmen
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
+    record.held_back = 0
     record.pause = line.pause or record.pause
     if len(layout.encode(record)) > RECORD_BYTES:
         raise ValueError(f"it is more than {RECORD_BYTES:,} bytes")
@@ -389,6 +391,7 @@ def _count(project: ProjectRecord, task: Task) -> None:
     if task.state in LIVE and not task.apart:
         project.unfinished += 1
         project.armed = True
+    project.held_back = (project.held_back or 0) + is_retry(task)
     # Where an order begins need not be known exactly.
     project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
 

@@ -36,7 +36,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
-from taskqueue.core.tasks.task import LIVE, OVER, PROCESSING, Task
+from taskqueue.core.tasks.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Token, Wall
 from taskqueue.protocol.replies import (
@@ -427,6 +427,9 @@ class World:
         for task in bare:
             counts[task.state - 1] += task.project == record.number
         assert TaskCounts(*counts) == record.counts
+        delayed = self.disk.families[layout.ORDERS[DELAYED]].values
+        waiting = sum(is_retry(_placed(key, value)) for key, value in delayed.items() if key.startswith(prefix))
+        assert record.held_back in (None, waiting), "what waits for a retry is counted"
 
     def _check_lows(self, record: ProjectRecord, keys: dict[str, list[bytes]]) -> None:
         """No task that is over lies below where retention begins to read."""
@@ -440,6 +443,11 @@ class World:
 @lru_cache(REMEMBERED)
 def _listed(key: bytes, record: bytes) -> Task:
     return layout.task_of(layout.project_of(key), key[4:].decode(), record)
+
+
+@lru_cache(REMEMBERED)
+def _placed(key: bytes, record: bytes) -> Task:
+    return layout.task_of(layout.project_of(key), "", record)
 
 
 @lru_cache(REMEMBERED)

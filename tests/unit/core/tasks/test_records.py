@@ -22,10 +22,10 @@ PROGRESS = OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9, group="g
 KEPT: list[tuple[Struct, str]] = [
     (
         PROJECT,
-        "dc001607a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
+        "dc001707a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
         "74696d656f757402cb3ff8000000000000cb4053500000000000c41000000000000000000000000000000000c4100000000000000000"
         "00000000000000009600cb00000000000000000000a0000000c2008080a0c43000000000000000000000000000000000000000000000"
-        "0000000000000000000000000000000000000000000000000000c2c080",
+        "0000000000000000000000000000000000000000000000000000c2c080c0",
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
@@ -53,8 +53,9 @@ def test_a_record_has_the_bytes_that_it_always_had(record: Struct, written: str)
     assert decode(bytes.fromhex(written), type=type(record)) == record
 
 
-def test_a_project_from_before_its_growth_was_watched_is_read() -> None:
-    written = bytes.fromhex("dc0015" + KEPT[0][1][6:-2])
+@pytest.mark.parametrize(("fields", "cut"), [("dc0015", 4), ("dc0016", 2)], ids=["growing", "held_back"])
+def test_a_project_from_before_it_had_its_last_fields_is_read(fields: str, cut: int) -> None:
+    written = bytes.fromhex(fields + KEPT[0][1][6:-cut])
 
     assert decode(written, type=ProjectRecord) == PROJECT
 
