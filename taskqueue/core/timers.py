@@ -168,7 +168,8 @@ def _offer(turn: TurnState, project: Project, budget: int) -> int:
 
 def _answer_waiters(turn: TurnState, project: Project, budget: int) -> int:
     completion.answer(turn, project, turn.now.boot)
-    turn.state.boot_timers.note(("wait", project.number), project.waiters.next_at())
+    completion.answer(turn, project, turn.now.boot, is_early=True)
+    turn.state.boot_timers.note(("wait", project.number), project.next_wait_at())
     return 1
 
 
@@ -319,7 +320,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "lease": _of_project(lambda project: project.queue.processing.next_at(), _expire),
     "bucket": _of_project(_token_at, _offer),
     "slot": _of_project(slots.next_at, slots.advance),
-    "wait": _of_project(lambda project: project.waiters.next_at(), _answer_waiters),
+    "wait": _of_project(Project.next_wait_at, _answer_waiters),
     "counters": _of_project(lambda project: project.save_at, _save),
     "operation": _of(_operation, lambda state, operation: operation.waiters.next_at(), _answer_watchers),
     "flow": _of(_flow, lambda state, flow: flow.waiters.next_at(), _answer_flow_watchers),

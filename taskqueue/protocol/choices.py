@@ -30,6 +30,19 @@ ProjectSort = Literal[
     "failed_5m", "retried_5m", "timeout_5m",
 ]  # fmt: skip
 FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent", "hung"]
+RemainingReason = Literal[
+    "",
+    "nothing-left",
+    "stopped",
+    "paused",
+    "out-of-hours",
+    "no-rate",
+    "too-few",
+    "idle",
+    "growing",
+    "unclear",
+    "blocked",
+]
 Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
 FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]

@@ -28,6 +28,7 @@ from taskqueue.protocol.views import (
     Point,
     ProjectStats,
     ProjectView,
+    Remaining,
     TaskRow,
     Totals,
 )
@@ -197,11 +198,13 @@ class WaitReply(Reply, tag="wait-reply"):
         finished: no task is left that would have to end first.
         unfinished: how many there are.
         times: how often it has finished; more than in an earlier answer: it has in between.
+        remaining: how far it is; None: a daemon does not say that is older.
     """
 
     finished: bool
     unfinished: int
     times: int = 0
+    remaining: Remaining | None = None
 
 
 class WhyReply(Reply, tag="why-reply"):

@@ -170,10 +170,15 @@ WAIT_MOST_SECONDS = 60.0
 
 
 class ProjectWait(Request, tag="project-wait"):
-    """Answer when the project has finished, or after ``seconds``, whichever comes first."""
+    """Answer when the project has finished, or after ``seconds``, whichever comes first.
+
+    Attributes:
+        ignore_retries: tasks that wait for a retry need not end first.
+    """
 
     project: ProjectName
     seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+    ignore_retries: bool = False
 
 
 class Watch(Request, tag="watch"):

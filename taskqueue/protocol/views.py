@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from msgspec import Raw, Struct
 
-from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState, ProjectState
+from taskqueue.protocol.choices import AttemptOutcome, FlowState, FlowTaskState, ProjectState, RemainingReason
 from taskqueue.protocol.fields import NIL, Setting
 from taskqueue.protocol.requests import OperationAction, TaskFilter
 from taskqueue.protocol.rerun_views import RerunView
@@ -124,6 +124,32 @@ class SharedView(Struct, frozen=True, omit_defaults=True):
     tokens: float = 0.0
 
 
+class Remaining(Struct, omit_defaults=True):
+    """How fast a project is, what is left to do, and how long that takes.
+
+    Attributes:
+        new_rate, done_rate: tasks a second that came, and that succeeded or failed, in the last five minutes.
+        left: tasks that are ready, processing or blocked.
+        held_back: tasks that wait for a retry, at most ``retry_seconds`` by the project's table; None: they are still
+            being counted, in a store from before they were.
+        later: other delayed tasks: scheduled, or to be crawled again.
+        soonest_seconds, latest_seconds: from now until what is left has ended; 0: not known, see ``reason``.
+        reason: why no time is told: nothing is left, the project is stopped or paused, out of its hours, its rate is 0,
+            fewer than 20 tasks have ended in an hour, none was attempted for five minutes, there is no end in sight,
+            it is not clear yet that it becomes less, or all that is left is blocked.
+    """
+
+    new_rate: float = 0.0
+    done_rate: float = 0.0
+    left: int = 0
+    held_back: int | None = 0
+    later: int = 0
+    retry_seconds: float = 0.0
+    soonest_seconds: float = 0.0
+    latest_seconds: float = 0.0
+    reason: RemainingReason = ""
+
+
 ConfigLayer = Literal["project", "defaults"]
 
 
@@ -145,6 +171,7 @@ class ProjectView(Struct, omit_defaults=True):
         cron: its jobs.
         slots: how it is divided into slots; None: it never was. Only where one project is shown.
         paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
+        remaining: how far it is; None: a daemon does not say that is older.
     """
 
     name: str
@@ -164,6 +191,7 @@ class ProjectView(Struct, omit_defaults=True):
     configured: dict[str, list[ConfigLayer]] = {}
     slots: DivisionView | None = None
     paused_until: float = 0.0
+    remaining: Remaining | None = None
 
 
 SHOWN_WISHES: Final = 20

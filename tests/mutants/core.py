@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec.structs import replace as changed
 
 from taskqueue.core import lookups
+from taskqueue.core import turn as turn_module
 from taskqueue.core.admin import invariants
 from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import Derived, derive
@@ -16,12 +17,14 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.projects.wishes import Wishes
-from taskqueue.core.rules import dependencies, disk_full, fetchers, lease_end, push
+from taskqueue.core.rules import dependencies, disk_full, fetchers, lease_end, push, retry_count
 from taskqueue.core.rules.handout import HandOut
 from taskqueue.core.state import State
 from taskqueue.core.tasks.lease import Lease
+from taskqueue.core.tasks.needs import ListRef
 from taskqueue.core.tasks.retry import Retry
 from taskqueue.core.tasks.task import FAILED, PROCESSING, Task
+from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import batches
 from taskqueue.protocol.fields import NewTask, TaskReport, Token
@@ -30,6 +33,29 @@ from tests.mutants.mutant import Mutant, Replace
 
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
 WATCH: Final = "unit/core/rules/test_watch.py"
+RETRIES: Final = "unit/core/rules/test_retry_count.py"
+
+
+def _set_apart_and_still_counted(replace: Replace) -> None:
+    def set_apart(self: TaskQueue, task: Task) -> None:
+        counted = self.held_back
+        original(self, task)
+        self.held_back = counted
+
+    original = replace(TaskQueue, "set_apart", set_apart)
+
+
+def _counted_after_the_turn_has_changed_them(replace: Replace) -> None:
+    def step(turn: TurnState, ref: ListRef) -> None:
+        turn.due.uncounted = None
+
+    def settle(turn: TurnState) -> None:
+        for ref in turn.found.lists:
+            original(turn, ref)
+        settled(turn)
+
+    original = replace(retry_count, "step", step)
+    settled = replace(turn_module, "_settle", settle)
 
 
 def _leases_in_force_not_counted(replace: Replace) -> None:
@@ -358,5 +384,15 @@ MUTANTS: Final = (
         "who watches is told of the first 512 projects",
         _watchers_hear_of_the_first_page,
         (f"{WATCH}::test_a_page_has_a_bounded_number_of_projects_and_the_next_one_comes_at_once",),
+    ),
+    Mutant(
+        "what is set apart still waits for a retry",
+        _set_apart_and_still_counted,
+        (f"{RETRIES}::test_a_late_success_of_a_recurring_task_ends_its_wait",),
+    ),
+    Mutant(
+        "retries of an older store are counted after the turn has changed them",
+        _counted_after_the_turn_has_changed_them,
+        (f"{RETRIES}::test_what_changes_while_they_are_counted_is_counted_once",),
     ),
 )

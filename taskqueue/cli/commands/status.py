@@ -221,6 +221,8 @@ def _drawn(
     parts = [head, projects] if has_room else [head, f"{NO_ROOM}\n", projects]
     if (left := reply.found - len(reply.projects)) > 0:
         parts.append(f"and {left:,} more")
+    remaining = tables.of_remaining(reply.projects)
+    parts += ["", remaining] if remaining.row_count else []
     paused = any(view.reason or view.paused_until for view in reply.projects)
     parts += ["", tables.of_pauses(reply.projects)] if paused else []
     parts += ["", *map(tables.of_still, still.sentences)] if still.sentences or still.has_more else []

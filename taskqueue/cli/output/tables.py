@@ -15,6 +15,7 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.fitting_table import FittingTable, named_values
 from taskqueue.display import fetchers
+from taskqueue.display.remaining import remaining_text
 from taskqueue.display.settings import flat, is_empty, said_by, text
 from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
@@ -34,6 +35,7 @@ NAME_CHARS = 8
 """Characters of a shared bucket's name in a table."""
 
 PAUSES_SHOWN = 5
+REMAINING_SHOWN: Final = 30
 
 HUNG_SHOWN: Final = 5
 """Fetchers with hung places of which a sentence follows their table."""
@@ -138,6 +140,17 @@ def _of_pause(view: ProjectView) -> str:
         return paused_until(view.paused_until)
     then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
     return f"{view.reason}; {then}"
+
+
+def of_remaining(views: Iterable[ProjectView]) -> Table:
+    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    told = [(view.name, text) for view in views if view.remaining and (text := remaining_text(view.remaining))]
+    for name, text in told[:REMAINING_SHOWN]:
+        table.add_row(Text(name, style="bold"), Text(text))
+    if len(told) > REMAINING_SHOWN:
+        table.add_row(Text("…"), Text(f"and {len(told) - REMAINING_SHOWN:,} more: taskqueue project show NAME"))
+    return table
 
 
 def of_still(sentence: str) -> Text:

@@ -25,6 +25,7 @@ from taskqueue.cli.top.speeds import Speeds
 from taskqueue.cli.top.view import HELP, ListView, View
 from taskqueue.display.counts import brief
 from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
+from taskqueue.display.remaining import time_text
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import FetcherView, ProjectView
@@ -80,6 +81,10 @@ def _speed(event: str) -> Column[ProjectView]:
     return Column(f"{event}/s", max(len(event) + 2, 8), f"{event}_5m", cell)
 
 
+def _remaining(view: ProjectView, speeds: Speeds | None) -> Text:
+    return Text(time_text(view.remaining) if view.remaining else "")
+
+
 def _state(view: ProjectView, speeds: Speeds | None) -> Text:
     return Text(view.state, style=tables.STYLES[view.state])
 
@@ -89,6 +94,7 @@ PROJECT_CELLS: Final[tuple[Column[ProjectView], ...]] = (
     _tasks("ready"),
     _tasks("delayed"),
     _tasks("processing"),
+    Column("time left", 24, "", _remaining),
     Column("rate", 12, "", lambda view, speeds: tables.rate(view)),
     _speed("new"),
     _speed("selected"),
@@ -97,7 +103,8 @@ PROJECT_CELLS: Final[tuple[Column[ProjectView], ...]] = (
     _speed("failed"),
 )
 PROJECT_FIRST: Final = (
-    "state", "ready", "processing", "selected/s", "retried/s", "failed/s", "new/s", "delayed", "success/s", "rate",
+    "state", "ready", "processing", "selected/s", "retried/s", "failed/s", "time left", "new/s", "delayed", "success/s",
+    "rate",
 )  # fmt: skip
 """Columns by importance: the last ones are dropped first."""
 

@@ -65,7 +65,7 @@ def status(turn: TurnState, message: Status) -> StatusReply:
     page = of_projects(turn, message)
     sessions = (session for session in state.sessions.values() if session.fetches)
     room = state.config.max_message - FIGURES_BYTES
-    projects = that_fit(state, (project.view(now) for project in page.projects), room // 2)
+    projects = that_fit(state, (project.view(now, state.environment) for project in page.projects), room // 2)
     room -= len(state.environment.pack(projects))
     fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
     return StatusReply(
@@ -135,7 +135,7 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
     """One project, and which layer set each of its settings."""
     state = turn.state
     project = state.projects.named(message.project)
-    view = project.view(turn.now)
+    view = project.view(turn.now, turn.state.environment)
     view.configured = _configured(state, project)
     view.slots = division_view(project)
     return ProjectReply(n=message.n, project=view)
@@ -169,7 +169,7 @@ def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
         use_settings(turn, project, project.layers, overrides)
     detail = pairs([before] if before is not None else [], _told(project), _flat(message.settings))
     change_log.note(turn, by, _what_is_set(message.settings), project=project.name, detail=detail)
-    return ProjectReply(n=message.n, project=project.view(turn.now))
+    return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
 
 
 def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
@@ -246,7 +246,7 @@ def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectRep
     what = "cron remove" if is_cron else "project unset"
     detail = pairs([before], _told(project), unset) or "nothing was set"
     change_log.note(turn, by, what, project=project.name, detail=detail)
-    return ProjectReply(n=message.n, project=project.view(turn.now))
+    return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
 
 
 def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
@@ -261,7 +261,7 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
     after = act(turn, project, message.action, until)
     what = f"project {message.action}"
     change_log.note(turn, by, what, project=project.name, count=count, detail=detail)
-    return ProjectReply(n=message.n, project=after.view(turn.now) if after else None)
+    return ProjectReply(n=message.n, project=after.view(turn.now, turn.state.environment) if after else None)
 
 
 def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:

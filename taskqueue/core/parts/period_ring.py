@@ -87,6 +87,13 @@ class PeriodRing:
         sums = self.gained(rows, head, head, now) or []
         return [self._additions(rows, head, n, now[n]) if total else [] for n, total in enumerate(sums)]
 
+    def series(self, columns: Columns, head: int, period: int) -> Columns:
+        """``columns`` as they are seen in ``period``, each as long as the ring."""
+        quiet = [0] * min(self._periods, period // self._ticks - head // self._ticks)
+        width = len(self._layout.masks)
+        padded = [quiet + (columns[n] if n < len(columns) else []) + [0] * self._periods for n in range(width)]
+        return [each[: self._periods] for each in padded]
+
     def restore(self, rows: bytearray, head: int, now: Sequence[int], columns: Columns) -> None:
         """Write the rows that ``columns`` describes."""
         row = self._layout.packing.pack(*[last & mask for last, mask in zip(now, self._layout.masks, strict=True)])

@@ -10,6 +10,7 @@ running ──stop──► stopped      accepts tasks, hands out nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import inf
 from operator import itemgetter
 from typing import Final
@@ -24,6 +25,7 @@ from taskqueue.core.parts.windows import Counters
 from taskqueue.core.projects.flow import Flow
 from taskqueue.core.projects.growth import SLOTS_MOST, Sampling
 from taskqueue.core.projects.pause import Pause
+from taskqueue.core.projects.remaining import Limits, Work, estimate
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waiters
 from taskqueue.core.settings.environment import Environment, Hours
@@ -33,13 +35,13 @@ from taskqueue.core.tasks.records import CronRecord, ProjectRecord
 from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
 from taskqueue.core.tasks.slots.slot_records import LAST_TIME, TIME_BYTES, DivisionRecord
 from taskqueue.core.tasks.slots.slot_table import SlotTable
-from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER
+from taskqueue.core.tasks.task import BLOCKED, DELAYED, KEY_BYTES, NO_FLOOR, OVER, PROCESSING, READY
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
-from taskqueue.protocol.choices import ProjectState
+from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
 from taskqueue.protocol.requests import Action
-from taskqueue.protocol.views import Counts, CronView, ProjectView, Totals
+from taskqueue.protocol.views import Counts, CronView, ProjectView, Remaining, Totals
 
 _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("pause", "running"): "paused",
@@ -94,15 +96,15 @@ class Project:
         making: by number, flows that are being checked or made.
         keeps: retention in seconds of success, failed and cancelled; empty: for ever.
         cron, ticks: by job: its record, and when it runs next (unix seconds).
-        waiters: requests that wait for its end.
+        waiters: requests that wait for its end; ``early_waiters``: for all but its retries to end.
         overrides_bytes: memory of its overrides.
     """
 
     __slots__ = (
-        "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "fetch", "finished",
-        "finisher", "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked", "making", "name", "number",
-        "overrides", "overrides_bytes", "pause", "queue", "sampling", "save_at", "settings", "shared", "state",
-        "swept_to", "ticks", "totals", "virtual", "waiters",
+        "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "early_waiters",
+        "fetch", "finished", "finisher", "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked",
+        "making", "name", "number", "overrides", "overrides_bytes", "pause", "queue", "sampling", "save_at",
+        "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -136,6 +138,7 @@ class Project:
         self.cron: dict[str, CronRecord] = record.cron
         self.ticks: dict[str, float] = {}
         self.waiters = Waiters()
+        self.early_waiters = Waiters()
         self.finisher = _finisher(self.settings)
         self.counts_slots = self.has_limits = False
         self.note_limits()
@@ -278,6 +281,20 @@ class Project:
         """Whether nothing keeps it from being finished at ``now`` (unix seconds)."""
         return not self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
 
+    def is_done_but_retries(self, now: Wall) -> bool:
+        """Whether only tasks that wait for a retry keep it from being finished at ``now`` (unix seconds)."""
+        retries = self.queue.waiting_retries
+        return retries == self.queue.unfinished and not self.is_held(now) and not self.is_unrolling
+
+    def take_waiters(self, former: Project) -> None:
+        """Have those who wait for a project, of which this one takes the place, wait for this one."""
+        self.waiters, former.waiters = former.waiters, self.waiters
+        self.early_waiters, former.early_waiters = former.early_waiters, self.early_waiters
+
+    def next_wait_at(self) -> float:
+        """When the first who waits has waited long enough (boot-clock seconds); inf: nobody waits."""
+        return min(self.waiters.next_at(), self.early_waiters.next_at())
+
     def note_flow(self, flow: Flow) -> None:
         """A flow of it is being checked or made, or no more."""
         if flow.check is not None or flow.is_unrolling:
@@ -358,7 +375,27 @@ class Project:
         )
         return Project(fresh, self.layers, now.boot)
 
-    def view(self, now: Now) -> ProjectView:
+    def remaining(self, now: Now, environment: Environment) -> Remaining:
+        """How far it is."""
+        counts, held_back = self.queue.counts, self.queue.waiting_retries
+        runnable, later = counts[READY] + counts[PROCESSING], counts[DELAYED] - (held_back or 0)
+        work = Work(runnable + counts[BLOCKED], runnable, self.queue.unfinished, held_back, later)
+        rate = min(self.settings.rate, inf if self.shared is None else self.shared.bucket.rate)
+        hours = partial(environment.hours, self.settings.active)
+        limits = Limits(self._stands(rate, hours(now.wall)), rate, max(self.settings.retry_delay))
+        return estimate(work, limits, *self.counters.recent(now.wall), now.wall, hours)
+
+    def _stands(self, rate: float, hours: Hours) -> RemainingReason:
+        """Why it hands out nothing; empty: it does."""
+        if self.state == "stopped":
+            return "stopped"
+        if self.state != "running":
+            return "paused"
+        if not hours.open:
+            return "out-of-hours"
+        return "" if rate else "no-rate"
+
+    def view(self, now: Now, environment: Environment) -> ProjectView:
         """The project as people see it."""
         return ProjectView(
             name=self.name,
@@ -376,6 +413,7 @@ class Project:
             held_by=sum(until > now.wall for until in self.holds.values()),
             cron=[self._cron_view(job) for job in self.settings.cron],
             shared=self.shared.view(now.boot) if self.shared is not None else None,
+            remaining=self.remaining(now, environment),
         )
 
     def _cron_view(self, job: str) -> CronView:

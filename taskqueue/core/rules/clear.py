@@ -41,13 +41,13 @@ def reset(turn: TurnState, project: Project) -> Project:
     state = turn.state
     fresh = project.anew(project.record(), turn.new_project_number(), turn.now)
     fresh.holds = project.holds
-    fresh.waiters, project.waiters = project.waiters, fresh.waiters
+    fresh.take_waiters(project)
     remove_project(turn, project)
     add_project(turn, fresh)
     if fresh.queue.slots is not None:
         fresh.queue.slots.begin()  # nobody knows any more what was handed out just now
     plan_cron(turn, fresh, {})
-    state.boot_timers.note(("wait", fresh.number), fresh.waiters.next_at())
+    state.boot_timers.note(("wait", fresh.number), fresh.next_wait_at())
     state.wall_timers.note(("project_hold", fresh.number), min(fresh.holds.values(), default=inf))
     turn.touch(fresh)
     return fresh

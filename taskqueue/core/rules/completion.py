@@ -29,6 +29,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.replies import ProjectReply, WaitReply
 from taskqueue.protocol.requests import ProjectHold, ProjectWait
+from taskqueue.protocol.views import Remaining
 
 HOLDS_MOST: Final = 100
 """Sessions that may hold one project open; they are in its record, which every turn that touches it writes."""
@@ -49,6 +50,8 @@ def note(turn: TurnState, project: Project) -> None:
         turn.more = True
     if not project.armed and not project.holds and len(project.waiters):
         answer(turn, project)
+    if len(project.early_waiters) and project.is_done_but_retries(turn.now.wall):
+        answer(turn, project, is_early=True)
 
 
 def need(state: State, wanted: Needs) -> None:
@@ -84,7 +87,7 @@ def hold(turn: TurnState, session: Session, request: ProjectHold) -> ProjectRepl
     else:
         project.holds.pop(session.id, None)
     turn.touch(project)
-    return ProjectReply(n=request.n, project=project.view(now))
+    return ProjectReply(n=request.n, project=project.view(now, state.environment))
 
 
 def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply | None:
@@ -95,22 +98,42 @@ def wait(turn: TurnState, session: Session, request: ProjectWait) -> WaitReply |
     """
     state, now = turn.state, turn.now
     project = state.projects.named(request.project)
-    if request.seconds and (project.armed or not project.is_done(now.wall)):
-        state.waits.add(project.waiters, Waiter(session, request.n, now.boot + request.seconds))
+    is_early = request.ignore_retries
+    if request.seconds and not _is_over(project, now, is_early=is_early):
+        waiters = project.early_waiters if is_early else project.waiters
+        state.waits.add(waiters, Waiter(session, request.n, now.boot + request.seconds))
         state.boot_timers.note(("wait", project.number), now.boot + request.seconds)
         return None
-    return reply(project, request.n, now)
+    return _reply(project, request.n, now, project.remaining(now, state.environment), is_early=is_early)
 
 
-def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER) -> None:
-    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
-    answer_waiters.answer(turn, project.waiters, lambda n: reply(project, n, turn.now), until)
+def answer(turn: TurnState, project: Project, until: Boot = FOR_EVER, *, is_early: bool = False) -> None:
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
+
+    Args:
+        is_early: those who do not wait for its retries.
+    """
+    now = turn.now
+    waiters = project.early_waiters if is_early else project.waiters
+    if len(waiters):
+        remaining = project.remaining(now, turn.state.environment)  # once: ten thousand may wait
+        answer_waiters.answer(turn, waiters, lambda n: _reply(project, n, now, remaining, is_early=is_early), until)
 
 
-def reply(project: Project, n: int, now: Now) -> WaitReply:
-    """The reply on whether the project is finished."""
-    finished = not project.armed and project.is_done(now.wall)
-    return WaitReply(n=n, finished=finished, unfinished=project.queue.unfinished, times=project.finished)
+def _is_over(project: Project, now: Now, *, is_early: bool) -> bool:
+    if is_early and project.is_done_but_retries(now.wall):
+        return True
+    return not project.armed and project.is_done(now.wall)
+
+
+def _reply(project: Project, n: int, now: Now, remaining: Remaining, *, is_early: bool) -> WaitReply:
+    return WaitReply(
+        n=n,
+        finished=_is_over(project, now, is_early=is_early),
+        unfinished=project.queue.unfinished,
+        times=project.finished,
+        remaining=remaining,
+    )
 
 
 def _finish(turn: TurnState, project: Project) -> None:

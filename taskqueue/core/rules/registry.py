@@ -177,7 +177,8 @@ def remove_project(turn: TurnState, project: Project) -> None:
     if project.linked:
         turn.changes.propagate("retired", project.number)
     reason = f'project: "{project.name}" has been deleted'
-    answer(turn, project.waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+    for waiters in (project.waiters, project.early_waiters):
+        answer(turn, waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
     task_waits.drop(turn, project.number)
 
 

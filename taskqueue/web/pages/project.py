@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text
+from taskqueue.display.remaining import remaining_text
 from taskqueue.display.settings import SAID, flat, is_empty, said_by, text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, Resolution
@@ -87,6 +88,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "why": await client.why(name),
         "rate": pace_text(_number(project, "rate")), "burst": pace_text(_number(project, "burst")),
         "level": _level(project),
+        "remaining": remaining_text(project.remaining) if project.remaining else "",
         "windows": _windows(project.totals, windows), "lately": windows.minutes.selected / LATELY_SECONDS,
         "events": EVENTS,
         "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],

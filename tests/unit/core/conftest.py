@@ -281,9 +281,13 @@ class World:
         assert view is not None
         return view
 
-    def wait(self, seconds: float = 30.0, project: str = "news", session: str = "script") -> Waiting:
+    def wait(
+        self, seconds: float = 30.0, project: str = "news", session: str = "script", *, ignore_retries: bool = False
+    ) -> Waiting:
         """Ask to be told when the project has finished."""
-        request = ProjectWait(session=session, n=self.n(), project=project, seconds=seconds)
+        request = ProjectWait(
+            session=session, n=self.n(), project=project, seconds=seconds, ignore_retries=ignore_retries
+        )
         waiting = Waiting(self, request.n)
         self.turn(request)
         self.settle()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import ErrorReply, ProjectReply, TasksReply
+from taskqueue.protocol.replies import ErrorReply, ProjectReply, TasksReply, WaitReply
 from taskqueue.protocol.requests import Action, ProjectHold, ProjectWait, TaskCancel, TaskRetry
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, never_comes, rest, run_out
@@ -586,3 +586,87 @@ def test_a_hold_that_is_repeated_is_answered_and_not_done_again(world: World) ->
     world.ask(ProjectReply, request)
 
     assert world.project().held_by == 0
+
+
+# ------------------------------------------------------------------------------------------------ but its retries
+
+
+def test_who_ignores_retries_is_answered_when_only_they_are_left(world: World) -> None:
+    fetcher = work(world, "a", "b")
+    early, late = world.wait(ignore_retries=True), world.wait()
+    fetcher.fail("a")
+    assert early.finished is None
+
+    fetcher.done("b")
+
+    assert early.finished is True
+    assert isinstance(early.answer, WaitReply)
+    assert (early.answer.unfinished, late.finished) == (1, None)
+    assert world.wait(ignore_retries=True, session="another").finished is True
+
+
+def test_who_ignores_retries_waits_for_what_is_scheduled(world: World) -> None:
+    fetcher = work(world, "a")
+    world.push("news", task("b", delay=10))
+    fetcher.fail("a")
+
+    assert world.wait(5, ignore_retries=True).finished is None
+    world.advance(5)
+    assert world.wait(0, ignore_retries=True).finished is False
+
+
+def test_who_ignores_retries_waits_for_holds_and_follow_ups(world: World) -> None:
+    fetcher = work(world, "a", "b")
+    world.hold(60)
+    early = world.wait(ignore_retries=True)
+    fetcher.fail("a")
+    fetcher.done("b", new=[task("c")])
+    assert early.finished is None
+
+    fetcher.hello()
+    fetcher.done("c")
+    assert early.finished is None
+    world.hold(0)
+
+    assert early.finished is True
+
+
+@pytest.mark.parametrize("end", ["clear", "reset", "delete"])
+def test_who_ignores_retries_is_answered_when_the_project_is_emptied(world: World, end: Action) -> None:
+    work(world, "a")
+    early = world.wait(ignore_retries=True)
+
+    world.do(end)
+
+    if end == "delete":
+        assert isinstance(early.answer, ErrorReply)
+    else:
+        assert early.finished is True
+
+
+def test_an_answer_says_how_far_the_project_is(world: World) -> None:
+    fetcher = work(world, "a", "b", "c")
+    fetcher.fail("a")
+    waiting = world.wait(0)
+
+    assert isinstance(waiting.answer, WaitReply)
+    remaining = waiting.answer.remaining
+    assert remaining is not None
+    assert (remaining.left, remaining.held_back, remaining.reason) == (2, 1, "too-few")
+
+
+def test_a_project_that_hands_out_nothing_tells_no_time(make_world: MakeWorld) -> None:
+    world = make_world(projects={"news": {}, "shut": {"active": "03:00-03:01 UTC"}, "still": {"rate": 0}})
+    for name in ("news", "shut", "still"):
+        world.push(name, task("a"))
+
+    def reason(name: str) -> str:
+        remaining = world.project(name).remaining
+        assert remaining is not None
+        return remaining.reason
+
+    assert [reason(name) for name in ("news", "shut", "still")] == ["too-few", "out-of-hours", "no-rate"]
+    world.do("pause")
+    assert reason("news") == "paused"
+    world.do("stop")
+    assert reason("news") == "stopped"

@@ -1,0 +1,56 @@
+"""How far a project is, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from taskqueue.display.remaining import UNKNOWN, remaining_text, time_text
+from taskqueue.protocol.views import Remaining
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        (
+            {"left": 812, "done_rate": 3.4, "soonest_seconds": 240, "latest_seconds": 310},
+            "812 left, 4 min to 5 min 10 s at 3.4 done/s",
+        ),
+        (
+            {"left": 1204, "done_rate": 250.4, "soonest_seconds": 2514.3, "latest_seconds": 40_000},
+            "1,204 left, 42 min to 11 h at 250 done/s",
+        ),
+        (
+            {"left": 9204, "new_rate": 12, "done_rate": 3.4, "reason": "growing"},
+            "9,204 left, no end in sight: 12 new/s, 3.4 done/s",
+        ),
+        ({"left": 5, "reason": "paused"}, "5 left, time unknown: it is paused"),
+        ({"left": 5, "reason": "too-few"}, "5 left, time unknown: fewer than 20 tasks ended in the last hour"),
+        (
+            {"reason": "nothing-left", "held_back": 812, "retry_seconds": 86_400, "later": 1},
+            "812 wait for a retry, up to 1 d by the table; 1 waits for its time",
+        ),
+        (
+            {"reason": "nothing-left", "held_back": None, "later": 40},
+            "40 delayed; those that wait for a retry are still being counted",
+        ),
+        ({"reason": "nothing-left"}, ""),
+    ],
+)
+def test_a_line_says_how_far_it_is(facts: dict[str, Any], text: str) -> None:
+    assert remaining_text(Remaining(**facts)) == text
+
+
+@pytest.mark.parametrize("reason", UNKNOWN)
+def test_where_no_time_is_known_a_line_says_why_and_a_column_that_it_is_unknown(reason: Any) -> None:
+    found = Remaining(left=3, reason=reason)
+
+    assert time_text(found) == "unknown"
+    assert UNKNOWN[reason] in remaining_text(found)
+
+
+def test_a_column_has_the_range_or_that_there_is_no_end_in_sight() -> None:
+    assert time_text(Remaining(left=1, soonest_seconds=3, latest_seconds=3)) == "3 s"
+    assert time_text(Remaining(left=1, reason="growing")) == "no end in sight"
+    assert time_text(Remaining(reason="nothing-left")) == ""
