@@ -25,7 +25,7 @@ from taskqueue.protocol.requests import (
     Status,
     Watch,
 )
-from taskqueue.protocol.views import OperationView, ProjectView
+from taskqueue.protocol.views import OperationView, ProjectView, Remaining
 
 
 class AsyncProjects:
@@ -152,6 +152,9 @@ class AsyncProjects:
         name: str,
         timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
         progress: Callable[[int], object] | None = None,
+        *,
+        ignore_retries: bool = False,
+        on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
         """Wait until the project has finished: until no task is left that has to end first.
 
@@ -160,10 +163,17 @@ class AsyncProjects:
         the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
         many tasks are left; it must not wait, because the client itself calls it.
 
+        Args:
+            ignore_retries: return as soon as only tasks are left that wait for a retry, which may take a day.
+            on_remaining: like ``progress``, but is told how fast it is and how long that may take; called about each
+                30 seconds if there is no ``progress``.
+
         Raises:
             RequestRejected: there is no such project, or it was deleted meanwhile.
         """
-        return await self._long_poll.finished(name, progress, timeout)
+        return await self._long_poll.finished(
+            name, progress, timeout, ignore_retries=ignore_retries, on_remaining=on_remaining
+        )
 
     async def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
         """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.

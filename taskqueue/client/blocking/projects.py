@@ -13,7 +13,7 @@ from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import StatusReply, WatchReply
-from taskqueue.protocol.views import OperationView, ProjectView
+from taskqueue.protocol.views import OperationView, ProjectView, Remaining
 
 
 class BlockingProjects:
@@ -128,7 +128,15 @@ class BlockingProjects:
         """Delete the project itself, with everything that it has."""
         self._background.run(self._client.delete(name))
 
-    def wait(self, name: str, timeout: float | None = None, progress: Callable[[int], object] | None = None) -> bool:
+    def wait(
+        self,
+        name: str,
+        timeout: float | None = None,
+        progress: Callable[[int], object] | None = None,
+        *,
+        ignore_retries: bool = False,
+        on_remaining: Callable[[Remaining], object] | None = None,
+    ) -> bool:
         """Wait until the project has finished: until no task is left that has to end first.
 
         Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
@@ -136,10 +144,17 @@ class BlockingProjects:
         the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
         many tasks are left; it must not wait, because the client itself calls it.
 
+        Args:
+            ignore_retries: return as soon as only tasks are left that wait for a retry, which may take a day.
+            on_remaining: like ``progress``, but is told how fast it is and how long that may take; called about each
+                30 seconds if there is no ``progress``.
+
         Raises:
             RequestRejected: there is no such project, or it was deleted meanwhile.
         """
-        return self._background.run(self._client.wait(name, timeout, progress))
+        return self._background.run(
+            self._client.wait(name, timeout, progress, ignore_retries=ignore_retries, on_remaining=on_remaining)
+        )
 
     def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
         """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.

@@ -18,12 +18,14 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.patience import limit
 from taskqueue.protocol.replies import FlowReply, OperationReply, TaskReply, TaskWaitReply, WaitReply
 from taskqueue.protocol.requests import FlowShow, GroupDo, OperationShow, ProjectWait, TaskShow, TaskWait
-from taskqueue.protocol.views import FlowView, OperationView
+from taskqueue.protocol.views import FlowView, OperationView, Remaining
 
 T = TypeVar("T")
 
-Thing = str | int | tuple[str, str] | tuple[Literal["task"], str, str]
-"""What is waited for: a project, an operation, a flow by project and name, or a task by project and taskid."""
+Thing = str | int | tuple[str, str] | tuple[Literal["task", "but retries"], str, str]
+"""What is waited for: a project, an operation, a flow by project and name, a task by project and taskid, or a project's
+end but for its retries.
+"""
 
 OVER: Final = ("success", "failed", "cancelled")
 """States of tasks that are over."""
@@ -50,18 +52,28 @@ class LongPoll:
         project: str,
         progress: Callable[[int], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
+        *,
+        ignore_retries: bool = False,
+        on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
         """Wait until it has finished; False: it has not, in so many seconds (None: for ever).
 
         That it finished between two questions, and has new tasks already, is seen by how often it has.
+
+        Args:
+            on_remaining: is told how far it is at first, and each WAIT_SECONDS; more often if there is ``progress``.
         """
         within = limit("timeout", timeout)
-        first = reply = await self._wait(project, 0.0)
+        seconds = PROGRESS_SECONDS if progress else WAIT_SECONDS
+        thing: Thing = ("but retries", project, "") if ignore_retries else project
+        first = reply = await self._wait(project, 0.0, ignore_retries=ignore_retries)
         with suppress(TimeoutError):
-            async with asyncio.timeout(within), self._turn(project):
+            async with asyncio.timeout(within), self._turn(thing):
                 while not reply.finished and reply.times == first.times:
                     _tell(progress, reply.unfinished)
-                    reply = await self._wait(project, PROGRESS_SECONDS if progress else WAIT_SECONDS)
+                    if reply.remaining is not None:
+                        _tell(on_remaining, reply.remaining)
+                    reply = await self._wait(project, seconds, ignore_retries=ignore_retries)
         return reply.finished or reply.times > first.times
 
     async def task_over(
@@ -135,8 +147,8 @@ class LongPoll:
         request = FlowShow(session="", n=0, project=project, flow=name, seconds=seconds)
         return (await self._exchange.ask(request, FlowReply, patience)).flow
 
-    async def _wait(self, project: str, seconds: float) -> WaitReply:
-        request = ProjectWait(session="", n=0, project=project, seconds=seconds)
+    async def _wait(self, project: str, seconds: float, *, ignore_retries: bool) -> WaitReply:
+        request = ProjectWait(session="", n=0, project=project, seconds=seconds, ignore_retries=ignore_retries)
         return await self._exchange.ask(request, WaitReply, inf if seconds else None)
 
     def _turn(self, thing: Thing) -> asyncio.Lock:

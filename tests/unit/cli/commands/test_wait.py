@@ -1,0 +1,12 @@
+"""Lines of ``taskqueue wait`` where there is no terminal."""
+
+from __future__ import annotations
+
+from taskqueue.cli.commands.wait import is_told
+
+
+def test_lines_come_less_and_less_often_and_every_ten_minutes_in_the_end() -> None:
+    """The daemon answers each half a minute; the first answer comes at once, and is not worth a line."""
+    minutes = [place / 2 for place in range(100) if is_told(place)]
+
+    assert minutes == [0.5, 1.5, 3.5, 10, 20, 30, 40]
