@@ -11,6 +11,7 @@ from lxml import html
 
 from taskqueue import Client
 from taskqueue.cli.top.screen import PROJECT_CELLS
+from taskqueue.display.remaining import remaining_text
 from taskqueue.display.settings import said_by
 from taskqueue.web.pages.projects import STATES
 from tests.integration.conftest import Daemon
@@ -151,6 +152,14 @@ def test_a_project_that_is_paused_for_a_time_says_until_when(client: Client, pag
     assert [each.get("data-unix") for each in about.iter("time")] == [str(until)]
     assert "it goes on in" in words(about)
     client.projects.resume("shop-b")
+
+
+def test_a_project_tells_how_far_it_is(client: Client, pages: Pages) -> None:
+    remaining = client.projects.show("news").remaining
+
+    assert remaining is not None
+    (told,) = pages.page("/projects/news").find_class("remaining")
+    assert words(told) == remaining_text(remaining)
 
 
 def test_each_setting_stands_with_who_said_it(client: Client, pages: Pages) -> None:

@@ -153,7 +153,7 @@ class Counters:
         return list(map(_sums, gained[: len(_EVENT_RINGS)], gained[len(_EVENT_RINGS) :]))
 
     def recent(self, now_wall: Wall) -> tuple[Recent, Recent]:
-        """What happened in the last five minutes and in the last hour. Costs 0.1 ms if anything did."""
+        """What happened in the last five minutes and in the last hour. Costs 20 µs if anything did."""
         period = self._period_at(now_wall)
         saved = _times_of(self._saved)[1] if self._saved is not None else []
         minutes, hour = [

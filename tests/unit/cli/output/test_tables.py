@@ -16,11 +16,13 @@ from taskqueue.cli.commands.stats import of_stats
 from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.output.tables import (
     HUNG_SHOWN,
+    REMAINING_SHOWN,
     of_cron,
     of_fetchers,
     of_fields,
     of_pauses,
     of_projects,
+    of_remaining,
     of_settings,
     show_fetchers,
 )
@@ -38,6 +40,7 @@ from taskqueue.protocol.views import (
     OperationView,
     ProjectStats,
     ProjectView,
+    Remaining,
     SharedView,
     TaskRow,
     Totals,
@@ -209,6 +212,18 @@ def test_of_many_pauses_some_are_shown_and_the_rest_counted() -> None:
     Console(file=file, width=80).print(of_pauses([replace(VIEW, state="checking", reason="failures")] * 8))
 
     assert file.getvalue().splitlines()[-1].split() == ["…", "and", "3", "more"]
+
+
+def test_how_far_projects_are_is_a_line_of_each_that_has_anything_left() -> None:
+    views = [
+        replace(VIEW, name="shop", remaining=Remaining(left=9, new_rate=12, done_rate=3.4, reason="growing")),
+        replace(VIEW, name="done", remaining=Remaining(reason="nothing-left")),
+        replace(VIEW, name="old", remaining=None),
+    ]
+
+    assert shown(of_remaining(views)).split("\n")[0].rstrip() == "shop  9 left, no end in sight: 12 new/s, 3.4 done/s"
+    assert of_remaining(views).row_count == 1
+    assert of_remaining(views * 40).row_count == REMAINING_SHOWN + 1
 
 
 def test_cron_jobs_are_shown_with_when_they_run() -> None:
