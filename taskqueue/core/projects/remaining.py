@@ -201,7 +201,7 @@ def _rates(minutes: Recent) -> tuple[float, float]:
     periods = max((place + 1 for place, count in enumerate(events) if count), default=0)
     if not periods:
         return 0.0, 0.0
-    seconds = max(1.0, minutes.passed + (periods - 1) * minutes.seconds)
+    seconds = max(minutes.seconds, minutes.passed + (periods - 1) * minutes.seconds)
     return round(sum(minutes.new) / seconds, 3), round(sum(minutes.ended) / seconds, 3)
 
 

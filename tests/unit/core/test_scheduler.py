@@ -7,6 +7,7 @@ from math import inf
 
 import pytest
 from msgspec.msgpack import encode
+from msgspec.structs import replace
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
@@ -236,7 +237,8 @@ def test_everything_is_there_after_a_restart(world: World) -> None:
         assert (new.state, new.exetime, new.priority, new.error, new.session, new.finished_at, body_of(new)) == (
             (old.state, old.exetime, old.priority, old.error, old.session, old.finished_at, body_of(old))
         )
-    assert world.project() == view
+    # What happened since the windows were last saved counts as if it happened at the start.
+    assert replace(world.project(), remaining=None) == replace(view, remaining=None)
 
 
 def test_no_task_is_handed_out_twice_because_the_daemon_restarted(world: World) -> None:

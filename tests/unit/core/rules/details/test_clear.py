@@ -351,7 +351,10 @@ def test_who_waits_for_the_end_is_told_that_there_is_nothing_to_wait_for(world: 
     if action == "delete":
         assert isinstance(told, ErrorReply)
     else:
-        assert told == WaitReply(n=n, finished=True, unfinished=0)
+        assert isinstance(told, WaitReply)
+        assert (told.finished, told.unfinished, told.times) == (True, 0, 0)
+        assert told.remaining is not None
+        assert told.remaining.reason == "nothing-left"
 
 
 def test_reset_lets_those_hold_the_project_open_who_did(world: World) -> None:
