@@ -31,7 +31,7 @@ from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
 from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
 from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, PROCESSING, Task, deferred_bytes, size_of
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.replies import AnyOutgoing, HelloWanted, Outgoing
 
@@ -89,6 +89,7 @@ class TurnState:
     Attributes:
         state: what outlives the turn.
         now: the time of the turn.
+        second: whole unix second in which its new tasks come; 0: the clock shows one that can't be kept.
         found: what was looked up for it; empty until it is decided.
         changes: what it has done to tasks, and all that is to be written.
         asked: hollow tasks whose specs are looked up.
@@ -109,12 +110,14 @@ class TurnState:
 
     __slots__ = (
         "asked", "changed_flows", "changes", "clears", "dirty", "drawn", "due", "entered", "events", "flow_states",
-        "found", "freed", "gives_parents", "lists", "more", "now", "outgoing", "state", "waiters_answered",
+        "found", "freed", "gives_parents", "lists", "more", "now", "outgoing", "second", "state",
+        "waiters_answered",
     )  # fmt: skip
 
     def __init__(self, state: State, now: Now) -> None:
         self.state = state
         self.now = now
+        self.second = int(now.wall) if 0.0 < now.wall < LATEST_SECOND else 0
         self.found = NOT_LOOKED_UP
         self.changes = Changes(state.next_number)
         self.asked: dict[SpecRef, Task] = {}

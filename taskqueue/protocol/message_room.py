@@ -33,7 +33,7 @@ VALIDATORS_BYTES: Final = 3 * (_CHARACTER_BYTES * MAX_VALIDATOR_CHARS + 20)
 _FETCH_BYTES: Final = 80
 """Bytes of a project's ``fetch`` besides its value: the project's name."""
 
-_ROW_BYTES: Final = 160
+_ROW_BYTES: Final = 192
 """Bytes of a task in a list besides its texts."""
 
 _PARENT_BYTES: Final = 80

@@ -236,6 +236,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
         result: of its last success, as its fetcher gave it; nil: it gave none, or the body leaves no room for it here.
         result_bytes: of it as MessagePack; 0: it gave none.
         put_off: how often in a row its fetcher has put it off by ``retry_after``; PUT_OFF_MOST: so often at least.
+        pushed_at: unix seconds, whole ones, when it first came; 0: unknown, it is older than this is kept.
     """
 
     project: str
@@ -260,6 +261,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     result: Raw = NIL
     result_bytes: int = 0
     put_off: int = 0
+    pushed_at: float = 0.0
 
 
 class TaskWaitReply(Reply, tag="task-wait-reply"):

@@ -271,6 +271,8 @@ class TaskList(Request, tag="task-list"):
         since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
         newest: backwards, from the end of the order; not for what is ready or delayed.
         after: the ``next`` of the page before; empty: from the start.
+        pushed_since, pushed_before: unix seconds: first came at that time or later, or before it; a task of which that
+            is unknown is left out.
     """
 
     project: ProjectName
@@ -281,6 +283,8 @@ class TaskList(Request, tag="task-list"):
     newest: bool = False
     after: Annotated[str, Meta(max_length=64)] = ""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    pushed_since: EpochSeconds = 0.0
+    pushed_before: EpochSeconds = 0.0
 
 
 class Failures(Request, tag="failures"):
@@ -307,6 +311,8 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         error: a glob that the error of the last attempt matches.
         before, since: unix seconds: ended before that, or at that time or later; of those that are live their last run
             counts, and one that was never run is left out.
+        pushed_since, pushed_before: unix seconds: first came at that time or later, or before it; a task of which that
+            is unknown is left out.
     """
 
     states: Annotated[list[StateName], Meta(max_length=6)] = []
@@ -314,6 +320,8 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     error: Glob = ""
     before: EpochSeconds = 0.0
     since: EpochSeconds = 0.0
+    pushed_since: EpochSeconds = 0.0
+    pushed_before: EpochSeconds = 0.0
 
 
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]

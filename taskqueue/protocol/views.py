@@ -276,6 +276,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
         lease_seconds: until its lease runs out (processing).
         put_off: how often in a row its fetcher has put it off by ``retry_after``.
         state: as of any task; empty: it is that which was asked for.
+        pushed_at: unix seconds, whole ones, when it first came; 0: unknown.
     """
 
     taskid: str
@@ -290,6 +291,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     kind: str = ""
     put_off: int = 0
     state: str = ""
+    pushed_at: float = 0.0
 
 
 class ParentView(Struct, omit_defaults=True, gc=False):

@@ -89,7 +89,8 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
     """Add state changes of tasks. The hot path, three moves in a task's life: names are bound once a batch, not per
     move.
     """
-    pack, size, in_project = layout.RECORD.pack, layout.RECORD.size, layout.project_key
+    pack, plain_size, in_project = layout.RECORD.pack, layout.RECORD.size, layout.project_key
+    pack_dated, dated_size, dated = layout.DATED_RECORD.pack, layout.DATED_RECORD.size, layout.DATED_RETRIED
     put_id = batch.puts[layout.IDS].append
     puts: dict[int, Callable[[Entry], None]] = {}
     deletes: dict[int, Callable[[bytes], None]] = {}
@@ -108,7 +109,15 @@ def _add_moves(batch: Batch, moves: Iterable[Move], errors: Errors) -> None:
             flags += task.held_back * layout.HELD_BACK + task.timed_out * layout.TIMED_OUT + task.apart * layout.APART
         retried = task.retried | task.crashes << layout.CRASHES_SHIFT if task.crashes else task.retried
         marked = state | HAS_RESULT if task.has_result else state
-        record = pack(marked, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
+        if pushed_at := task.pushed_at:
+            size = dated_size
+            record = pack_dated(
+                marked, flags, task.priority, retried | dated, task.token, task.exetime, task.lastcrawltime, place,
+                pushed_at,
+            )  # fmt: skip
+        else:
+            size = plain_size
+            record = pack(marked, flags, task.priority, retried, task.token, task.exetime, task.lastcrawltime, place)
         if task.itag:
             record += task.itag.encode()
         if task.links is not None:

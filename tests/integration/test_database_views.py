@@ -162,6 +162,11 @@ def test_a_task_that_was_put_off_is_told_with_how_often_and_with_the_kind_of_its
     found = ask(target, "select taskid, state, itag, retried, crashes, put_off from tasks order by taskid")
     assert found == [("a", "delayed", "v1", 0, 0, 1), ("b", "processing", "v1", 0, 0, 0)]
     assert ask(target, "select error, kind from attempts") == [("<p>busy</p>", "HTTP 503")]
+    shown = [client.ask("task-show", project="hosts", taskid=taskid)["pushed_at"] for taskid in ("a", "b")]
+    assert ask(target, "select extract(epoch from pushed_at)::float8 from tasks order by taskid") == [
+        (at,) for at in shown
+    ]
+    assert all(shown)
 
 
 def test_a_text_with_a_nul_which_postgresql_has_not_hides_no_other(

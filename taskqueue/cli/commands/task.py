@@ -12,7 +12,7 @@ from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, 
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
-from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options
+from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options, pushed_options
 from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.errors import error_line
@@ -57,6 +57,7 @@ def task() -> None:
     "--since", type=times.since, metavar="AGE|TIME",
     help="Ended, or last run, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
 )  # fmt: skip
+@pushed_options
 @click.option(
     "--newest/--oldest", default=False,
     help="What ended, or was handed out, last comes first, or (as usual) last; not of what waits.",
@@ -70,6 +71,8 @@ def list_tasks(
     url_glob: str | None,
     error_glob: str | None,
     since: float | None,
+    pushed_since: float | None,
+    pushed_before: float | None,
     newest: bool,
     limit: int,
     as_json: bool,
@@ -88,17 +91,19 @@ def list_tasks(
       taskqueue task list news
       taskqueue task list news --state failed --url-glob 'https://example.com/*'
       taskqueue task list news --state failed --since 1h --newest
+      taskqueue task list news --state ready --pushed-before 2d
       taskqueue task list news --state failed --error-glob '*503*'
       taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
-    chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest)
+    pushed = pushed_since, pushed_before
+    chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
     with Daemon(url, timeout).client() as client:
         found = task_pages.pages(client, chosen, limit)
         if as_json:
             task_pages.print_json(found)
         else:
-            task_pages.print_table(found, state)
+            task_pages.print_table(found, state, tells_pushed=any(pushed))
 
 
 @task.command()
@@ -349,6 +354,7 @@ def _fields(task: TaskReply) -> dict[str, str]:
         "recrawl": _bounds(schedule.pop("recrawl")),
         "due": local(task.exetime),
         "expires": local(schedule.pop("expires_at") or 0.0),
+        "pushed": local(task.pushed_at),
         "last crawled": local(task.lastcrawltime),
         "finished": local(task.finished_at),
         "crashes": f"{task.crashes} of its fetchers fell silent while they ran it" if task.crashes else "",

@@ -36,7 +36,7 @@ LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
 }
 """States in which tasks may be that somebody wants to change so; of retry only the first is meant if none is said."""
 
-FILTERS: Final = "--state, --url-glob, --error-glob, --since or --older-than"
+FILTERS: Final = "--state, --url-glob, --error-glob, --since, --older-than, --pushed-since or --pushed-before"
 
 
 class BulkChange(NamedTuple):
@@ -52,7 +52,8 @@ class BulkChoice(NamedTuple):
     """The options of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        before, since: unix seconds, None if nothing was said; see ``protocol.requests.TaskFilter``.
+        before, since, pushed_since, pushed_before: unix seconds, None if nothing was said; see
+            ``protocol.requests.TaskFilter``.
     """
 
     group: str | None = None
@@ -61,6 +62,8 @@ class BulkChoice(NamedTuple):
     error_glob: str = ""
     before: float | None = None
     since: float | None = None
+    pushed_since: float | None = None
+    pushed_before: float | None = None
     dry_run: bool = False
     yes: bool = False
     no_wait: bool = False
@@ -69,8 +72,14 @@ class BulkChoice(NamedTuple):
     @property
     def filters(self) -> bool:
         """Whether any filter on tasks is set."""
-        return bool(self.states or self.url_glob or self.error_glob or self.before or self.since)
+        of_time = self.before or self.since or self.pushed_since or self.pushed_before
+        return bool(self.states or self.url_glob or self.error_glob or of_time)
 
+
+PUSHED_OPTIONS: Final = (
+    click.option("--pushed-since", metavar="AGE|TIME", type=times.since, help="First pushed so long ago at most."),
+    click.option("--pushed-before", metavar="AGE|TIME", type=times.since, help="First pushed longer ago."),
+)
 
 OPTIONS: Final = (
     click.option(
@@ -99,11 +108,19 @@ OPTIONS: Final = (
         default=None,
         help="Those that ended, or were last tried, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
     ),
+    *PUSHED_OPTIONS,
     click.option("--dry-run", is_flag=True, help="Only count them."),
     click.option("--yes", is_flag=True, help="Don't ask."),
     json_option,
     click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`."),
 )
+
+
+def pushed_options(command: Command) -> Command:
+    """Add the options that say when tasks first came."""
+    for option in reversed(PUSHED_OPTIONS):
+        command = option(command)
+    return command
 
 
 def bulk_options(command: Command) -> Command:
@@ -193,6 +210,8 @@ def _begin(
         error=choice.error_glob,
         before=choice.before,
         since=choice.since,
+        pushed_since=choice.pushed_since,
+        pushed_before=choice.pushed_before,
         priority=change.priority,
         exetime=change.exetime,
         delay=change.delay,

@@ -27,6 +27,8 @@ class TaskQuery(NamedTuple):
     error: str | None
     since: float | None
     newest: bool
+    pushed_since: float | None = None
+    pushed_before: float | None = None
 
 
 def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListReply]:
@@ -42,6 +44,8 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
             newest=chosen.newest,
             after=after,
             limit=min(left, PAGE),
+            pushed_since=chosen.pushed_since,
+            pushed_before=chosen.pushed_before,
         )
         yield page
         if not page.next:
@@ -49,7 +53,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
         after, left = page.next, left - len(page.tasks)
 
 
-def print_table(found: Iterable[TaskListReply], state: StateName | None) -> None:
+def print_table(found: Iterable[TaskListReply], state: StateName | None, *, tells_pushed: bool = False) -> None:
     """Print one table of all pages of tasks in this state (None: in any), and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 
@@ -58,7 +62,7 @@ def print_table(found: Iterable[TaskListReply], state: StateName | None) -> None
     for page in found:
         rows += page.tasks
         following = page.next
-    tables.show(task_tables.of_tasks(rows, state or ""))
+    tables.show(task_tables.of_tasks(rows, state or "", tells_pushed=tells_pushed))
     if following:
         say("There are more; --limit shows them.", err=True)
 

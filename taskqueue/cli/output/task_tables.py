@@ -21,12 +21,13 @@ from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
 
-def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
+def of_tasks(rows: Sequence[TaskRow], state: str = "", *, tells_pushed: bool = False) -> Table:
     """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
 
     Tasks in any state have their states in front. Columns that would be empty are left out: priorities, how often in a
     row tasks were put off, what the errors of the last attempts are about, and for how long, and by whom, what is being
-    processed is held. What is blocked has no time yet.
+    processed is held. What is blocked has no time yet. When tasks first came is told
+    if that was asked for.
     """
     mixed = any(row.state for row in rows)
     held = not mixed and any(row.lease_seconds for row in rows)
@@ -40,6 +41,8 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "") -> Table:
         words = {}
     if mixed:
         words = {"state": lambda row: row.state, "when": _when}
+    if tells_pushed:
+        words = {**words, "pushed": lambda row: local(row.pushed_at) or "unknown"}
     numbers: dict[str, Callable[[TaskRow], str]] = {
         "priority": lambda row: f"{row.priority}",
         "retried": lambda row: f"{row.retried}",
@@ -122,5 +125,10 @@ def chosen(view: OperationView) -> str:
     options = [f"--state {state}" for state in said.states]
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
     options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
-    times = (("before", said.before), ("since", said.since))
+    times = (
+        ("before", said.before),
+        ("since", said.since),
+        ("pushed since", said.pushed_since),
+        ("pushed before", said.pushed_before),
+    )
     return " ".join([*options, *(f"{word} {local(at)}" for word, at in times if at)])

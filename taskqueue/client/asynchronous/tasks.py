@@ -130,6 +130,8 @@ class AsyncTasks:
         newest: bool = False,
         after: str = "",
         limit: int = 100,
+        pushed_since: Moment | None = None,
+        pushed_before: Moment | None = None,
     ) -> TaskListReply:
         """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
 
@@ -143,9 +145,11 @@ class AsyncTasks:
             newest: what ended, or was handed out, last comes first; not for what is ready, delayed or blocked.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
             limit: 1 to 500.
+            pushed_since, pushed_before: the same times: first came at that time or later, or before it. A task of which
+                that is unknown, because it came before this was kept, is left out.
 
         Raises:
-            ValueError: since is a datetime without a zone.
+            ValueError: a time is a datetime without a zone.
             RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
         """
         request = TaskList(
@@ -159,6 +163,8 @@ class AsyncTasks:
             newest=newest,
             after=after,
             limit=limit,
+            pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
+            pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
         )
         return await self._exchange.ask(request, TaskListReply)
 
@@ -171,6 +177,8 @@ class AsyncTasks:
         error: str | None = None,
         since: Moment | None = None,
         newest: bool = False,
+        pushed_since: Moment | None = None,
+        pushed_before: Moment | None = None,
     ) -> AsyncGenerator[TaskRow, None]:
         """All tasks of a project in one state, or in any, as ``list`` has them, asked for page by page.
 
@@ -179,7 +187,16 @@ class AsyncTasks:
         after, more = "", True
         while more:
             page = await self.list(
-                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500
+                project,
+                state,
+                url=url,
+                error=error,
+                since=since,
+                newest=newest,
+                after=after,
+                limit=500,
+                pushed_since=pushed_since,
+                pushed_before=pushed_before,
             )
             for row in page.tasks:
                 yield row

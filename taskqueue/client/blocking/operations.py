@@ -37,6 +37,8 @@ class BlockingOperations:
         exetime: Moment | None = None,
         delay: float | None = None,
         dry_run: bool = False,
+        pushed_since: Moment | None = None,
+        pushed_before: Moment | None = None,
     ) -> OperationView:
         """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
 
@@ -54,9 +56,11 @@ class BlockingOperations:
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
             dry_run: change nothing, only count.
+            pushed_since, pushed_before: times as above: first came at that time or later, or before it. A task of which
+                that is unknown, because it came before this was kept, is left out.
 
         Raises:
-            ValueError: before, since or exetime is a datetime without a zone.
+            ValueError: a time is a datetime without a zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
         return self._background.run(
@@ -73,6 +77,8 @@ class BlockingOperations:
                 exetime=exetime,
                 delay=delay,
                 dry_run=dry_run,
+                pushed_since=pushed_since,
+                pushed_before=pushed_before,
             )
         )
 

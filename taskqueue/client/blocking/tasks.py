@@ -89,6 +89,8 @@ class BlockingTasks:
         newest: bool = False,
         after: str = "",
         limit: int = 100,
+        pushed_since: Moment | None = None,
+        pushed_before: Moment | None = None,
     ) -> TaskListReply:
         """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
 
@@ -102,14 +104,25 @@ class BlockingTasks:
             newest: what ended, or was handed out, last comes first; not for what is ready, delayed or blocked.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
             limit: 1 to 500.
+            pushed_since, pushed_before: the same times: first came at that time or later, or before it. A task of which
+                that is unknown, because it came before this was kept, is left out.
 
         Raises:
-            ValueError: since is a datetime without a zone.
+            ValueError: a time is a datetime without a zone.
             RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
         """
         return self._background.run(
             self._client.list(
-                project, state, url=url, error=error, since=since, newest=newest, after=after, limit=limit
+                project,
+                state,
+                url=url,
+                error=error,
+                since=since,
+                newest=newest,
+                after=after,
+                limit=limit,
+                pushed_since=pushed_since,
+                pushed_before=pushed_before,
             )
         )
 
@@ -122,6 +135,8 @@ class BlockingTasks:
         error: str | None = None,
         since: Moment | None = None,
         newest: bool = False,
+        pushed_since: Moment | None = None,
+        pushed_before: Moment | None = None,
     ) -> Iterator[TaskRow]:
         """All tasks of a project in one state, or in any, as ``list`` has them, asked for page by page.
 
@@ -129,7 +144,18 @@ class BlockingTasks:
         """
         after, more = ("", True)
         while more:
-            page = self.list(project, state, url=url, error=error, since=since, newest=newest, after=after, limit=500)
+            page = self.list(
+                project,
+                state,
+                url=url,
+                error=error,
+                since=since,
+                newest=newest,
+                after=after,
+                limit=500,
+                pushed_since=pushed_since,
+                pushed_before=pushed_before,
+            )
             yield from page.tasks
             after, more = (page.next, bool(page.next))
 

@@ -17,7 +17,18 @@ from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, 
 from taskqueue.core.tasks.needs import FoundPage, PageRef
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, OVER, PROCESSING, READY, STATE_NAMES, Task, key_time
+from taskqueue.core.tasks.task import (
+    BLOCKED,
+    DELAYED,
+    FAILED,
+    OVER,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    Task,
+    came_within,
+    key_time,
+)
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.requests import BulkAction, TaskFilter
 
@@ -126,6 +137,8 @@ def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: Attem
 
 
 def _is_of_the_time(wanted: TaskFilter, task: Task) -> bool:
+    if not came_within(task, wanted.pushed_since, wanted.pushed_before):
+        return False
     if not (wanted.before or wanted.since):
         return True
     moment = _moment(task)

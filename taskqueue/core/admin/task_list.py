@@ -37,6 +37,7 @@ from taskqueue.core.tasks.task import (
     SUCCESS,
     WAITING,
     Task,
+    came_within,
     is_held,
     key_time,
     time_key,
@@ -179,6 +180,8 @@ def _ref(project: Project, request: TaskList, place: Place) -> ListRef:
         url=request.url,
         error=request.error,
         attempts=which not in (PROCESSING, SUCCESS),
+        pushed_since=request.pushed_since,
+        pushed_before=request.pushed_before,
     )
 
 
@@ -186,9 +189,13 @@ def _looked_at(request: TaskList, which: int) -> int:
     """Tasks examined for the page, at most."""
     if request.error and which in OVER:
         return ERRORS_LOOKED_AT
-    if request.error or request.url or (request.since and which in LIVE):
+    if request.error or request.url or (request.since and which in LIVE) or _asks_when_pushed(request):
         return LOOKED_AT
     return request.limit
+
+
+def _asks_when_pushed(request: TaskList) -> bool:
+    return request.pushed_since > 0 or request.pushed_before > 0
 
 
 def _low_key(project: Project, state: int) -> int:
@@ -219,7 +226,7 @@ def _found_run(project: Project, ref: ListRef) -> FoundList:
             found.next = page_with(ref.newest, _place(task))
             break
         cost += pattern.cost(task.spec.url)
-        if pattern.matches(task.spec.url):
+        if pattern.matches(task.spec.url) and came_within(task, ref.pushed_since, ref.pushed_before):
             found.tasks.append(task)
     return found
 
@@ -253,6 +260,7 @@ def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None)
         retried=task.retried,
         lastcrawltime=task.lastcrawltime,
         put_off=task.put_off,
+        pushed_at=float(task.pushed_at),
     )
     if task.lease is not None:
         row.at = now.wall - (now.boot - task.lease.selected_at)

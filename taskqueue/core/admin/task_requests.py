@@ -78,6 +78,7 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         depth=spec.depth,
         fetcher=fetcher,
         put_off=task.put_off,
+        pushed_at=float(task.pushed_at),
     )
     if result is not None:
         reply.result_bytes = len(result)

@@ -301,7 +301,7 @@ def _check_deferred(state: State, item: NewTask) -> None:
 
 def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
     links = dependencies.make_edges(turn, project, item) if item.depends_on else None
-    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number(), links=links)
+    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number(), links=links, pushed_at=turn.second)
     if turn.changes.left_overs:
         dependencies.arrive(turn, task)
     project.totals.new += 1

@@ -73,6 +73,7 @@ class ListRef(NamedTuple):
         limit_bytes: the read also ends when urls and bodies come to this, but not before the first task.
         url, error: globs; the latter on the last attempt's error. Empty: any.
         attempts: include the last attempts of tasks that have been run.
+        pushed_since, pushed_before: see ``came_within``.
     """
 
     project: int
@@ -86,6 +87,8 @@ class ListRef(NamedTuple):
     url: str
     error: str
     attempts: bool
+    pushed_since: float = 0.0
+    pushed_before: float = 0.0
 
 
 class FoundList(Struct):

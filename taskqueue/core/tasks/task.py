@@ -80,8 +80,11 @@ waits all the same."""
 PUT_OFF_MOST: Final = 0xFFFF
 """Times that a task is put off in a row are counted up to here."""
 
-RETRIED_MOST: Final = (1 << 27) - 1
-"""Failures of a task are counted up to here: its record has 27 bits for them."""
+RETRIED_MOST: Final = (1 << 26) - 1
+"""Failures of a task are counted up to here: its record has 26 bits for them."""
+
+LATEST_SECOND: Final = (1 << 32) - 1
+"""The last unix second that a task can have come at, as far as is kept: its record has 32 bits for it."""
 
 ATTEMPTS_KEPT: Final = 10
 """Attempts in the history of a task; the oldest is overwritten."""
@@ -121,6 +124,7 @@ class Task:
         slot: number of the slot that it belongs to, in some division of its project; 0: of none.
         throttled: how often in a row its host has asked for a pause instead of answering.
         put_off: how often in a row its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
+        pushed_at: unix seconds, whole ones, when it first came; 0: before that was kept. A restart leaves it as it is.
     """
 
     __slots__ = (
@@ -143,6 +147,7 @@ class Task:
         "links",
         "priority",
         "project",
+        "pushed_at",
         "put_off",
         "retried",
         "seq",
@@ -188,6 +193,7 @@ class Task:
         slot: int = 0,
         throttled: int = 0,
         put_off: int = 0,
+        pushed_at: int = 0,
     ) -> None:
         self.project = project
         self.taskid = taskid
@@ -222,6 +228,7 @@ class Task:
         self.slot = slot
         self.throttled = throttled
         self.put_off = put_off
+        self.pushed_at = pushed_at
 
     def describe(self, spec: Spec, *, apart: bool) -> None:
         """Apply a spec to the task, which is in no order at the moment."""
@@ -348,6 +355,14 @@ def size_of(spec: Spec) -> int:
 def is_retry(task: Task) -> bool:
     """Whether the task waits for a retry: a failure or ``retry_after`` delays it, and its project waits for its end."""
     return task.state == DELAYED and task.held_back and not task.apart
+
+
+def came_within(task: Task, since: float, before: float) -> bool:
+    """Whether the task first came at ``since`` or later, and before ``before`` (unix seconds; 0: at any time).
+
+    A task of which that is unknown is left out if either is said.
+    """
+    return (not since or task.pushed_at >= int(since)) and (not before or 0 < task.pushed_at < before)
 
 
 def is_held(task: Task) -> bool:

@@ -14,9 +14,9 @@ from typing import Final
 from taskqueue.core.tasks.task import KEY_BYTES, PROCESSING, RETRIED_MOST, STATE_NAMES, SUCCESS
 from taskqueue.store.postgres.schema import table
 from taskqueue.store.records import layout
-from taskqueue.store.records.link_bytes import PUT_OFF, RETRIED_AT
+from taskqueue.store.records.link_bytes import DATED, PUT_OFF, RETRIED_AT
 
-VIEWS_VERSION: Final = 2
+VIEWS_VERSION: Final = 3
 VIEWS: Final = "views"
 """The row of ``versions`` that says the version of the views."""
 
@@ -167,6 +167,8 @@ def _tasks(schema: str) -> str:
     states = ", ".join(f"'{name}'" for name in STATE_NAMES[1:])
     record = f"{schema}.packed_octets(lease.value, {schema}.packed_item(lease.value, 0))"
     put_off = f"get_byte(record, {RETRIED_AT}) & {PUT_OFF} > 0"
+    dated = f"get_byte(record, {RETRIED_AT}) & {DATED} > 0"
+    fixed_bytes = f"{_RECORD_BYTES} + case when {dated} then 4 else 0 end"
     return f"""
         with stored as materialized ({_stored(schema, layout.IDS, layout.SPECS, leases)}),
         known as (
@@ -198,12 +200,13 @@ def _tasks(schema: str) -> str:
             case when named.number = 2 then to_timestamp(named.at / 1e6) end as due_at,
             {schema}.time_of({schema}.float_at(record, 26)) as last_crawl_at,
             case when named.number in (4, 5, 6) then to_timestamp(named.at / 1e6) end as ended_at,
-            {schema}.text_of(substring(record from {_RECORD_BYTES + 1}
+            {schema}.text_of(substring(record from {fixed_bytes} + 1
                 + case when {put_off} then 2 else 0 end
                 + case when get_byte(record, 0) & 8 > 0 then 5 else 0 end
                 + case when get_byte(record, 0) & 64 > 0 then 11 else 0 end
                 + case when get_byte(record, 0) & 32 > 0 then 4 else 0 end)) as itag,
-            case when {put_off} then {schema}.number_at(record, {_RECORD_BYTES}, 2)::int else 0 end as put_off
+            case when {put_off} then {schema}.number_at(record, {fixed_bytes}, 2)::int else 0 end as put_off,
+            case when {dated} then to_timestamp({schema}.number_at(record, {_RECORD_BYTES}, 4)) end as pushed_at
         from named
         left join {specs} spec on spec.key = named.in_{layout.SPECS} || substring(named.record from {_PLACE + 9} for 8)
         where named.number in (4, 5, 6) or named.seq > named.cleared"""

@@ -38,10 +38,10 @@
 
 A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
 do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off; 0x10 of its state
-says that it has a result. What follows the body of a spec, and the check of a lease, are left out where they say
-nothing. A child or a parent is its project, the length of its taskid (1 byte), its taskid. A record has links, and ids
-have tasks that are awaited: see ``link_bytes``.
+four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off, the next one that
+4 bytes more say in which unix second the task first came; 0x10 of its state says that it has a result. What follows the
+body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its project, the
+length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see ``link_bytes``.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -79,6 +79,7 @@ from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import (
+    DATED,
     HAS_RESULT,
     PUT_OFF,
     RETRIED_AT,
@@ -164,6 +165,7 @@ _SEQ: Final = Packing(">IQ")
 _LENGTH: Final = Packing(">H")
 _TIME: Final = Packing(">I")
 _TASK: Final = Packing(">IB")
+_PUSHED_AT: Final = Packing(">I")
 
 project_key = _PROJECT.pack
 """project -> bytes."""
@@ -280,6 +282,11 @@ def outcome_key(session: str, n: int) -> bytes:
 RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
 """state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place; the itag follows."""
 
+DATED_RECORD: Final = Packing(f"{RECORD.format}I")
+"""The same, and when the task first came."""
+DATED_RETRIED: Final = DATED << 24
+"""The bit in ``retried`` by which such a record is known."""
+
 HELD_BACK: Final = 1
 TIMED_OUT: Final = 2
 APART: Final = 4
@@ -291,11 +298,14 @@ CRASHES_SHIFT: Final = 28
 
 def task_of(project: int, taskid: str, record: bytes) -> Task:
     """The task that a record describes, as stored, without spec and lease; ValueError if it has no such state."""
-    links, slot, put_off, marks = None, (0, 0), 0, record[0]
+    links, slot, put_off, pushed_at, marks = None, (0, 0), 0, 0, record[0]
+    size = fixed_bytes(record)
+    if size != RECORD.size:
+        pushed_at = _PUSHED_AT.unpack_from(record, RECORD.size)[0]
     if record[RETRIED_AT] & PUT_OFF:
-        record, put_off = split_put_off(record, RECORD.size)
+        record, put_off = split_put_off(record, size)
     if marks > STATE_MASK:
-        record, links, slot = split_marked(record, RECORD.size)
+        record, links, slot = split_marked(record, size)
     state, flags, priority, retried, token, exetime, crawled, place = RECORD.unpack_from(record)
     if state not in STATES:
         raise ValueError(f"there is no state {state}")
@@ -303,9 +313,9 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     return Task(
         project, taskid, state, key, int.from_bytes(place[SEQ_BYTES:], "big"), priority, exetime, token,
         retried & RETRIED_MOST, crawled, flags & HELD_BACK != 0, flags & TIMED_OUT != 0, flags & APART != 0,
-        flags >> ATTEMPTS_SHIFT, record[RECORD.size :].decode(), kept_state=state, kept_key=key,
+        flags >> ATTEMPTS_SHIFT, record[size:].decode(), kept_state=state, kept_key=key,
         bare=flags & BARE != 0, crashes=retried >> CRASHES_SHIFT, has_result=marks & HAS_RESULT != 0, links=links,
-        slot=slot[0], throttled=slot[1], put_off=put_off,
+        slot=slot[0], throttled=slot[1], put_off=put_off, pushed_at=pushed_at,
     )  # fmt: skip
 
 
@@ -316,15 +326,27 @@ def encode_record(task: Task) -> bytes:
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
     state = task.state | HAS_RESULT if task.has_result else task.state
-    return RECORD.pack(state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
+    return _packed(task, state, flags, task.priority, retried, task.token, *times, place) + task.itag.encode()
+
+
+def _packed(task: Task, state: int, flags: int, priority: int, retried: int, *rest: float | bytes) -> bytes:
+    """The fixed part of the task's record."""
+    if not task.pushed_at:
+        return RECORD.pack(state, flags, priority, retried, *rest)
+    return DATED_RECORD.pack(state, flags, priority, retried | DATED_RETRIED, *rest, task.pushed_at)
+
+
+def fixed_bytes(record: bytes) -> int:
+    """Bytes of the fixed part of a record."""
+    return DATED_RECORD.size if record[RETRIED_AT] & DATED else RECORD.size
 
 
 def encode_bare(task: Task) -> bytes:
     """The record of a bare task, of which all else is deleted; its attempts are counted from the first again."""
     place = task.key.to_bytes(KEY_BYTES, "big")
     times = task.exetime, task.lastcrawltime
-    record = RECORD.pack(task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
-    return record if task.links is None else join_links(record, RECORD.size, task.links)
+    record = _packed(task, task.state, BARE, task.priority, 0, task.token, *times, place) + task.itag.encode()
+    return record if task.links is None else join_links(record, fixed_bytes(record), task.links)
 
 
 # ------------------------------------------------------------------------------------------------ MessagePack

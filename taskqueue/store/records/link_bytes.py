@@ -1,9 +1,11 @@
-"""The links, the slot and the put-offs of a task in its record: bits of two bytes, and what stands before the itag.
+"""What a record says of some tasks only: bits of two bytes, and what stands between its fixed part and the itag.
 
-    state  bits  …  retried  bit  …  place | times             | slot, throttled  | edge number, missing, on_failure
-                                             only with PUT_OFF   only with IN_SLOT  only with HAS_PARENTS
-                                           | flow              | itag
-                                             only with IN_FLOW
+    state  bits  …  retried  bits  …  place | pushed_at        | times             | slot, throttled
+                                              only with DATED    only with PUT_OFF   only with IN_SLOT
+                                            | edge number, missing, on_failure | flow              | itag
+                                              only with HAS_PARENTS              only with IN_FLOW
+
+When the task came counts as fixed: each task has it that came since it is kept.
 
 So a task without them has not a byte more. Of an awaited task, which is unknown, all that is kept is AWAITED.
 """
@@ -30,6 +32,8 @@ AWAITED: Final = bytes((HAS_CHILDREN,))
 RETRIED_AT: Final = 6
 """Offset of the first byte of ``retried``, whose upper half has the crashes, and this bit that it was put off."""
 PUT_OFF: Final = 0x08
+DATED: Final = 0x04
+"""Beside it: the record says when the task first came."""
 
 _PUT_OFF: Final = Packing(">H")
 _PARENTS: Final = Packing(">QHB")

@@ -35,8 +35,10 @@ def _over_record(task: Task) -> bytes:
     """The record of a task that is over."""
     if task.bare or task.links is None:
         return layout.encode_bare(task)
-    record = join_links(layout.encode_record(task), layout.RECORD.size, task.links)
-    return join_slot(record, layout.RECORD.size, task) if task.slot else record
+    record = layout.encode_record(task)
+    size = layout.fixed_bytes(record)
+    record = join_links(record, size, task.links)
+    return join_slot(record, size, task) if task.slot else record
 
 
 def _add_edges(batch: Batch, writes: WriteSet) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from taskqueue.core.parts.glob import COST_MOST, glob
 from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
 from taskqueue.core.tasks.needs import FoundList, ListRef, page_past
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, OVER, TASK_BYTES, WAITING, Task
+from taskqueue.core.tasks.task import ATTEMPTS_KEPT, KEY_BYTES, NO_FLOOR, OVER, TASK_BYTES, WAITING, Task, came_within
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record
@@ -96,7 +96,7 @@ def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Ta
         last = task.key
         url = task.spec.url if task.spec is not None else ""
         cost += pattern.cost(url)
-        if pattern.matches(url):
+        if pattern.matches(url) and came_within(task, ref.pushed_since, ref.pushed_before):
             tasks.append(task)
     return tasks, None
 

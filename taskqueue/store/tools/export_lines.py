@@ -27,6 +27,7 @@ from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
+from taskqueue.core.tasks.task import LATEST_SECOND
 from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
     MAX_URL_CHARS,
@@ -125,6 +126,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
         result: of its last success.
         parents: tasks that it waits for, or did; those of the deferred update, if there is one.
         page: interval, etag, last_modified and content_hash of its page; None: nothing is known of it.
+        pushed_at: unix seconds, when it first came; 0: unknown.
     """
 
     project: ProjectName
@@ -149,6 +151,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
     parents: ParentLines = []
     on_parent_failure: ParentFailure = "fail"
     page: PageFacts | None = None
+    pushed_at: Annotated[int, Meta(ge=0, le=LATEST_SECOND)] = 0
 
 
 Events = tuple[Happened, Happened, Happened, Happened, Happened, Happened]

@@ -207,6 +207,7 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
         result=form.to_value(result),
         parents=parents,
         on_parent_failure=policy_of(task),
+        pushed_at=task.pushed_at,
     )
     if spec is None:
         return line

@@ -344,6 +344,7 @@ def _task(line: TaskLine, project: int, seq: int, form: ExportFormat, *, has_res
         project, line.taskid, state, 0, seq, line.priority, line.exetime,
         retried=min(line.retried, RETRIED_MOST), lastcrawltime=line.lastcrawltime, held_back=line.held_back,
         timed_out=line.timed_out, apart=line.apart, itag=line.itag, bare=line.bare, has_result=has_result,
+        pushed_at=line.pushed_at,
     )  # fmt: skip
     task.spec = None if line.bare else Spec(line.url, line.schedule, form.to_msgpack(line.body), line.depth, line.page)
     if line.deferred is not None and task.state == PROCESSING:

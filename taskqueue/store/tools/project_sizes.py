@@ -107,7 +107,7 @@ def _of_state(
     specs = store.get(layout.SPECS, [layout.spec_key_of(key) for key, _ in entries])
     taskids = [_taskid(state, entry, spec) for entry, spec in zip(entries, specs, strict=True)]
     mean_id = sum(map(len, taskids)) / len(taskids) if taskids else TASKID_BYTES
-    yield layout.IDS, known * (mean_id + layout.RECORD.size)
+    yield layout.IDS, known * (mean_id + layout.DATED_RECORD.size)
     if entries:
         placed = known if len(entries) == sample else len(entries)
         yield family, placed * sum(map(_bytes, entries)) / len(entries)

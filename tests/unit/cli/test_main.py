@@ -133,7 +133,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["cron", "set", "news", "daily", "--every", "5m", "--body", "{"], "--body is not JSON"),
         (
             ["task", "retry", "news"],
-            "name tasks, or choose them with --state, --url-glob, --error-glob, --since or --older-than",
+            "name tasks, or choose them with --state, --url-glob, --error-glob, --since, --older-than",
         ),
         (["task", "retry", "news", "id", "--state", "failed"], "name tasks, or choose them by a filter, not both"),
         (["task", "cancel", "news", "id", "--dry-run"], "name tasks, or choose them by a filter, not both"),

@@ -36,6 +36,7 @@ from taskqueue.core.tasks.task import (
     CANCELLED,
     DELAYED,
     FAILED,
+    LATEST_SECOND,
     NO_FLOOR,
     PROCESSING,
     PUT_OFF_MOST,
@@ -266,13 +267,15 @@ def test_a_task_is_found_as_it_was_kept(ledger: Ledger) -> None:
     assert (found.kept_state, found.kept_key) == (DELAYED, task.key)
 
 
-@pytest.mark.parametrize("times", [1, 506, PUT_OFF_MOST])
+@pytest.mark.parametrize("times", [0, 1, 506, PUT_OFF_MOST])
 @pytest.mark.parametrize("slot", [0, 7])
 @pytest.mark.parametrize("links", [None, Links(True, 9, 2, FAIL, 3)])
-def test_how_often_a_task_was_put_off_is_kept_beside_all_else(
-    ledger: Ledger, times: int, slot: int, links: Links | None
+@pytest.mark.parametrize("pushed_at", [0, 1_700_000_000, LATEST_SECOND])
+def test_what_some_tasks_have_alone_is_kept_beside_all_else(
+    ledger: Ledger, times: int, slot: int, links: Links | None, pushed_at: int
 ) -> None:
     task = ready("a", 1)
+    task.pushed_at = pushed_at
     task.put_off, task.retried, task.crashes, task.itag = times, RETRIED_MOST, 15, "été"
     task.slot, task.throttled, task.links, task.has_result = slot, 3 if slot else 0, links, True
     keep_new(ledger, task)
@@ -280,7 +283,18 @@ def test_how_often_a_task_was_put_off_is_kept_beside_all_else(
     found = find_whole(ledger, "a")
 
     assert found is not None
-    for name in ("put_off", "retried", "crashes", "itag", "slot", "throttled", "has_result", "state", "key"):
+    for name in (
+        "pushed_at",
+        "put_off",
+        "retried",
+        "crashes",
+        "itag",
+        "slot",
+        "throttled",
+        "has_result",
+        "state",
+        "key",
+    ):
         assert getattr(found, name) == getattr(task, name), name
     assert found.links == links
 

@@ -17,6 +17,7 @@ from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 WHO: dict[str, Any] = {"session": "person"}
 HEAVY = "x" * 9000
+DAY = 86_400.0
 
 
 def asked(world: World, state: Any, **fields: Any) -> TaskList:
@@ -373,3 +374,19 @@ def test_what_makes_no_sense_is_refused(world: World, state: str, fields: dict[s
 
     refused = world.ask(ErrorReply, asked(world, state, **fields))
     assert (refused.code, refused.reason.partition(":")[0]) == ("malformed", field)
+
+
+@pytest.mark.parametrize("state", ["ready", "delayed", "processing", "success", "failed"])
+def test_a_list_may_be_of_tasks_that_came_within_a_time(world: World, state: str) -> None:
+    world.set(retries=0)
+    fetcher = world.fetcher() if state not in ("ready", "delayed") else None
+    for number in range(4):
+        world.push("news", task(f"t{number}", delay=DAY if state == "delayed" else None))
+        if fetcher is not None and state != "processing":
+            fetcher.done(f"t{number}", ok=state == "success")
+        world.advance(10.0)
+
+    assert names(world, state, pushed_since=WALL + 10) == ["t1", "t2", "t3"]
+    assert names(world, state, pushed_before=WALL + 20) == ["t0", "t1"]
+    assert names(world, state, pushed_since=WALL + 10.5, pushed_before=WALL + 30, limit=1) == ["t1", "t2"]
+    assert [row.pushed_at for page in pages(world, state) for row in page] == [WALL + 10 * n for n in range(4)]

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from taskqueue import new_task
-from tests.unit.core.conftest import World, task
+from taskqueue.store.records import layout
+from tests.unit.core.conftest import WALL, World, task
+from tests.unit.core.rules.conftest import DAY, FORCE, LIVE, OVER, bring
 
 PAGE = "http://example.org/page"
 
@@ -57,3 +59,53 @@ def test_a_project_name_has_1_to_64_ascii_letters_digits_and_three_signs() -> No
     for name in ("", "9" * 65, "two words", "a/b", "é", ".", ".."):
         with pytest.raises(ValueError, match="project"):
             new_task(PAGE, project=name)
+
+
+# ---------------------------------------------------------------------------------------- when it first came
+
+
+@pytest.mark.parametrize("state", [*LIVE, *OVER])
+def test_a_task_tells_when_it_first_came_whatever_has_become_of_it(world: World, state: str) -> None:
+    world.advance(60.7)
+    bring(world, state)
+    world.advance(60.0)
+    assert world.show("a").pushed_at == WALL + 60
+
+    world.push("news", task("a", priority=9), task("a", **FORCE))
+    world.restart()
+    assert world.show("a").pushed_at == WALL + 60
+
+
+def test_a_task_that_was_forgotten_and_comes_again_first_came_then(world: World) -> None:
+    bring(world, "ready")
+    world.do("reset")
+    world.advance(60.0)
+
+    world.push("news", task("a"))
+    assert world.show("a").pushed_at == WALL + 60
+
+
+def test_a_bare_task_still_tells_when_it_first_came(world: World) -> None:
+    world.set(keep_success=60.0, forget=False)
+    bring(world, "success")
+    world.advance(DAY)
+
+    shown = world.show("a")
+    assert shown.bare_since
+    assert shown.pushed_at == WALL
+    world.push("news", task("a", **FORCE))
+    assert world.show("a").pushed_at == WALL
+
+
+def test_of_a_task_that_came_before_this_was_kept_it_is_unknown(world: World) -> None:
+    bring(world, "delayed")
+    (known,) = world.known()
+    known.pushed_at = 0
+    place = layout.order_key(known.project, known.key)
+    for family, key in ((layout.IDS, layout.id_key(known.project, "a")), (layout.ORDERS[known.state], place)):
+        world.disk.families[family].values[key] = layout.encode_record(known)
+
+    world.restart()
+    assert world.show("a").pushed_at == 0
+    world.push("news", task("a", **FORCE))
+    assert world.show("a").pushed_at == 0

@@ -658,3 +658,15 @@ def test_tasks_pushed_in_the_turn_of_a_step_are_left_alone(world: World) -> None
     world.settle()
     assert names(world, "ready") == ["t0002", "t0000"]
     assert names(world, "cancelled") == ["t0001"]
+
+
+def test_an_operation_may_be_about_tasks_that_came_within_a_time(world: World) -> None:
+    for number in range(3):
+        world.push("news", task(f"t{number}"))
+        world.advance(10.0)
+    world.set("news", rate=0)
+
+    chosen = TaskFilter(pushed_since=WALL + 10, pushed_before=WALL + 20)
+    world.turn(Bulk(**WHO, n=world.n(), action="cancel", project="news", filter=chosen))
+    world.settle()
+    assert [world.show(f"t{number}").state for number in range(3)] == ["ready", "cancelled", "ready"]

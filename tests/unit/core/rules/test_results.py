@@ -217,4 +217,4 @@ def test_a_task_without_a_result_costs_nothing(world: World) -> None:
     assert world.needs.results == []
     assert world.kept.results == {}
     (record,) = world.disk.families[layout.IDS].values.values()
-    assert len(record) == layout.RECORD.size
+    assert len(record) == layout.DATED_RECORD.size

@@ -24,12 +24,13 @@ KEPT: list[tuple[Struct, str]] = [
         PROJECT,
         "dc001707a46e657773a670617573656481a472617465cb400400000000000082a5726561647903a66661696c65640182a36e657704a7"
         "74696d656f757402cb3ff8000000000000cb4053500000000000c41000000000000000000000000000000000c4100000000000000000"
-        "00000000000000009600cb00000000000000000000a0000000c2008080a0c43000000000000000000000000000000000000000000000"
-        "0000000000000000000000000000000000000000000000000000c2c080c0",
+        "00000000000000009700cb00000000000000000000a000cb00000000000000000000c2008080a0c43000000000000000000000000000"
+        "0000000000000000000000000000000000000000000000000000000000000000000000c2c080c0",
     ),
     (
         OperationRecord(PROGRESS, 8, 1, "a", "anna", "10.0.0.1", 2),
-        "9b8ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a4736565"
+        "9bde000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f776e09a473"
+        "6565"
         "6e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a567726f7570a167a666696c74657282a673746174657391a6"
         "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a0",
     ),
@@ -60,10 +61,18 @@ def test_a_project_from_before_it_had_its_last_fields_is_read(fields: str, cut: 
     assert decode(written, type=ProjectRecord) == PROJECT
 
 
-def test_an_operation_from_before_it_kept_what_it_tells_the_log_is_read() -> None:
-    record, written = KEPT[1]
+def test_a_project_from_before_pauses_ended_by_themselves_is_read() -> None:
+    written = KEPT[0][1].replace("9700cb00000000000000000000a000cb0000000000000000", "9600cb00000000000000000000a000")
 
-    assert decode(bytes.fromhex("98" + written[2:-6]), type=OperationRecord) == record
+    assert decode(bytes.fromhex(written), type=ProjectRecord) == PROJECT
+
+
+@pytest.mark.parametrize(("head", "cut"), [("98de000ba269", 6), ("9b8ba269", 0), ("988ba269", 6)])
+def test_an_operation_from_before_the_log_told_of_it_or_pauses_ended_is_read(head: str, cut: int) -> None:
+    record, written = KEPT[1]
+    before = written.replace("9bde000ba269", head)
+
+    assert decode(bytes.fromhex(before[: len(before) - cut]), type=OperationRecord) == record
 
 
 def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
