@@ -528,8 +528,9 @@ class AsyncClient:
         parts = reports_of(checked_task(task), new, packed_result(result))
         if error is not None:
             parts = ended_by(failure_of(task, error, retry_after, retry, kind), parts)
+        first = next(parts)
         outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
-        self.outbox.report(parts, partial(in_future, outcome))
+        self.outbox.report(first, partial(in_future, outcome), parts)
         self._finish([task.token])
         return outcome
 

@@ -32,7 +32,6 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from taskqueue.client.connection.answer import Answer
-from taskqueue.client.connection.told_answer import ToldAnswer
 from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 
 OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
@@ -139,21 +138,23 @@ class Batching(Generic[I, A]):
             raise ClientError(OTHER_LOOP)
         self._loop = loop
 
-    def tell(self, item: I, told: Callable[[A | Exception], object]) -> ToldAnswer[A]:
-        """Let it leave with the next message, and have its outcome, or its error, told in the event loop.
+    def tell(self, item: I, answer: Answer[A]) -> asyncio.TimerHandle | None:
+        """Let it leave with the next message, and have its outcome, or its error, put into an answer of the caller's.
 
         For many small ones: it costs less than ``ask`` does, and no asyncio task has to wait. Who does not want to
-        be told any more gives the answer up, and calls ``forget``.
+        be told any more has the answer say that it is done, and calls ``forget``.
+
+        Returns:
+            What ends the waiting; the caller cancels it. None: nothing does.
 
         Raises:
             Closed: see ``taskqueue.errors``; nothing is told.
         """
-        answer: ToldAnswer[A] = ToldAnswer(told)
         if self.add(Single(item, answer, self.size_of(item))):
             asyncio.get_running_loop().call_soon(self.gather)
-        if not isinf(self.patience):
-            answer.timer = asyncio.get_running_loop().call_later(self.patience, self._expire, answer)
-        return answer
+        if isinf(self.patience):
+            return None
+        return asyncio.get_running_loop().call_later(self.patience, self._expire, answer)
 
     def add(self, single: Single[I, A]) -> bool:
         """Let it leave with the next message. True: call ``gather`` in the loop; else that is going to happen.

@@ -28,7 +28,6 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from taskqueue.client.connection.batching import Batching
-from taskqueue.client.connection.told_answer import ToldAnswer
 from taskqueue.client.tasks.push_one import Push
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.errors import BacklogFull, ClientError, Closed
@@ -46,12 +45,15 @@ UNSETTLED_BYTES: Final = 64 << 20
 
 A = TypeVar("A")
 
+NO_MORE: Final[Iterator[TaskReport]] = iter(())
+"""Parts of what has a single one."""
+
 Named = tuple[str, str]
 """Project and taskid."""
 
 
 class Outgoing(Struct, eq=False):
-    """A push, or the parts of a report, until it is settled.
+    """A push, or the parts of a report, until it is settled. It is an Answer.
 
     Attributes:
         outbox: that it is in.
@@ -64,7 +66,9 @@ class Outgoing(Struct, eq=False):
         size: about the bytes of a push; 0 for reports, which are bounded by the tasks that were taken.
         waits_for: number of the report that has to be settled before; 0: none.
         kept: what became of the parts that have left.
-        answer: to what has left.
+        is_over: it is settled.
+        has_left: a message has it, or is going to.
+        timer: ends the waiting for an answer to what has left; None: nothing does.
     """
 
     outbox: Outbox
@@ -77,38 +81,65 @@ class Outgoing(Struct, eq=False):
     size: int = 0
     waits_for: int = 0
     kept: Reported | None = None
-    answer: ToldAnswer[Any] | None = None
+    is_over: bool = False
+    has_left: bool = False
+    timer: asyncio.TimerHandle | None = None
 
     def leave(self) -> None:
         """Have it sent with the next message."""
+        self.has_left = True
         try:
-            self.answer = self.singles.tell(self.item, self.hear)
+            self.timer = self.singles.tell(self.item, self)
         except ClientError as error:
-            self.hear(error)
+            self.end(error)
 
-    def hear(self, said: Any) -> None:
-        """Take in the outcome or the error of what has left: it is settled then, unless it was a part."""
+    def done(self) -> bool:
+        """It is settled."""
+        return self.is_over
+
+    def set_result(self, said: Any) -> None:
+        """Take in the outcome of what has left: it is settled then, unless it was a part."""
         if isinstance(said, Reported):
             said = said if self.kept is None else self.kept.and_then(said)
             if said.outcome == "kept":
                 self.kept = said
                 self._leave_next()
                 return
+        # As ``end`` does: what is settled at each run of a worker is told without two more calls.
+        self.is_over = True
+        if self.timer is not None:
+            self.timer.cancel()
         self.outbox.forget(self)
+        self.told(said)
+
+    def set_exception(self, error: Exception) -> None:
+        """There is no outcome."""
+        self.end(error)
+
+    def end(self, said: object) -> None:
+        """Settle it, with an outcome or an error."""
+        self._settle()
         self.told(said)
 
     def give_up(self) -> None:
         """Settle it, and tell nothing. If it has not left, it does not leave."""
-        if self.answer is not None:
-            self.answer.give_up()
+        self._settle()
+        if self.has_left:
             self.singles.forget()
+
+    def _settle(self) -> None:
+        self.is_over = True
+        if self.timer is not None:
+            self.timer.cancel()
         self.outbox.forget(self)
 
     def _leave_next(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
         try:
             self.item = next(self.parts)
         except Exception as error:  # Of the caller's iterator, or what it gives is no task.
-            self.hear(error)
+            self.end(error)
         else:
             self.leave()
 
@@ -148,7 +179,7 @@ class Outbox:
         size = self._pushes.size_of(push)
         self._check_room(size)
         named = push.project, push.task.taskid
-        outgoing = Outgoing(self, self._pushes, self._last_n + 1, named, push, iter(()), told, size)
+        outgoing = Outgoing(self, self._pushes, self._last_n + 1, named, push, NO_MORE, told, size)
         self._take(outgoing)
         self._bytes += size
         self._pushing[outgoing.n] = None
@@ -159,16 +190,13 @@ class Outbox:
             outgoing.leave()
         return outgoing
 
-    def report(self, parts: Iterator[TaskReport], told: Callable[[Reported | Exception], object]) -> Outgoing:
-        """Have a task reported.
-
-        Args:
-            parts: of the report, at least one.
-
-        Raises:
-            ValueError, TypeError: the first part can't be made; nothing was done.
-        """
-        first = next(parts)
+    def report(
+        self,
+        first: TaskReport,
+        told: Callable[[Reported | Exception], object],
+        parts: Iterator[TaskReport] = NO_MORE,
+    ) -> Outgoing:
+        """Have a task reported, by a first part and those that follow it."""
         named = first.project, first.taskid
         outgoing = Outgoing(self, self._reports, self._last_n + 1, named, first, parts, told)
         self._take(outgoing)
@@ -219,7 +247,7 @@ class Outbox:
         self._held_pushes.clear()
         self._held_reports.clear()
         for outgoing in held:
-            outgoing.hear(Closed("the client was closed"))
+            outgoing.end(Closed("the client was closed"))
 
     def _check_room(self, size: int) -> None:
         count = len(self._unsettled)

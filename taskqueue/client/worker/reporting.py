@@ -63,7 +63,9 @@ class Reporting:
         self._send(report, ran, partial(self._told, ran, first))
 
     def _send(self, report: TaskReport, ran: Ran, told: Callable[[Reported | Exception], None]) -> None:
-        self._unanswered[ran.task] = (self._outbox.report(iter([report]), told), ran)
+        outgoing = self._outbox.report(report, told)
+        if not outgoing.is_over:  # As it is if the client was closed meanwhile.
+            self._unanswered[ran.task] = (outgoing, ran)
 
     async def all_answered(self) -> None:
         """Wait until none of them is without an answer."""
@@ -105,7 +107,8 @@ class Reporting:
 
     def _count(self, ran: Ran) -> None:
         self._unanswered.pop(ran.task, None)
-        self._answered.set()
+        if not self._unanswered:
+            self._answered.set()
         self._log.ran(ran)
 
     def _lose(self, ran: Ran, error: Exception) -> None:

@@ -335,10 +335,10 @@ def test_what_is_given_up_is_settled_and_does_not_leave_if_it_has_not(daemon: Da
 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         silent = Silent(daemon)
-        left = client.outbox.report(reports.reports_of(tasks[0], ()), told.append)
+        left = client.outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append)
         await heard(silent, 1)
         client.push_soon("p", "http://a/")
-        held = client.outbox.report(reports.reports_of(tasks[1], ()), told.append)
+        held = client.outbox.report(reports.failure_of(tasks[1], "", None, retry=True), told.append)
         left.give_up()
         held.give_up()
         silent.speak()

@@ -745,3 +745,25 @@ def test_a_worker_that_was_not_told_by_a_signal_leaves_them_as_they_were(daemon:
         assert [signal.getsignal(number) for number in STOP_SIGNALS] == before != during
 
     asyncio.run(main())
+
+
+def test_a_worker_whose_client_was_closed_says_once_of_each_task_that_it_could_not_report_it(
+    daemon: Daemon, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        client = AsyncClient(daemon.url)
+
+        async def handler(_: Task) -> None:
+            await client.close()
+            worker.stop()
+
+        worker = Worker(client, handler, concurrency=1)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1)
+        await serving
+
+    asyncio.run(main())
+
+    lines = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
+    assert lines == ["event=unreported project=p taskid=t1 reason='the client was closed'"]
