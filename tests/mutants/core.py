@@ -45,6 +45,15 @@ def _set_apart_and_still_counted(replace: Replace) -> None:
     original = replace(TaskQueue, "set_apart", set_apart)
 
 
+def _cleared_and_still_waiting(replace: Replace) -> None:
+    def clear(self: TaskQueue) -> None:
+        counted = self.held_back
+        original(self)
+        self.held_back = counted
+
+    original = replace(TaskQueue, "clear", clear)
+
+
 def _counted_after_the_turn_has_changed_them(replace: Replace) -> None:
     def step(turn: TurnState, ref: ListRef) -> None:
         turn.due.uncounted = None
@@ -389,6 +398,11 @@ MUTANTS: Final = (
         "what is set apart still waits for a retry",
         _set_apart_and_still_counted,
         (f"{RETRIES}::test_a_late_success_of_a_recurring_task_ends_its_wait",),
+    ),
+    Mutant(
+        "what was cleared still waits for a retry",
+        _cleared_and_still_waiting,
+        (f"{RETRIES}::test_who_is_taken_out_of_the_wait_is_counted_no_more",),
     ),
     Mutant(
         "retries of an older store are counted after the turn has changed them",

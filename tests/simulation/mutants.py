@@ -361,15 +361,6 @@ def _a_retry_for_ever(replace_: Replace) -> None:
     original = replace_(TaskQueue, "_leave", leave)
 
 
-def _cleared_and_still_waiting(replace_: Replace) -> None:
-    def clear(self: TaskQueue) -> None:
-        counted = self.held_back
-        original(self)
-        self.held_back = counted
-
-    original = replace_(TaskQueue, "clear", clear)
-
-
 def _priority_merged_without_re_sorting(replace_: Replace) -> None:
     def reprioritise(self: TaskQueue, changes: Changes, task: Task, priority: int) -> None:
         task.priority = priority
@@ -888,7 +879,6 @@ MUTANTS: Final = (
     Mutant("shared tokens are not taken", "S6", _shared_tokens_not_taken),
     Mutant("an operation is not kept with its step", "O1 S2 S3", _operation_not_kept_with_its_step),
     Mutant("what is due still waits for a retry", "S9", _a_retry_for_ever),
-    Mutant("what was cleared still waits for a retry", "S9", _cleared_and_still_waiting),
     Mutant("an operation meets what came later", "O1 S2 S3", _operation_meets_what_came_later),
     Mutant("a timeout is no failure", "A1", _timeout_no_failure),
     Mutant("a cleared task is known by its old id", "S2", _cleared_task_known_by_its_old_id),
