@@ -786,7 +786,7 @@ def test_waiting_ends_with_the_crawl(run: Run, worker: Callable[..., Any]) -> No
     run("push", "news", "http://site/start")
     worker("crawler:crawl", "-p", "news")
 
-    assert run("wait", "news", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
+    assert run("wait", "news", "--timeout", str(WAIT_SECONDS))[:2] == (0, "")  # a slow machine is told how far it is
 
     assert counts(run)["success"] == 2
     assert "finished  once" in run("project", "show", "news")[1]
@@ -806,7 +806,7 @@ def test_waiting_does_not_wait_for_retries_if_it_is_told_to(run: Run, worker: Ca
     run("push", "news", "http://site/")
     worker("crawler:stumble", "-p", "news")
 
-    assert run("wait", "news", "--ignore-retries", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
+    assert run("wait", "news", "--ignore-retries", "--timeout", str(WAIT_SECONDS))[:2] == (0, "")
 
     told = "1 waits for a retry, up to 1 d by the table"
     assert told in run("status")[1]
