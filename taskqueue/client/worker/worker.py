@@ -16,12 +16,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, nullcontext, suppress
+from functools import partial
 from math import inf
 from typing import Final
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.connection.patience import checked_count, checked_seconds
 from taskqueue.client.fetcher.checked_wishes import checked_priority
+from taskqueue.client.fetcher.intake import Intake
 from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, checked_extend_most
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
@@ -147,6 +149,7 @@ class Worker:
         self._lifespan = Lifespan(max_tasks, max_memory_bytes)
         self._stopping = asyncio.Event()
         self._running: dict[Task, asyncio.Task[None]] = {}
+        self._intake: Intake | None = None
         self._watch: LeaseWatch | None = None
         self._failure: KeyboardInterrupt | Hung | ClientError | None = None
 
@@ -204,6 +207,8 @@ class Worker:
     def stop(self) -> None:
         """Have ``serve`` finish what runs, hand back the rest, and return. Called in the loop of ``serve``."""
         self._stopping.set()
+        if self._intake is not None:
+            self._intake.room = 0
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[AsyncClient]:
@@ -246,6 +251,7 @@ class Worker:
         with client.intake(
             self._projects, self._concurrency, prefetch=self._prefetch, priority=self._priority, patience=WAIT_SECONDS
         ) as intake:
+            self._intake = intake
             self._watch = watch = LeaseWatch(self._limits, self._log, intake.tell_hung, self._give_up)
             intake.on_lost = watch.lose
             attempts = Attempts(client, handler, intake, self._log, reporting, loop.time, watch, self._leases, lifespan)
@@ -254,7 +260,7 @@ class Worker:
                 intake.room = self._concurrency
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None) as starting:
-                        with lifespan.watching(lambda: starting.reschedule(loop.time())):
+                        with lifespan.watching(partial(_end_starting, intake, starting)):
                             await self._start_each(attempts)
                 intake.room = 0
                 await self._leases_ended()
@@ -332,6 +338,12 @@ class Worker:
 
     def _is_over(self, task: Task) -> bool:
         return self._watch is not None and self._watch.is_over(task)
+
+
+def _end_starting(intake: Intake, starting: asyncio.Timeout) -> None:
+    """Let no task be started any more: at once, because the place of the run that has just ended is free."""
+    intake.room = 0
+    starting.reschedule(asyncio.get_running_loop().time())
 
 
 async def _release(client: AsyncClient, tasks: list[Task]) -> None:

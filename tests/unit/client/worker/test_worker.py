@@ -19,7 +19,7 @@ import pytest
 from taskqueue import AsyncClient, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
 from taskqueue.protocol.fields import TaskReport
-from taskqueue.protocol.replies import AnyOutgoing
+from taskqueue.protocol.replies import AnyOutgoing, HelloWanted
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, Release
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
@@ -767,3 +767,28 @@ def test_a_worker_whose_client_was_closed_says_once_of_each_task_that_it_could_n
 
     lines = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
     assert lines == ["event=unreported project=p taskid=t1 reason='the client was closed'"]
+
+
+@pytest.mark.parametrize("how", ["stop", "memory"])
+def test_a_worker_that_is_to_end_starts_nothing_in_the_place_of_a_run_that_ends(daemon: Daemon, how: str) -> None:
+    started: list[int] = []
+
+    async def main() -> None:
+        async def handler(task: Task) -> None:
+            started.append(task.token)
+            while len((await asyncio.to_thread(daemon.hear, Hello)).holds) < 2:
+                pass
+            if how == "stop":
+                worker.stop()
+
+        most = 1 if how == "memory" else None
+        worker = Worker(daemon.url, handler, concurrency=1, prefetch=1, max_memory_bytes=most)
+        serving = asyncio.ensure_future(worker.serve())
+        await wanted(daemon)
+        daemon.hand_out(1, 2)
+        daemon.say(HelloWanted(epoch=1))
+        await serving
+
+    asyncio.run(main())
+
+    assert started == [1]
