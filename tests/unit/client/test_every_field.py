@@ -1,0 +1,206 @@
+"""Whatever a request can say, a public method of the client can say.
+
+Each call below is made against a daemon that refuses most of it; what counts is what it heard. A field that no call
+says is either in one of the tables here, with the reason, or can't be said by users: give it to a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
+from typing import Any, Final, get_args
+
+import msgspec
+import pytest
+from msgspec import NODEFAULT, Struct
+
+from taskqueue import Client, RequestRejected, new_task
+from taskqueue.protocol.children_messages import TaskChildrenReply
+from taskqueue.protocol.crawl_requests import Hung, LeaseRef
+from taskqueue.protocol.fields import Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport, Token
+from taskqueue.protocol.replies import AnyOutgoing, FlowStaged, FlowTasksReply, Select, TaskParentsReply, TaskReply
+from taskqueue.protocol.requests import (
+    AnyRequest,
+    Change,
+    FlowStage,
+    FlowTasks,
+    Hello,
+    TaskChildren,
+    TaskFilter,
+    TaskParents,
+    TaskShow,
+    TaskWait,
+)
+from tests.unit.client.conftest import Daemon, friendly
+
+REQUESTS: Final[tuple[type[Struct], ...]] = get_args(AnyRequest)
+PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Fetched, TaskFilter, LeaseRef, Hung)
+
+ENVELOPE: Final = frozenset(Change.__struct_fields__)
+"""Said by the client with each request: the version, its session, the number, and its own name as who asks."""
+
+BY_ITSELF: Final = {
+    (Hello, "holds"): "a client knows what it holds",
+    (Hello, "seen"): "a client counts the messages that it has seen",
+    (Hello, "running"): "a client knows which tasks its callers have begun",
+    (Hello, "passed"): "pass_on says so of tasks that are held",
+    (Hello, "slots"): "a Worker says how many tasks it runs at once",
+    (Hello, "hung"): "a Worker sees which of its handlers hang",
+    (Hung, "places"): "as above",
+    (Hung, "seconds"): "as above",
+    (Hung, "project"): "as above",
+    (Hung, "taskid"): "as above",
+    (Hung, "url"): "as above",
+    (TaskWait, "seconds"): "tasks.wait asks again and again, for as long as a request may take",
+    (FlowTasks, "limit"): "flows.tasks goes through the largest pages",
+    (TaskReport, "part"): "done sends parts by itself, if there are too many new tasks for a message",
+}
+"""What the client itself says, with the reason."""
+
+SCHEDULE: Final[dict[str, Any]] = {
+    "priority": 1, "exetime": 5.0, "delay": 1.0, "retries": 1, "age": 9.0, "itag": "x", "auto_recrawl": True,
+    "force_update": True, "cancel": True, "timeout": 1.0, "expires_at": 5.0, "slot": "s",
+    "recrawl": {"min": 1.0, "max": 2.0},
+}  # fmt: skip
+FULL: Final = new_task(
+    "http://a/", project="q", taskid="t", body="b", depends_on=["x", ("q", "y")], on_parent_failure="run", **SCHEDULE
+)
+FACTS: Final[dict[str, Any]] = {
+    "status_code": 503, "seconds": 1.0, "error_kind": "http", "changed": True, "content_hash": "h", "etag": "e",
+    "last_modified": "m",
+}  # fmt: skip
+
+
+def _reports(client: Client) -> None:
+    done, failed, extended, released = client.select(4, projects=["p"], priority=1)
+    client.done(done, [FULL], result=1, **FACTS)
+    client.failed(failed, "error", retry_after=5.0, retry=False, kind="kind")
+    client.extend(extended, 5.0)
+    client.release(extended, released)
+
+
+def _flow(client: Client) -> None:
+    flow = client.flow("p", "f")
+    flow.task("http://a/", **SCHEDULE)
+    flow.submit(reuse=True)
+
+
+CALLS: Final[tuple[Callable[[Client], object], ...]] = (
+    _reports,
+    lambda client: client.push("p", "http://a/", **SCHEDULE),
+    lambda client: client.push_many("p", [FULL], outcomes=print),
+    lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2),
+    lambda client: client.daemon(),
+    lambda client: client.why("p", "t"),
+    lambda client: client.verify(),
+    lambda client: client.projects.show("p"),
+    lambda client: client.projects.set("p", {"rate": 1.0}),
+    lambda client: client.projects.unset("p", ["rate"]),
+    lambda client: client.projects.pause("p", 5.0),
+    lambda client: client.projects.pause_all(5.0),
+    lambda client: client.projects.watch("1.2", 1.0),
+    lambda client: client.projects.wait("p", 0.0),
+    lambda client: client.projects.hold("p", 5.0),
+    lambda client: client.groups.pause("g", 5.0),
+    lambda client: client.tasks.show("p", "t"),
+    lambda client: client.tasks.wait("p", "t"),
+    lambda client: list(client.tasks.parents("p", "t")),
+    lambda client: list(client.tasks.children("p", "t")),
+    lambda client: client.tasks.retry("p", ["t"]),
+    lambda client: client.tasks.cancel("p", ["t"]),
+    lambda client: client.tasks.reprioritise("p", ["t"], 1),
+    lambda client: client.tasks.list(
+        "p", "failed", url="u", error="e", since=1.0, newest=True, after="1", limit=5, pushed_since=1.0,
+        pushed_before=2.0,
+    ),
+    lambda client: client.tasks.failures("p", by="host", since=1.0, limit=5),
+    lambda client: client.operations.start(
+        "reschedule", project="p", group="g", states=["ready"], url="u", error="e", before=2.0, since=1.0, priority=1,
+        exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0,
+    ),
+    lambda client: client.operations.rerun("p", "t", scope="downstream", dry_run=True),
+    lambda client: client.operations.cancel(1),
+    lambda client: client.operations.show(1, 5.0),
+    lambda client: client.operations.list(),
+    _flow,
+    lambda client: client.flows.list("p", "p/f", 5),
+    lambda client: client.flows.show("p", "f", 5.0),
+    lambda client: list(client.flows.tasks("p", "f")),
+    lambda client: client.flows.cancel("p", "f"),
+    lambda client: client.fetchers.list("a", 5, project="p", group="g", filter="f", sort="holds", skip=1),
+    lambda client: client.fetchers.show("f"),
+    lambda client: client.fetchers.drain("f"),
+    lambda client: client.stats.list("a", 5, "g"),
+    lambda client: client.history.list("p", "hour", since=1.0, until=2.0),
+    lambda client: client.log.list("p", since=1.0, before=5, limit=5),
+    lambda client: client.slots.list("p", by="errors", limit=5, all=True),
+    lambda client: client.slots.show("p", "s"),
+    lambda client: client.slots.set(
+        "p", "s", delay=1.0, rate=1.0, burst=1.0, max_processing=1.0, max_tasks=1.0, block_until=1.0, unset=["delay"]
+    ),
+)  # fmt: skip
+"""Together they say everything."""
+
+
+def script(request: AnyRequest) -> list[AnyOutgoing]:
+    """Answers that calls need to go on: there is more on another page, a task is not over."""
+    match request:
+        case Hello(capacity=4):
+            tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), 600.0) for token in range(1, 5)]
+            return [*friendly(request), Select(number=1, tasks=tasks)]
+        case TaskShow():
+            return [
+                TaskReply(n=request.n, project="p", taskid="t", url="http://a/", state="ready", schedule=Schedule())
+            ]
+        case TaskParents(after=0):
+            return [TaskParentsReply(n=request.n, parents=[], next=1)]
+        case TaskChildren(after=""):
+            return [TaskChildrenReply(n=request.n, children=[], next="x")]
+        case FlowTasks(after=None):
+            return [FlowTasksReply(n=request.n, tasks=[], next=1)]
+        case FlowStage():
+            return [FlowStaged(n=request.n, staged=1)]
+    return friendly(request)
+
+
+def said(value: object) -> Iterator[tuple[type[Struct], str]]:
+    """The fields that a message says, its parts included: those that are required, or not their defaults."""
+    if isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(said, value))
+    elif isinstance(value, Struct):
+        for field in msgspec.structs.fields(value):
+            what = getattr(value, field.name)
+            is_required = field.default is NODEFAULT and field.default_factory is NODEFAULT
+            default = field.default_factory() if field.default_factory is not NODEFAULT else field.default
+            if is_required or what != default:
+                yield type(value), field.name
+                yield from said(what)
+
+
+@pytest.fixture(scope="module")
+def heard() -> Iterator[set[tuple[type[Struct], str]]]:
+    """What all calls have said."""
+    daemon = Daemon()
+    daemon.script = script
+    with Client(daemon.url) as client:
+        for call in CALLS:
+            with suppress(RequestRejected):
+                call(client)
+    yield set(chain.from_iterable(map(said, daemon.heard)))
+    daemon.stop()
+
+
+@pytest.mark.parametrize("kind", [*REQUESTS, *PARTS], ids=lambda kind: kind.__name__)
+def test_every_field_of_a_request_can_be_said_by_a_public_method(
+    heard: set[tuple[type[Struct], str]], kind: type[Struct]
+) -> None:
+    fields = {(kind, name) for name in kind.__struct_fields__ if kind not in REQUESTS or name not in ENVELOPE}
+
+    assert fields - heard - BY_ITSELF.keys() == set()
+
+
+def test_nothing_is_excused_that_a_method_says(heard: set[tuple[type[Struct], str]]) -> None:
+    assert all(hasattr(kind, name) for kind, name in BY_ITSELF)
+    # What a client says of itself depends on how fast it is.
+    assert {kind for kind, _ in heard & BY_ITSELF.keys()} <= {Hello}
