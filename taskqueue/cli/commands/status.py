@@ -136,8 +136,8 @@ def daemon(history: bool, since: float | None, until: float | None, as_json: boo
     Example:
       taskqueue daemon
       taskqueue daemon --history
-      taskqueue daemon --history --since 2027-01-31T03:00 --until 2027-01-31T03:20
-      taskqueue daemon --history --json | jq '.history[] | select(.sync_p99_seconds > 0.1)'
+      taskqueue daemon --history --since 2h
+      taskqueue daemon --history --json | jq '.history[-1]'
       taskqueue daemon --json | jq .histograms.commit_seconds
     """
     if not history and (since is not None or until is not None):

@@ -13,6 +13,7 @@ from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.replies import (
     ProjectReply,
     StatusReply,
+    WaitReply,
     WatchReply,
 )
 from taskqueue.protocol.requests import (
@@ -174,6 +175,28 @@ class AsyncProjects:
         return await self._long_poll.finished(
             name, progress, timeout, ignore_retries=ignore_retries, on_remaining=on_remaining
         )
+
+    async def progress(
+        self,
+        name: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        *,
+        ignore_retries: bool = False,
+    ) -> AsyncGenerator[WaitReply, None]:
+        """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
+
+        ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
+        ``finished``, which the last one does, or how many tasks are ``unfinished``. Without that the iterator has ended
+        after ``timeout`` seconds (0: after the first reply; None: never).
+
+        Args:
+            ignore_retries: as for ``wait``; ``unfinished`` counts what waits for a retry all the same.
+
+        Raises:
+            RequestRejected: there is no such project, or it was deleted meanwhile.
+        """
+        async for reply in self._long_poll.standing(name, timeout, ignore_retries=ignore_retries):
+            yield reply
 
     async def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
         """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.

@@ -12,7 +12,7 @@ from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import StatusReply, WatchReply
+from taskqueue.protocol.replies import StatusReply, WaitReply, WatchReply
 from taskqueue.protocol.views import OperationView, ProjectView, Remaining
 
 
@@ -155,6 +155,21 @@ class BlockingProjects:
         return self._background.run(
             self._client.wait(name, timeout, progress, ignore_retries=ignore_retries, on_remaining=on_remaining)
         )
+
+    def progress(self, name: str, timeout: float | None = None, *, ignore_retries: bool = False) -> Iterator[WaitReply]:
+        """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
+
+        ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
+        ``finished``, which the last one does, or how many tasks are ``unfinished``. Without that the iterator has ended
+        after ``timeout`` seconds (0: after the first reply; None: never).
+
+        Args:
+            ignore_retries: as for ``wait``; ``unfinished`` counts what waits for a retry all the same.
+
+        Raises:
+            RequestRejected: there is no such project, or it was deleted meanwhile.
+        """
+        return self._background.iterate(self._client.progress(name, timeout, ignore_retries=ignore_retries))
 
     def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
         """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.

@@ -8,7 +8,7 @@ and each learns at once when it has happened.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from math import inf
 from typing import Final, Literal, TypeVar
@@ -65,16 +65,43 @@ class LongPoll:
         """
         within = limit("timeout", timeout)
         seconds = PROGRESS_SECONDS if progress else WAIT_SECONDS
-        thing: Thing = ("but retries", project, "") if ignore_retries else project
         first = reply = await self._wait(project, 0.0, ignore_retries=ignore_retries)
         with suppress(TimeoutError):
-            async with asyncio.timeout(within), self._turn(thing):
+            async with asyncio.timeout(within), self._turn(_thing(project, ignore_retries)):
                 while not reply.finished and reply.times == first.times:
                     _tell(progress, reply.unfinished)
                     if reply.remaining is not None:
                         _tell(on_remaining, reply.remaining)
                     reply = await self._wait(project, seconds, ignore_retries=ignore_retries)
         return reply.finished or reply.times > first.times
+
+    async def standing(
+        self,
+        project: str,
+        timeout: float | None,  # noqa: ASYNC109 - ends without an error
+        *,
+        ignore_retries: bool = False,
+    ) -> AsyncGenerator[WaitReply, None]:
+        """How far the project is, now and each time that this changes, until it has finished.
+
+        Ends after so many seconds (None: never) if it has not. The time limits each request, not what a caller does
+        between two of them.
+        """
+        loop, within = asyncio.get_running_loop(), limit("timeout", timeout)
+        ends_at = None if within is None else loop.time() + within
+        first = told = await self._wait(project, 0.0, ignore_retries=ignore_retries)
+        yield first
+        while not told.finished and (ends_at is None or loop.time() < ends_at):
+            try:
+                async with asyncio.timeout_at(ends_at), self._turn(_thing(project, ignore_retries)):
+                    reply = await self._wait(project, PROGRESS_SECONDS, ignore_retries=ignore_retries)
+            except TimeoutError:
+                return
+            # Between two questions it may have finished, and have new tasks already.
+            reply.finished = reply.finished or reply.times > first.times
+            if (reply.finished, reply.unfinished) != (told.finished, told.unfinished):
+                yield reply
+            told = reply
 
     async def task_over(
         self,
@@ -157,6 +184,10 @@ class LongPoll:
         if turn is None:
             turn = self._turns[thing] = asyncio.Lock()
         return turn
+
+
+def _thing(project: str, ignore_retries: bool) -> Thing:
+    return ("but retries", project, "") if ignore_retries else project
 
 
 def _tell(progress: Callable[[T], object] | None, how_far: T) -> None:

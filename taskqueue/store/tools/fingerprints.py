@@ -27,6 +27,7 @@ from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
+    DELAYED,
     LIVE,
     OVER,
     READY,
@@ -53,6 +54,8 @@ _PROJECT_BYTES: Final = 4
 _SLOT_BYTES: Final = 5
 _SUCCESS_BYTES: Final = 6
 """Before the taskid of a success with its attempt."""
+
+_RETRY_FLAGS: Final = layout.HELD_BACK | layout.APART
 
 _PLACE: Final = slice(layout.RECORD.size - 16, layout.RECORD.size)
 
@@ -142,6 +145,8 @@ class Fingerprints:
             sums.found[state] += sum(map(hash, records))
             tally.places[state] += len(records)
             tally.unfinished += len(records) - sum([record[1] & layout.APART != 0 for record in records])
+            if state == DELAYED:
+                tally.held_back += sum([record[1] & _RETRY_FLAGS == layout.HELD_BACK for record in records])
 
     def leases(self, page: Sequence[Entry]) -> None:
         """Have found what the records of leased tasks say of where they were before; all else of leases was looked

@@ -197,6 +197,62 @@ def test_callers_of_one_client_wait_for_a_project_one_after_the_other(daemon: Da
     assert asyncio.run(main()) == [True, True, True]
 
 
+def test_the_progress_of_a_project_is_told_each_time_it_changes_until_it_has_finished(
+    daemon: Daemon, thread: ThreadPoolExecutor
+) -> None:
+    daemon.script = patient
+    told: list[tuple[bool, int]] = []
+
+    def follow(client: Client) -> None:
+        told.extend((reply.finished, reply.unfinished) for reply in client.projects.progress("p"))
+
+    with Client(daemon.url) as client:
+        following = thread.submit(follow, client)
+        for finished, unfinished in ((False, 3), (False, 2), (False, 2), (True, 0)):
+            daemon.say(WaitReply(n=hear_wait(daemon).n, finished=finished, unfinished=unfinished))
+        following.result()
+
+    assert told == [(False, 3), (False, 2), (True, 0)]
+
+
+def test_the_progress_of_a_project_ends_with_an_end_between_two_questions(
+    daemon: Daemon, thread: ThreadPoolExecutor
+) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        following = thread.submit(lambda: [reply.finished for reply in client.projects.progress("p")])
+        daemon.say(WaitReply(n=hear_wait(daemon).n, finished=False, unfinished=3, times=1))
+
+        assert following.result() == [False, True]
+
+
+def test_the_progress_of_a_project_ends_in_time_without_an_error(daemon: Daemon) -> None:
+    daemon.script = patient
+    with Client(daemon.url) as client:
+        assert [reply.unfinished for reply in client.projects.progress("p", timeout=0)] == [3]
+        assert [reply.unfinished for reply in client.projects.progress("p", timeout=0.05)] == [3]
+
+
+def test_what_a_caller_does_between_two_replies_takes_none_of_its_time(daemon: Daemon) -> None:
+    """A limit that went on while the caller works would cancel the caller."""
+    daemon.script = lambda request: (
+        [WaitReply(n=request.n, finished=request.seconds > 0, unfinished=1)]
+        if isinstance(request, ProjectWait)
+        else friendly(request)
+    )
+
+    async def main(loop: LeapingLoop) -> list[bool]:
+        finished = []
+        async with AsyncClient(daemon.url) as client:
+            async for reply in client.projects.progress("p", timeout=100):
+                loop.leap(99)
+                await client.push("p", "http://a/")
+                finished.append(reply.finished)
+        return finished
+
+    assert run_leaping(main) == [False, True]
+
+
 def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, thread: ThreadPoolExecutor) -> None:
     daemon.script = patient
     seen: list[int] = []

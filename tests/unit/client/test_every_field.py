@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.children_messages import TaskChildrenReply
 from taskqueue.protocol.crawl_requests import Hung, LeaseRef
-from taskqueue.protocol.fields import Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport, Token
+from taskqueue.protocol.fields import Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport, Token
 from taskqueue.protocol.replies import AnyOutgoing, FlowStaged, FlowTasksReply, Select, TaskParentsReply, TaskReply
 from taskqueue.protocol.requests import (
     AnyRequest,
@@ -35,7 +35,7 @@ from taskqueue.protocol.requests import (
 from tests.unit.client.conftest import Daemon, friendly
 
 REQUESTS: Final[tuple[type[Struct], ...]] = get_args(AnyRequest)
-PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Fetched, TaskFilter, LeaseRef, Hung)
+PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Again, Fetched, TaskFilter, LeaseRef, Hung)
 
 ENVELOPE: Final = frozenset(Change.__struct_fields__)
 """Said by the client with each request: the version, its session, the number, and its own name as who asks."""
@@ -73,9 +73,10 @@ FACTS: Final[dict[str, Any]] = {
 
 
 def _reports(client: Client) -> None:
-    done, failed, extended, released = client.select(4, projects=["p"], priority=1)
+    done, failed, retried, extended, released = client.select(5, projects=["p"], priority=1)
     client.done(done, [FULL], result=1, **FACTS)
     client.failed(failed, "error", retry_after=5.0, retry=False, kind="kind")
+    client.retry(retried, "busy", after=1.0, counts=False, body="b", priority=1)
     client.extend(extended, 5.0)
     client.release(extended, released)
 
@@ -92,6 +93,7 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.push_many("p", [FULL], outcomes=print),
     lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2),
     lambda client: client.daemon(),
+    lambda client: list(client.daemon_history(since=1.0, until=2.0)),
     lambda client: client.why("p", "t"),
     lambda client: client.verify(),
     lambda client: client.projects.show("p"),
@@ -100,9 +102,10 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.projects.pause("p", 5.0),
     lambda client: client.projects.pause_all(5.0),
     lambda client: client.projects.watch("1.2", 1.0),
-    lambda client: client.projects.wait("p", 0.0),
+    lambda client: client.projects.wait("p", 0.0, ignore_retries=True),
     lambda client: client.projects.hold("p", 5.0),
     lambda client: client.groups.pause("g", 5.0),
+    lambda client: client.groups.set("g", {"rate": 1.0}),
     lambda client: client.tasks.show("p", "t"),
     lambda client: client.tasks.wait("p", "t"),
     lambda client: list(client.tasks.parents("p", "t")),
@@ -146,8 +149,8 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
 def script(request: AnyRequest) -> list[AnyOutgoing]:
     """Answers that calls need to go on: there is more on another page, a task is not over."""
     match request:
-        case Hello(capacity=4):
-            tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), 600.0) for token in range(1, 5)]
+        case Hello(capacity=5):
+            tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), 600.0) for token in range(1, 6)]
             return [*friendly(request), Select(number=1, tasks=tasks)]
         case TaskShow():
             return [
