@@ -9,6 +9,8 @@
     4 ──► 5   nothing is rewritten: projects may be divided into slots from now on; older versions can't read it
     5 ──► 6   each host has one slot, however it is spelled: see ``slot_spellings``; tasks count how often they
               were put off from now on
+    6 ──► 7   nothing is rewritten: records of tasks may say when these first came from now on; older versions can't
+              read it
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it is copied here. A step works page by page, and running it again writes the same.
@@ -65,10 +67,17 @@ def keep_histories(store: Store, epoch: int) -> None:
 
 
 def leave_all(store: Store, epoch: int) -> None:
-    """Migrate from format 2 to 3, from 3 to 4, or from 4 to 5: nothing to do."""
+    """Migrate from a format whose records the next one reads as they are: nothing to do."""
 
 
-MIGRATIONS: Final[Migrations] = {1: keep_histories, 2: leave_all, 3: leave_all, 4: leave_all, 5: join_spellings}
+MIGRATIONS: Final[Migrations] = {
+    1: keep_histories,
+    2: leave_all,
+    3: leave_all,
+    4: leave_all,
+    5: join_spellings,
+    6: leave_all,
+}
 
 
 def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
