@@ -417,20 +417,20 @@ def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "status", "said"),
     [
-        ("postgresql://nobody-known@/postgres?host={folder}", 'role "nobody-known" does not exist'),
-        ("postgresql://postgres@/no-such-database?host={folder}", 'database "no-such-database" does not exist'),
-        ("postgresql://postgres@/postgres?hots={folder}", 'invalid URI query parameter: "hots"'),
+        ("postgresql://nobody-known@/postgres?host={folder}", 1, 'role "nobody-known" does not exist'),
+        ("postgresql://postgres@/no-such-database?host={folder}", 1, 'database "no-such-database" does not exist'),
+        ("postgresql://postgres@/postgres?hots={folder}", 2, 'invalid URI query parameter: "hots"'),
     ],
 )
 def test_a_wrong_url_ends_the_start_and_says_why_without_the_password(
-    daemon: DaemonFactory, cluster: ClusterFactory, url: str, said: str
+    daemon: DaemonFactory, cluster: ClusterFactory, url: str, status: int, said: str
 ) -> None:
     it = daemon(url=url.format(folder=cluster().folder).replace("@", ":geheim@"), start=False)
     it.launch()
 
-    assert it.ended() == 1
+    assert it.ended() == status
     assert said in it.log()
     assert "geheim" not in it.log()
     assert "Traceback" not in it.log()

@@ -147,7 +147,7 @@ def test_the_screen_follows_the_size_of_the_terminal(top: Top) -> None:
     terminal = top()
     terminal.until(first("p150"))
 
-    terminal.resize(40, 120)
+    terminal.resize(40, 160)
     assert "rate" in terminal.until(lambda lines: len(lines) == 40)[4]
 
 

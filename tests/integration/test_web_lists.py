@@ -148,9 +148,9 @@ def test_the_page_of_changes_says_who_changed_what(pages: Pages) -> None:
 
     assert heads == ["when", "who", "change"]
     assert [row[1:] for row in rows] == [
-        ["anna@web1 127.0.0.1", "fetcher drain: spare <i>one</i>"],
-        ["anna@web1 127.0.0.1", "project set shop: rate=3.0"],
-        ["anna@web1 127.0.0.1", "project set news: rate=5.0"],
+        ["anna@web1 127.0.0.1", "fetcher drain: spare <i>one</i> (was not drained)"],
+        ["anna@web1 127.0.0.1", "project set shop: rate=3 (was inf)"],
+        ["anna@web1 127.0.0.1", "project set news: rate=5 (was inf)"],
         ["anna@web1 127.0.0.1", "flow cancel news: gone"],
     ]
 
@@ -186,4 +186,4 @@ def test_older_changes_are_a_page_further(client: Client, pages: Pages) -> None:
     (older,) = page.xpath("//a[@rel='next']/@href")
 
     assert re.fullmatch(r"/log\?project=shop&before=\d+", older)
-    assert [row[2] for row in table(pages.page(older), "Changes")[1:]] == ["project set shop: rate=3.0"]
+    assert [row[2] for row in table(pages.page(older), "Changes")[1:]] == ["project set shop: rate=3 (was inf)"]
