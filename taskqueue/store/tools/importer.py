@@ -392,7 +392,8 @@ def _count(project: ProjectRecord, task: Task) -> None:
     if task.state in LIVE and not task.apart:
         project.unfinished += 1
         project.armed = True
-    project.held_back = (project.held_back or 0) + is_retry(task)
+    if project.held_back is not None:  # otherwise the daemon is to count them, and the others of this older store
+        project.held_back += is_retry(task)
     # Where an order begins need not be known exactly.
     project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
 

@@ -299,6 +299,20 @@ def test_tasks_that_are_known_stay_as_they_are(crawl: Crawl) -> None:
     assert crawl.project().state == "paused"
 
 
+@pytest.mark.parametrize(("held_back", "after"), [(None, None), (0, 1)])
+def test_retries_of_an_older_store_stay_to_be_counted(crawl: Crawl, held_back: int | None, after: int | None) -> None:
+    record = crawl.project()
+    record.held_back = held_back
+    crawl.put(layout.PROJECTS, layout.project_key(record.number), layout.encode(record))
+    lines = many(1)
+    row = {"project": "news", "taskid": "late", "state": "delayed", "exetime": 1.8e9, "held_back": True}
+    lines[1] = json.dumps(row | {"url": "http://site/"}).encode()
+
+    brought(crawl.path, lines, "skip")
+
+    assert crawl.project().held_back == after
+
+
 @pytest.mark.parametrize("taskid", ["leased", "unlisted"])
 def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: Crawl, taskid: str) -> None:
     lines = many(1)
