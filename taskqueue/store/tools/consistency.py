@@ -203,7 +203,9 @@ class _Check:
         """
         try:
             for page in pages(self._store, family):
-                look(self._with_project(family, page))
+                whole = self._with_project(family, page)
+                if whole:
+                    look(whole)
                 self._findings.entries += len(page)
                 self._progress(self._findings.entries)
                 if self._is_quick and self._findings.found:

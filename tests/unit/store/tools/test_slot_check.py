@@ -201,3 +201,14 @@ def test_damage_is_found_and_named(name: str) -> None:
     damage(world)
 
     assert any(reason in problem for problem in problems(world)), problems(world)
+
+
+@pytest.mark.parametrize("family", sorted(layout.PROJECT_FAMILIES), ids=str)
+def test_a_family_of_which_no_key_is_whole_is_named(family: Family) -> None:
+    world = divided()
+    for key in entries(world, family):
+        delete(world, family, key)
+
+    put(world, family, b"abc")
+
+    assert any("it is too short for a key" in problem for problem in problems(world)), problems(world)
