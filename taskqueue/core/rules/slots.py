@@ -299,7 +299,11 @@ def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assign
     wait = min(max(0.0, assignment.timeout - timeout), AHEAD / SECOND)
     slots.sent_again(task.slot, wait)
     turn.touch(project)
-    return replace(with_pace(project, task.slot, assignment, wait), timeout=assignment.timeout - wait)
+    again = with_pace(project, task.slot, assignment, wait)
+    name = again.slot
+    if not name and task.slot >= slots.division:  # after a start the slot is not in memory yet
+        name = name_of(turn, project, assignment.url, turn.spec_of(task).schedule.slot)
+    return replace(again, timeout=assignment.timeout - wait, slot=name)
 
 
 def settle(turn: TurnState, project: Project) -> None:

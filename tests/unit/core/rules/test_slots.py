@@ -171,6 +171,21 @@ def test_a_task_that_is_handed_out_says_the_name_of_its_slot(head_tasks: int, de
     assert [each.slot for each in fetcher.held.values()] == ["a.example:8080", "shop", ""]
 
 
+@pytest.mark.parametrize("delay", [1.0, 0.0], ids=["paced", "unpaced"])
+def test_a_task_that_is_sent_again_after_a_restart_says_the_name_of_its_slot(head_tasks: int, delay: float) -> None:
+    it = world(head_tasks, slot_delay=delay, slot_max_processing=inf)
+    fetcher = it.fetcher(capacity=0)
+    it.push("news", page("A.example:8080", "1"), page("b.example", "2", slot="shop"), task("data", url="data:,x"))
+    fetcher.deaf = True
+    fetcher.hello(capacity=6)
+    it.crash()
+    fetcher.deaf = False
+
+    fetcher.hello(capacity=6, seen=0)
+
+    assert [each.slot for each in fetcher.held.values()] == ["a.example:8080", "shop", ""]
+
+
 def test_a_slot_keeps_its_window_when_its_tasks_vanish_and_come_back(head_tasks: int) -> None:
     it = world(head_tasks, slot_delay=10.0)
     fetcher = it.fetcher()
