@@ -164,7 +164,7 @@ class CoreConfig(Struct, frozen=True):
         max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
             half of them at most.
         turn_tasks: most tasks promoted, expired or handed out in one turn.
-        select_bytes: about the size at which a select message is full.
+        select_bytes: about the size at which a select message is full, if that is at most a quarter of ``max_message``.
         has_room: the disk has room; if not, nothing that lets the store grow is taken and nothing is handed out, but
             ``done`` is taken, with all that came out of it.
         max_message: bytes of the longest message taken, told to clients.

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fields import MAX_SLOT_CHARS
 from taskqueue.protocol.replies import DoneReply, ErrorReply, Select, TaskReply
 from taskqueue.protocol.requests import ProjectSet
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
@@ -428,6 +429,23 @@ def test_fetch_counts_towards_the_size_of_a_message(make_world: MakeWorld) -> No
 
     assert sorted(fetcher.taken) == sorted(projects)
     assert max(len(msgspec.msgpack.encode(message)) for message in fetcher.messages) < 15_000
+
+
+@pytest.mark.parametrize(
+    ("url", "slot"),
+    [("data:,{}", "𝔥" * MAX_SLOT_CHARS), ("http://host/" + "网" * 2000 + "{}", None)],
+    ids=["long names of slots", "long urls"],
+)
+def test_no_message_to_a_fetcher_is_over_the_longest(make_world: MakeWorld, url: str, slot: str | None) -> None:
+    most = 64 << 10
+    unpaced = {"slot": "named", "slot_delay": 0.0, "slot_max_processing": inf}
+    world = make_world(unpaced, max_message=most, select_bytes=most)
+    fetcher = sleeper(world, capacity=200)
+    world.push("news", *[task(f"t{n}", url=url.format(n), slot=slot) for n in range(150)])
+    fetcher.hello()
+
+    assert len(fetcher.taken) == 150
+    assert max(len(msgspec.msgpack.encode(message)) for message in fetcher.messages) <= most
 
 
 def test_the_body_of_a_task_is_not_touched_by_fetch(world: World) -> None:
