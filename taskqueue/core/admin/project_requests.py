@@ -24,7 +24,7 @@ from taskqueue.core.rules.registry import (
     use_settings,
 )
 from taskqueue.core.settings import schema
-from taskqueue.core.settings.change_text import pairs, values, was
+from taskqueue.core.settings.change_text import pairs, pairs_of_many, values, was
 from taskqueue.core.settings.settings import Settings, as_layer, overlay
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
@@ -184,7 +184,8 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
     before = [values(as_layer(project.settings), names) for project in projects]
     for project, overrides in zip(projects, layers, strict=True):
         use_settings(turn, project, project.layers, overrides)
-    detail = pairs(before, values(as_layer(projects[0].settings), names), _flat(message.settings))
+    after = [values(as_layer(project.settings), names) for project in projects]
+    detail = pairs_of_many(before, after, _flat(message.settings))
     change_log.note(
         turn,
         by,

@@ -51,6 +51,21 @@ def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
     )
 
 
+def pairs_of_many(before: Sequence[Told], after: Sequence[Told], said: Iterable[str]) -> str:
+    """Tell what has changed in any of these projects, and what was said, which is now the same in all of them.
+
+    Each is compared with itself: in tables, such as ``cron``, each has keys of its own that stay as they are.
+    """
+    prefixes = tuple(f"{name}." for name in said)
+    both = list(zip(before, after, strict=True))
+    changed = {name for old, new in both for name in (*old, *new) if old.get(name) != new.get(name)}
+
+    def told(all_of_one: Told) -> Told:
+        return {name: text for name, text in all_of_one.items() if name in changed or f"{name}.".startswith(prefixes)}
+
+    return pairs([told(old) for old in before], told({name: new[name] for new in after for name in new}), said)
+
+
 def _pair(name: str, before: Sequence[Told], after: Told) -> str:
     value = after.get(name)
     now = f"-{name}" if value is None else f"{name}={value}" if value else name

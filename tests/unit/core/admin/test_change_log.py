@@ -184,6 +184,18 @@ def test_settings_of_a_group_are_told_in_one_entry_with_the_old_values_of_its_pr
     assert page(world, project="wiki").entries[0] == page(world).entries[0] == entry
 
 
+def test_of_tables_of_a_group_only_what_has_changed_is_told(world: World) -> None:
+    hourly: dict[str, Any] = {"every": "1h", "task": {"taskid": "t", "url": "http://site/"}}
+    world.set("news", group="papers", cron={"a": hourly})
+    world.set("shop", group="papers", cron={"b": hourly})
+
+    added = world.ask(GroupReply, GroupSet(group="papers", settings={"cron": {"c": hourly}}, n=world.n(), **ANNA))
+    removed = world.ask(GroupReply, GroupSet(group="papers", settings={"cron": {"b": None}}, n=world.n(), **ANNA))
+
+    assert added.changed == "cron.c.task cron.c.every=1h"
+    assert removed.changed == "-cron.b.task -cron.b.every (was 1h)"
+
+
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
