@@ -168,5 +168,7 @@ def _change(turn: TurnState, project: Project, task: Task, record: OperationReco
 
 
 def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
-    """Move a waiting task; if a failure held it back it still is, so no link brings it forward."""
+    """Move a waiting task; if a failure holds it back it still does, so no link brings it forward."""
+    if task.state == READY:  # a failure may have held it back, but that is over
+        task.held_back = False
     project.queue.put(turn.changes, task, at if at > turn.now.wall else 0.0)

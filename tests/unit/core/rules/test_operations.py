@@ -360,6 +360,21 @@ def test_a_bulk_reschedule_leaves_alone_what_is_being_processed(world: World) ->
     assert fetcher.done("a") == "done"
 
 
+def test_a_ready_task_that_failed_once_waits_for_its_new_time_and_for_no_retry(world: World) -> None:
+    world.push("news", task("a", retries=3))
+    fetcher = world.fetcher(capacity=1)
+    fetcher.fail("a")
+    fetcher.capacity = 0
+    fetcher.hello()
+    world.advance(3600)
+    assert world.counts().ready == 1
+
+    bulk(world, "reschedule", delay=86_400)
+
+    assert world.counts().delayed == 1
+    assert world.wait(0, ignore_retries=True).finished is False
+
+
 def test_a_task_that_a_failure_holds_back_is_rescheduled_with_its_retries(world: World) -> None:
     world.push("news", task("a", retries=5))
     fetcher = world.fetcher()
