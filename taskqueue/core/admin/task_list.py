@@ -92,7 +92,8 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
     place = _first_place(project, request)
     refusal = _refusal(request)
     if place is None or refusal:
-        raise Rejected("malformed", refusal or f'after: expected the "next" of a page, got "{request.after}"')
+        of_all = "" if request.state else " of a list of all states"
+        raise Rejected("malformed", refusal or f'after: expected the "next" of a page{of_all}, got "{request.after}"')
     ref = _ref(project, request, place)
     if request.state is None and ref.state != PROCESSING and ref not in turn.lists:
         # A request of this very turn has changed which states have tasks, so another one was looked up.
@@ -139,6 +140,8 @@ def _first_place(project: Project, request: TaskList) -> Place | None:
     name, colon, key = ("", "", request.after) if request.state else request.after.partition(":")
     named = request.state or (name if colon else None)
     if named is not None and named not in STATE_NAMES[1:]:
+        return None
+    if not request.state and request.after and (not colon or (named == "processing" and request.error)):
         return None
     which = STATE_NAMES.index(named) if named else _further(project, request, None) or READY
     newest = request.newest and which not in WAITING

@@ -39,6 +39,17 @@ def names(world: World, state: Any, **fields: Any) -> list[str]:
     return [row.taskid for page in pages(world, state, **fields) for row in page]
 
 
+@pytest.mark.parametrize(
+    ("after", "fields"), [("0", {}), ("1f3", {}), ("processing:", {"error": "*"}), ("processing:1", {"error": "*"})]
+)
+def test_a_list_of_all_states_goes_on_at_a_cursor_of_its_own_only(world: World, after: str, fields: Any) -> None:
+    world.push("news", task("a"))
+
+    refused = world.ask(ErrorReply, asked(world, None, after=after, **fields))
+
+    assert refused.reason == f'after: expected the "next" of a page of a list of all states, got "{after}"'
+
+
 def test_each_state_is_listed_in_its_order_page_by_page(world: World) -> None:
     ids = [f"t{number}" for number in range(7)]
     world.push("news", *[task(name) for name in ids])
