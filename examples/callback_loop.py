@@ -41,13 +41,20 @@ class Crawler:
             case None:
                 self.client.report_soon(task, download.result().links())
             case Drop() as drop:
-                self.client.report_soon(task, error=str(drop), retry=False)
+                self.client.report_soon(task, drop.new, error=str(drop), retry=False)
             case Retry() as retry:
-                self.client.report_soon(task, error=str(retry), retry_after=retry.after)
+                self.report_retry(task, retry)
             case error:
                 self.client.report_soon(task, error=repr(error))
         self.download_more()
         self.end_if_idle()
+
+    def report_retry(self, task: Task, retry: Retry) -> None:
+        """Report that a task is to be run again, with all that was said of its next attempt."""
+        self.client.report_soon(
+            task, retry.new, error=str(retry), after=retry.after,
+            counts=retry.counts, body=retry.body, priority=retry.priority,
+        )  # fmt: skip
 
     def stop(self) -> None:
         """Take no more; what was not begun goes back at once."""

@@ -54,8 +54,8 @@ from taskqueue.client.tasks.push_window import BatchSender
 from taskqueue.client.tasks.reports import (
     Reported,
     check_body,
+    check_fits,
     checked_after,
-    ended_by,
     failure_of,
     joined,
     new_of_failure,
@@ -503,31 +503,43 @@ class AsyncClient:
         *,
         result: Any = None,
         error: str | None = None,
-        retry_after: float | None = None,
+        after: float | None = None,
         retry: bool = True,
         kind: str = "",
+        counts: bool | None = None,
+        body: Any = None,
+        priority: int | None = None,
         **facts: Unpack[FetchFacts],
     ) -> asyncio.Future[Reported]:
         """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
 
         Args:
-            new: as for ``done``, of a failure, too; it is read a part at a time.
-            result: as for ``done``; a failure has none.
-            error: None: it succeeded; else it failed, and this, ``retry_after``, ``retry`` and ``kind`` are as for
-                ``failed``.
+            new: as for ``done``, read a part at a time; of a failure as for ``failed``, in one message.
+            result: of a success, as for ``done``.
+            error: None: it succeeded; else it failed, and this is why.
+            retry, kind: of a failure, as for ``failed``.
+            after, counts, body, priority: of a failure, as for ``retry``.
             facts: how its fetch went, see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; the task
-                is still yours. What is wrong behind the first 5,000 of ``new`` is an error of the future.
+            ValueError, TypeError: an argument can't be, or is not one of a success, or of a failure; the task is still
+                yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
+            MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
+                one message, that is an error of the future.
             Closed: see ``taskqueue.errors``.
         """
         self._exchange.open()
+        check_fits(error, result, retry, after=after, kind=kind, counts=counts, body=body, priority=priority)
+        again = next_attempt(counts, body, priority)
+        check_body(checked_task(task), again, self._exchange.max_message)
+        pause, left_behind = checked_after(after), packed_result(result)
+        followers = [] if error is None else new_of_failure(new)
         if facts:
-            checked_task(task).fetched(**facts)
-        parts = reports_of(checked_task(task), new, packed_result(result))
-        if error is not None:
-            parts = ended_by(failure_of(task, error, retry_after, retry, kind), parts)
+            task.fetched(**facts)
+        if error is None:
+            parts = reports_of(task, new, left_behind)
+        else:
+            parts = iter([failure_of(task, error, pause, retry, kind, followers, again)])
         first = next(parts)
         outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
         self.outbox.report(first, partial(in_future, outcome), parts)

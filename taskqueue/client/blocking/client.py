@@ -433,23 +433,29 @@ class Client:
         *,
         result: Any = None,
         error: str | None = None,
-        retry_after: float | None = None,
+        after: float | None = None,
         retry: bool = True,
         kind: str = "",
+        counts: bool | None = None,
+        body: Any = None,
+        priority: int | None = None,
         **facts: Unpack[FetchFacts],
     ) -> Future[Reported]:
         """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
 
         Args:
-            new: as for ``done``, of a failure, too; it is read a part at a time.
-            result: as for ``done``; a failure has none.
-            error: None: it succeeded; else it failed, and this, ``retry_after``, ``retry`` and ``kind`` are as for
-                ``failed``.
+            new: as for ``done``, read a part at a time; of a failure as for ``failed``, in one message.
+            result: of a success, as for ``done``.
+            error: None: it succeeded; else it failed, and this is why.
+            retry, kind: of a failure, as for ``failed``.
+            after, counts, body, priority: of a failure, as for ``retry``.
             facts: how its fetch went, see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; the task
-                is still yours. What is wrong behind the first 5,000 of ``new`` is an error of the future.
+            ValueError, TypeError: an argument can't be, or is not one of a success, or of a failure; the task is still
+                yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
+            MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
+                one message, that is an error of the future.
             Closed: see ``taskqueue.errors``.
         """
         return self._background.future(
@@ -459,9 +465,12 @@ class Client:
                 new,
                 result=result,
                 error=error,
-                retry_after=retry_after,
+                after=after,
                 retry=retry,
                 kind=kind,
+                counts=counts,
+                body=body,
+                priority=priority,
                 **facts,
             )
         )

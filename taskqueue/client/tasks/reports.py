@@ -179,12 +179,6 @@ def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[T
     yield success_with(task, gathered.tasks, result)
 
 
-def ended_by(failure: TaskReport, reports: Iterator[TaskReport]) -> Iterator[TaskReport]:
-    """The same reports, but that the task has failed: the last one is this failure, with its new tasks."""
-    for report in reports:
-        yield report if report.part else replace(failure, new=report.new)
-
-
 def joined(said: list[Reported]) -> Reported:
     """What became of a report that went in these parts."""
     whole = said[0]
@@ -268,6 +262,25 @@ def next_attempt(counts: bool | None, body: Any, priority: int | None) -> Again 
         return msgspec.convert(msgspec.structs.asdict(again), Again)
     except msgspec.ValidationError as error:
         raise ValueError(reason_of(error)) from None
+
+
+def check_fits(error: str | None, result: Any, retry: bool, **of_failure: object) -> None:
+    """See that all that is said of a task belongs to its success, or all to its failure.
+
+    Args:
+        error: None: it succeeded.
+        of_failure: what only a failure has, by its name; None or empty: not said.
+
+    Raises:
+        ValueError: it does not; what is wrong is named.
+    """
+    said = [name for name, value in of_failure.items() if value not in (None, "")]
+    if error is not None and result is not None:
+        raise ValueError("result: only a success has one, and error says that the task failed")
+    if error is None and (said or not retry):
+        raise ValueError(f"{(said or ['retry'])[0]}: only a failure has it; say error, too")
+    if not retry and (said := [name for name in said if name in ("counts", "body", "priority")]):
+        raise ValueError(f"{said[0]}: there is no next attempt that could have it with retry=False")
 
 
 def check_body(task: Task, again: Again | None, max_message: int) -> None:

@@ -46,6 +46,7 @@ class Retry(TaskQueueError):
         self.after = checked_after(after)
         self.status_code = status_code
         self.new = new_of_failure(new)
+        self.counts, self.body, self.priority = counts, body, priority
         self.again = next_attempt(counts, body, priority)
 
 

@@ -130,6 +130,17 @@ def test_nothing_of_the_slot_is_begun_before_the_report_is_answered_and_what_com
     assert asyncio.run(main()) == [2, 4]
 
 
+def test_a_failure_that_is_said_soon_puts_its_slot_off_whatever_came_out_of_it(daemon: Daemon) -> None:
+    async def main() -> list[int]:
+        async with AsyncClient(daemon.url) as client, streaming(client, daemon) as (_, task):
+            daemon.hand_out(2, **SOON)
+            await arrived(client)
+            client.report_soon(task, ["http://a/1"], error="busy", after=5.0)
+            return await released(daemon)
+
+    assert asyncio.run(main()) == [2]
+
+
 def test_what_a_task_has_heard_holds_its_slot_back_until_it_hears_better(daemon: Daemon) -> None:
     async def main() -> list[int]:
         async with AsyncClient(daemon.url) as client, streaming(client, daemon) as (stream, task):

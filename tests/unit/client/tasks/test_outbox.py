@@ -8,9 +8,20 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from taskqueue import AsyncClient, BacklogFull, Closed, RequestRejected, RequestTimeout, Task, new_task
+from taskqueue import (
+    AsyncClient,
+    BacklogFull,
+    Closed,
+    MessageTooLarge,
+    RequestRejected,
+    RequestTimeout,
+    Retry,
+    Task,
+    new_task,
+)
 from taskqueue.client.tasks import outbox, reports
 from taskqueue.client.tasks.push_many import size_of
 from taskqueue.protocol.fields import TaskReport
@@ -81,7 +92,7 @@ def test_futures_have_what_became_of_a_push_and_of_a_report(daemon: Daemon) -> N
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         pushed = client.push_soon("p", "http://a/", priority=3)
         reported = client.report_soon(tasks[0], ["http://a/1"], result=5)
-        failed = client.report_soon(tasks[1], ["http://a/2"], error="no page", retry_after=4)
+        failed = client.report_soon(tasks[1], ["http://a/2"], error="no page", after=4)
         assert [each.done() for each in (pushed, reported, failed)] == [False] * 3
         await client.settled()
         assert (pushed.result(), reported.result().outcome, failed.result().outcome) == ("new", "done", "done")
@@ -323,11 +334,74 @@ def test_a_stale_part_ends_its_report(daemon: Daemon, monkeypatch: pytest.Monkey
 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         daemon.script = stale
-        report = client.report_soon(tasks[0], ["http://a/1", "http://a/2"], error="broken")
+        report = client.report_soon(tasks[0], ["http://a/1", "http://a/2"])
         assert (await report).outcome == "stale"
 
     using(daemon, use)
     assert len([each for each in daemon.heard if isinstance(each, Done)]) == 1
+
+
+def test_a_failure_and_its_new_tasks_are_one_report_however_many_they_are(
+    daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of a late one would be kept, although the failure is stale."""
+    monkeypatch.setattr(reports, "PART_TASKS", 2)
+
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        report = client.report_soon(tasks[0], (f"http://a/{n}" for n in range(5)), error="broken")
+        assert (await report).outcome == "done"
+        with pytest.raises(ValueError, match="new: more than 10000 tasks"):
+            client.report_soon(tasks[1], (f"http://a/{n}" for n in range(10_001)), error="broken")
+
+    using(daemon, use)
+    [failed] = [each for request in daemon.heard if isinstance(request, Done) for each in request.tasks if each]
+    assert (failed.ok, failed.part, len(failed.new)) == (False, False, 5)
+
+
+def test_a_failure_says_how_its_next_attempt_differs_as_a_retry_that_was_raised_does(daemon: Daemon) -> None:
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        raised = Retry(4, "busy", counts=True, body={"save": 2}, priority=7)
+        report = client.report_soon(
+            tasks[0], error=str(raised), after=raised.after, counts=raised.counts, body=raised.body,
+            priority=raised.priority,
+        )  # fmt: skip
+        assert (await report).outcome == "done"
+        with pytest.raises(MessageTooLarge, match="body: "):
+            client.report_soon(tasks[1], error="busy", body="x" * (9 << 20))
+
+    using(daemon, use)
+    [failed] = [each for request in daemon.heard if isinstance(request, Done) for each in request.tasks if each]
+    assert failed.again is not None
+    assert (failed.retry_after, failed.again.counts, failed.again.priority) == (4, True, 7)
+    assert msgspec.msgpack.decode(failed.again.body) == {"save": 2}
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"after": 4}, "after: .*failure.*error"),
+        ({"retry": False}, "retry: .*failure.*error"),
+        ({"kind": "HTTP 503"}, "kind: .*failure.*error"),
+        ({"counts": False}, "counts: .*failure.*error"),
+        ({"body": {}}, "body: .*failure.*error"),
+        ({"priority": 0}, "priority: .*failure.*error"),
+        ({"error": "", "result": 0}, "result: .*success"),
+        ({"error": "", "retry": False, "body": {}}, "body: .*retry=False"),
+        ({"error": "", "after": -1}, "after: expected 0 to"),
+        ({"error": "", "priority": "high"}, "priority"),
+    ],
+    ids=str,
+)
+def test_what_does_not_belong_to_a_report_is_told_and_the_task_stays_as_it_was(
+    daemon: Daemon, said: dict[str, Any], wrong: str
+) -> None:
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        with pytest.raises(ValueError, match=wrong):
+            client.report_soon(tasks[0], **said, status_code=503)
+        assert tasks[0].how_fetched is None
+
+    using(daemon, use)
+    assert not [each for each in daemon.heard if isinstance(each, Done)]
 
 
 def test_what_is_given_up_is_settled_and_does_not_leave_if_it_has_not(daemon: Daemon) -> None:
