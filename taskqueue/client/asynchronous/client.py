@@ -513,8 +513,11 @@ class AsyncClient:
     ) -> asyncio.Future[Reported]:
         """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
 
+        Where its lease is kept, it is until the last part of its report leaves.
+
         Args:
-            new: as for ``done``, read a part at a time; of a failure as for ``failed``, in one message.
+            new: as for ``done``, read a part at a time; of a failure as for ``failed``, in one message. In asyncio it
+                is read in the loop; else in a thread of the client's, where it must not wait, nor call the client.
             result: of a success, as for ``done``.
             error: None: it succeeded; else it failed, and this is why.
             retry, kind: of a failure, as for ``failed``.
@@ -543,7 +546,7 @@ class AsyncClient:
         first = next(parts)
         outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
         self.outbox.report(first, partial(in_future, outcome), parts)
-        self._finish([task.token])
+        self._fetching.finished([task.token])  # Its lease is kept until the last part leaves.
         return outcome
 
     async def settled(self) -> None:

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from math import inf
 
 import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, Task
 from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
 from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, HelloWanted, TokensReply
-from taskqueue.protocol.requests import AnyRequest, Extend, Hello
+from taskqueue.protocol.requests import AnyRequest, Extend, Hello, NewTasks
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, LeapingLoop, friendly, run_leaping
 from tests.unit.client.fetcher.test_draining import Drainer, wanted
 
@@ -78,6 +79,29 @@ def test_a_kept_task_is_extended_until_it_is_reported(daemon: Daemon, way: str) 
 
     assert extensions(daemon) == reported * [LEASE]
     assert reported >= 3
+
+
+@WAYS
+def test_a_kept_task_is_extended_until_its_report_leaves_which_may_wait_for_pushes(daemon: Daemon, way: str) -> None:
+    async def main(loop: LeapingLoop) -> int:
+        async with AsyncClient(daemon.url, timeout=inf) as client, kept(client, daemon, way) as task:
+            daemon.script = lambda request: [] if isinstance(request, NewTasks) else friendly(request)
+            client.push_soon("p", "http://a/")
+            push = await asyncio.to_thread(daemon.hear, NewTasks)
+            report = client.report_soon(task)
+            loop.leap(LEASE * 0.7)
+            await asyncio.to_thread(daemon.hear, Extend)
+            daemon.script = friendly
+            for reply in friendly(push):
+                daemon.say(reply)
+            assert (await asyncio.wait_for(report, WAIT_SECONDS)).outcome == "done"
+            kept_on = len(extensions(daemon))
+            await let_pass(client, loop, 2)
+            return kept_on
+
+    kept_on = run_leaping(main)
+
+    assert extensions(daemon) == kept_on * [LEASE]
 
 
 @WAYS
