@@ -315,10 +315,11 @@ class AsyncClient:
             RequestRejected, MessageTooLarge: the daemon does not take the report, such as for a new task that is too
                 large, which is named; the task is still held. Call ``failed``, or ``done`` with something else.
         """
+        left_behind = packed_result(result)
         if facts:
             checked_task(task).fetched(**facts)
         said: list[Reported] = []
-        for report in reports_of(checked_task(task), new, packed_result(result)):
+        for report in reports_of(checked_task(task), new, left_behind):
             said.append(await self.single_reports.ask(report))
             if said[-1].outcome == "stale":
                 break
@@ -350,12 +351,13 @@ class AsyncClient:
             facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: a fact can't be, or one of ``new``; nothing was sent.
+            ValueError, TypeError: an argument can't be; nothing was sent.
             MessageTooLarge: ``new`` is too large for one message; nothing was sent.
         """
+        pause, followers = checked_after(retry_after, "retry_after"), new_of_failure(new)
         if facts:
             checked_task(task).fetched(**facts)
-        report = failure_of(checked_task(task), error, retry_after, retry, kind, new_of_failure(new))
+        report = failure_of(checked_task(task), error, pause, retry, kind, followers)
         return await self.single_reports.ask(report)
 
     async def retry(
@@ -393,10 +395,10 @@ class AsyncClient:
         """
         again = next_attempt(counts, body, priority)
         check_body(checked_task(task), again, self._exchange.max_message)
-        followers = new_of_failure(new)
+        pause, followers = checked_after(after), new_of_failure(new)
         if facts:
             task.fetched(**facts)
-        report = failure_of(task, error, checked_after(after), True, kind, followers, again)
+        report = failure_of(task, error, pause, True, kind, followers, again)
         return await self.single_reports.ask(report)
 
     async def release(self, *tasks: Task) -> int:

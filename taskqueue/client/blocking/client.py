@@ -41,6 +41,7 @@ from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, e
 from taskqueue.client.tasks.push_window import BlockingBatchSender
 from taskqueue.client.tasks.reports import (
     Reported,
+    checked_after,
     failure_of,
     joined,
     new_of_failure,
@@ -250,10 +251,11 @@ class Client:
             RequestRejected, MessageTooLarge: the daemon does not take the report, such as for a new task that is too
                 large, which is named; the task is still held. Call ``failed``, or ``done`` with something else.
         """
+        left_behind = packed_result(result)
         if facts:
             checked_task(task).fetched(**facts)
         said: list[Reported] = []
-        for report in reports_of(checked_task(task), new, packed_result(result)):
+        for report in reports_of(checked_task(task), new, left_behind):
             said.append(self.single_reports.ask(report))
             if said[-1].outcome == "stale":
                 break
@@ -285,12 +287,13 @@ class Client:
             facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: a fact can't be, or one of ``new``; nothing was sent.
+            ValueError, TypeError: an argument can't be; nothing was sent.
             MessageTooLarge: ``new`` is too large for one message; nothing was sent.
         """
+        pause, followers = (checked_after(retry_after, "retry_after"), new_of_failure(new))
         if facts:
             checked_task(task).fetched(**facts)
-        report = failure_of(checked_task(task), error, retry_after, retry, kind, new_of_failure(new))
+        report = failure_of(checked_task(task), error, pause, retry, kind, followers)
         return self.single_reports.ask(report)
 
     def retry(

@@ -294,14 +294,19 @@ def check_body(task: Task, again: Again | None, max_message: int) -> None:
         raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url")
 
 
-def checked_after(after: float | None) -> float | None:
-    """Seconds until a task is to be run again; None: not said.
+def checked_after(after: float | None, name: str = "after") -> float | None:
+    """Seconds until a task is to be run again, which the caller gave by that name; None: not said.
 
     Raises:
-        ValueError: they are out of range.
+        TypeError: the argument is no number.
+        ValueError: it is out of range.
     """
-    if after is not None and not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
-        raise ValueError(f"after: expected 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, got {after!r}")
+    if after is None:
+        return None
+    if isinstance(after, bool) or not isinstance(after, int | float):
+        raise TypeError(f"{name}: expected a number of seconds, got {type(after).__name__}")
+    if not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
+        raise ValueError(f"{name}: expected 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, got {after!r}")
     return after
 
 

@@ -700,6 +700,8 @@ def test_a_retry_says_how_the_next_attempt_differs(daemon: Daemon) -> None:
         ({"body": {1, 2, object()}}, TypeError, "body: set can't be encoded"),
         ({"priority": -(1 << 40)}, ValueError, "priority: expected int >= -2147483648"),
         ({"after": 90_000}, ValueError, "after: expected 0 to 86400 seconds, got 90000"),
+        ({"after": "5"}, TypeError, "after: expected a number of seconds, got str"),
+        ({"after": -1, "status_code": 503}, ValueError, "after: expected 0 to 86400 seconds, got -1"),
         ({"new": (f"http://b/{n}" for n in range(10_001))}, ValueError, "new: more than 10000 tasks"),
         ({"new": [new_task("http://b/", body=b"x" * 2000)]}, MessageTooLarge, "the daemon takes 2000"),
         ({"new": ["http://b/", "/relative"]}, ValueError, "relative"),
@@ -714,6 +716,29 @@ def test_a_retry_that_the_daemon_would_not_take_is_told_before_anything_is_sent(
         task = await selected(client, daemon)
         with pytest.raises(error, match=said):
             await client.retry(task, **wrong)
+        assert task.how_fetched is None
+
+    using(daemon, use)
+
+    assert not [request for request in daemon.heard if isinstance(request, Done)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"retry_after": "5"}, "retry_after: expected a number of seconds, got str"),
+        ({"retry_after": 90_000}, "retry_after: expected 0 to 86400 seconds, got 90000"),
+        ({"new": "http://b/"}, "new: expected several tasks"),
+    ],
+)
+def test_a_failure_that_can_not_be_is_told_and_its_task_stays_as_it_was(
+    daemon: Daemon, wrong: dict[str, Any], said: str
+) -> None:
+    async def use(client: AsyncClient) -> None:
+        task = await selected(client, daemon)
+        with pytest.raises((ValueError, TypeError), match=said):
+            await client.failed(task, **wrong, status_code=503)
+        assert task.how_fetched is None
 
     using(daemon, use)
 
