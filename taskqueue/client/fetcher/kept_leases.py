@@ -164,7 +164,9 @@ class KeptLeases:
     async def keeping(self, task: Task, most: float) -> AsyncIterator[Cancelled]:
         """Keep the lease of a task inside; gives the event that tells that it is lost."""
         if task.lease_ends_at == inf and not await self._extend(task, None, None):
-            task.lost.set()
+            task.lost.set()  # Nothing is known of its lease, so there is nothing to wait for.
+            yield task.lost
+            return
         kept = self.keep(task, most)
         try:
             yield task.lost

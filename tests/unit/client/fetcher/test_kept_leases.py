@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -256,6 +257,31 @@ def test_a_task_that_another_process_has_sent_is_extended_at_once(daemon: Daemon
     run_leaping(main)
 
     assert extensions(daemon) == [None, LEASE]
+
+
+def test_a_task_that_another_process_has_sent_too_late_is_lost_and_nothing_is_waited_for(daemon: Daemon) -> None:
+    async def main(loop: LeapingLoop) -> None:
+        async with AsyncClient(daemon.url) as client:
+            async with kept(client, daemon, "block") as task:
+                travelled = Task.from_bytes(task.to_bytes())
+            daemon.script = lambda request: (
+                [TokensReply(n=request.n, counted=0)] if isinstance(request, Extend) else friendly(request)
+            )
+            asked_for: list[float] = []
+            call_at = loop.call_at
+
+            def noting(when: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+                asked_for.append(when)
+                return call_at(when, *args, **more)
+
+            loop.call_at = noting  # type: ignore[assignment, method-assign]
+            async with client.keep(travelled) as lost:
+                assert lost
+            assert inf not in asked_for
+
+    run_leaping(main)
+
+    assert extensions(daemon) == [None]
 
 
 def test_a_task_that_is_kept_twice_is_kept_until_both_have_left_it(daemon: Daemon) -> None:
