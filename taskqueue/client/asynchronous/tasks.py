@@ -9,6 +9,7 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.identity import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
+from taskqueue.client.tasks.push_many import check_several
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
 from taskqueue.protocol.choices import FailuresBy, StateName
@@ -231,7 +232,12 @@ class AsyncTasks:
 
 
 def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
-    """The taskids of each message; of none there is one message, which the daemon may refuse."""
+    """The taskids of each message; of none there is one message, which the daemon may refuse.
+
+    Raises:
+        TypeError: they are one text.
+    """
+    check_several("taskids", taskids, "taskid")
     some: list[str] = []
     size = 0
     for taskid in taskids:

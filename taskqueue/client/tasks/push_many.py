@@ -180,9 +180,10 @@ class PushBatch(Struct, eq=False):
     def outcomes(self, reply: NewTasksReply) -> list[PushOutcome]:
         """What became of each of these tasks."""
         reasons = {error.index: error.reason for error in reply.errors}
+        states = reply.states or [""] * len(reply.outcomes)  # A daemon from before they were told says none.
         return [
             PushOutcome(self.places[index], outcome, state, reasons.get(index, ""))
-            for index, (outcome, state) in enumerate(zip(reply.outcomes, reply.states, strict=True))
+            for index, (outcome, state) in enumerate(zip(reply.outcomes, states, strict=True))
         ]
 
     def rejected(self, reason: str) -> Answered:
@@ -202,8 +203,8 @@ class Packer:
 
     Args:
         most: tasks in a batch.
-        pushed: told of items that are no tasks, and
-        told: as well.
+        pushed: counts items that are no tasks.
+        told: called with them; None: nothing is.
         defaults: what is said for items that don't say.
     """
 
@@ -300,14 +301,17 @@ def _from_map(item: dict[str, Any]) -> NewTask:
     return new_task(**item)
 
 
-def check_several(field: str, items: object) -> None:
+def check_several(field: str, items: object, one: str = "url") -> None:
     """See that several tasks were given, not one where several are meant: a text would be one task a letter.
+
+    Args:
+        one: what a text is here.
 
     Raises:
         TypeError: it is one.
     """
     if isinstance(items, str | bytes | NewTask | Mapping):
-        kind = "one url" if isinstance(items, str) else f"one {type(items).__name__}"
+        kind = f"one {one}" if isinstance(items, str) else f"one {type(items).__name__}"
         raise TypeError(f"{field}: expected several tasks, got {kind}; put it into a list")
 
 

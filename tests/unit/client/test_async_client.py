@@ -351,6 +351,32 @@ def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_know
     ]
 
 
+def test_a_daemon_that_tells_no_states_tells_outcomes_all_the_same(daemon: Daemon) -> None:
+    def script(request: AnyRequest) -> list[AnyOutgoing]:
+        if isinstance(request, NewTasks):
+            return [NewTasksReply(n=request.n, outcomes=["new", "ignored"])]
+        return friendly(request)
+
+    daemon.script = script
+    told: list[PushOutcome] = []
+
+    using(daemon, lambda client: client.push_many("p", ["http://a/", "http://b/"], outcomes=told.append))
+
+    assert told == [PushOutcome(0, "new"), PushOutcome(1, "ignored")]
+
+
+@pytest.mark.parametrize("change", ["retry", "cancel", "reprioritise"])
+def test_one_taskid_where_several_are_meant_is_told_and_nothing_is_sent(daemon: Daemon, change: str) -> None:
+    async def use(client: AsyncClient) -> None:
+        more = (4,) if change == "reprioritise" else ()
+        with pytest.raises(TypeError, match="taskids: expected several tasks, got one taskid; put it into a list"):
+            await getattr(client.tasks, change)("p", "t1", *more)
+
+    using(daemon, use)
+
+    assert all(isinstance(request, Hello) for request in daemon.heard)
+
+
 def test_push_many_tells_also_of_tasks_that_had_to_be_sent_in_parts(daemon: Daemon) -> None:
     daemon.script = narrow
     items = [new_task(f"http://a/{n}", body=b"x" * (5000 if n == 3 else 500)) for n in range(8)]
