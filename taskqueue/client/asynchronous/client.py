@@ -473,7 +473,7 @@ class AsyncClient:
         """
         self._exchange.open()
         return Intake(
-            self._fetching, self.outbox, projects, room,
+            self._fetching, self.outbox, self.kept_leases, projects, room,
             on_arrival=on_arrival, prefetch=prefetch, priority=priority, patience=patience,
         )  # fmt: skip
 

@@ -23,6 +23,7 @@ from typing import Final, Self
 from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.fetcher.checked_wishes import checked_capacity
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
+from taskqueue.client.fetcher.kept_leases import KeptLeases
 from taskqueue.client.fetcher.prefetch import Prefetch
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.task import Task
@@ -38,6 +39,7 @@ class Intake:
     Args:
         fetching: of the client.
         outbox: of the client.
+        kept_leases: of the client.
         projects: whose tasks; None is any project's.
         room: tasks that run at once.
         prefetch: see ``Prefetch``.
@@ -46,14 +48,15 @@ class Intake:
         on_arrival: see ``client.intake``.
 
     Attributes:
-        on_lost: called with a task that runs when the daemon ends its lease; it sets ``task.cancelled`` if nothing else
-            is put here.
+        on_lost: called with a task that runs when the daemon ends its lease, by a caller that sets ``task.lost`` itself
+            and puts this here before it takes any. None: the client sets it, also when it is closed.
     """
 
     def __init__(
         self,
         fetching: FetchBuffer,
         outbox: Outbox,
+        kept_leases: KeptLeases,
         projects: Iterable[str] | None,
         room: int,
         *,
@@ -64,12 +67,13 @@ class Intake:
     ) -> None:
         self._fetching = fetching
         self._outbox = outbox
+        self._kept_leases = kept_leases
         self._loop = asyncio.get_running_loop()
         self._room = checked_capacity("room", room)
         self._prefetch = Prefetch(room, None if prefetch is None else checked_capacity("prefetch", prefetch))
         self._running: dict[int, tuple[Task, float]] = {}
         self._freed = asyncio.Event()
-        self.on_lost: Callable[[Task], object] = _cancel
+        self.on_lost: Callable[[Task], object] | None = None
         self._on_arrival = on_arrival
         self._will_tell = False
         self._closed = False
@@ -175,10 +179,12 @@ class Intake:
     def _begin(self, task: Task, now: float) -> Task:
         self._running[task.token] = task, now
         self._fetching.begin(task.token, self._consumer)
+        if self.on_lost is None:
+            self._kept_leases.hand_over(task)
         return task
 
     def _note_lost(self, token: int) -> None:
-        if (running := self._running.get(token)) is not None:
+        if self.on_lost is not None and (running := self._running.get(token)) is not None:
             self.on_lost(running[0])
 
     def _note_end(self, token: int) -> None:
@@ -222,7 +228,3 @@ class Intake:
             return
         if self._fetching.has_one(self._consumer, self._loop.time()):
             self._on_arrival()
-
-
-def _cancel(task: Task) -> None:
-    task.cancelled.set()

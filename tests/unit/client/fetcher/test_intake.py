@@ -397,6 +397,17 @@ def test_an_intake_of_a_closed_client_has_nothing(daemon: Daemon) -> None:
     asyncio.run(main())
 
 
+def test_a_task_that_was_taken_is_lost_when_the_client_is_closed_but_not_one_that_was_reported(daemon: Daemon) -> None:
+    async def main() -> None:
+        async with AsyncClient(daemon.url) as client:
+            intake = await intake_of(client, daemon, 2)
+            reported, lost = await arrived(daemon, intake, 1, 2)
+            await client.report_soon(reported)
+        assert (bool(reported.lost), bool(lost.lost)) == (False, True)
+
+    asyncio.run(main())
+
+
 def test_a_report_leaves_at_once_if_nothing_was_pushed_before(daemon: Daemon) -> None:
     async def main() -> None:
         async with AsyncClient(daemon.url) as client:
