@@ -128,7 +128,8 @@ class Remaining(Struct, omit_defaults=True):
     """How fast a project is, what is left to do, and how long that takes.
 
     Attributes:
-        new_rate, done_rate: tasks a second that came, and that succeeded or failed, in the last five minutes.
+        new_rate, done_rate: tasks a second that came, without those of a single push, and that succeeded or failed, in
+            the last five minutes.
         left: tasks that are ready, processing or blocked.
         held_back: tasks that wait for a retry, at most ``retry_seconds`` by the project's table; None: they are still
             being counted, in a store from before they were.

@@ -10,7 +10,8 @@ Rules:
 2. No rate is above the project's own, or that of its shared bucket.
 3. Three quiet periods in a row or more are not busy: nobody fetched, or the project was paused.
 4. What came before nothing was left does not count.
-5. There is no end in sight if what is left has not become fewer by more than chance, or peaks again and again as high.
+5. There is no end in sight if what is left has not become fewer by more than chance, or peaks again and again as high;
+   and more comes than ends, a single push aside. Else it is unclear yet.
 6. What waits for a retry or for its time is counted apart, and gets no time.
 7. Time passes only in active hours.
 """
@@ -141,8 +142,17 @@ def _growing(minutes: Recent, hour: Recent, work: Work, drains: Sequence[_Drain 
         is_less = lately is not None and (hourly is not None or is_one_push)
     if is_less and not _peaks_again(left):
         return ""
-    is_more = sum(minutes.new) > sum(minutes.ended) or left[0] > left[len(left) // 2]
+    is_higher = not is_one_push and left[0] > left[len(left) // 2]
+    is_more = sum(_come(minutes)) > sum(minutes.ended) or is_higher
     return "growing" if is_more else "unclear"
+
+
+def _come(recent: Recent) -> list[int]:
+    """New tasks by period, without those of a single push: of a rise in RISES_MOST periods at most."""
+    rises = [new > ended for new, ended in zip(recent.new, recent.ended, strict=True)]
+    if sum(rises) > RISES_MOST:
+        return recent.new
+    return [0 if is_rise else new for new, is_rise in zip(recent.new, rises, strict=True)]
 
 
 def _peaks_again(left: Sequence[int]) -> bool:
@@ -196,13 +206,13 @@ def _busy_seconds(recent: Recent, periods: int) -> float:
 
 
 def _rates(minutes: Recent) -> tuple[float, float]:
-    """New and ended tasks a second, since the first event of these minutes."""
+    """New tasks, without those of a single push, and ended tasks a second, since the first event of these minutes."""
     events = [new + attempts for new, attempts in zip(minutes.new, minutes.attempts, strict=True)]
     periods = max((place + 1 for place, count in enumerate(events) if count), default=0)
     if not periods:
         return 0.0, 0.0
     seconds = max(minutes.seconds, minutes.passed + (periods - 1) * minutes.seconds)
-    return round(sum(minutes.new) / seconds, 3), round(sum(minutes.ended) / seconds, 3)
+    return round(sum(_come(minutes)) / seconds, 3), round(sum(minutes.ended) / seconds, 3)
 
 
 def _passing(seconds: float, now: Wall, hours: Callable[[float], Hours]) -> float:

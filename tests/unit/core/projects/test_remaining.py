@@ -111,6 +111,27 @@ def test_what_was_pushed_at_once_is_no_growth() -> None:
     assert ends_in(told(pushed, unfinished=4880), LEFT)
 
 
+@pytest.mark.parametrize("periods", range(1, 8))
+@pytest.mark.parametrize("pushed_in", [1, 2])
+def test_a_crawl_that_only_becomes_less_is_never_told_to_grow(periods: int, pushed_in: int) -> None:
+    """300 tasks, pushed within a period or two and done at 4 a second, asked every ten seconds."""
+    left = 300 - 40 * periods
+    new = [*[0] * periods, 300]
+    ended = [*[40] * (periods - 1), 35, 5]
+    if pushed_in == 2:
+        new[periods - 1 :] = [150, 150]
+    found = told((minutes(ended, new), hour([sum(ended)], [300])), left=left, runnable=left, unfinished=left)
+
+    assert found.reason in ("unclear", "")
+    assert found.new_rate == 0.0
+
+
+def test_a_crawl_that_grows_from_its_beginning_is_told_to_grow_in_its_first_minutes() -> None:
+    lately = minutes([34] * 8, [120] * 8), hour([68, 204], [240, 720])
+
+    assert told(lately, unfinished=688).reason == "growing"
+
+
 def test_bursts_that_rise_as_high_again_and_again_have_no_end_in_sight() -> None:
     burst = [0, 0, 0, 0, 700]
     lately = minutes([10] * PERIODS), hour([120] * PERIODS, burst * 6)
