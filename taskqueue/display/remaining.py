@@ -23,7 +23,7 @@ UNKNOWN: Final[Mapping[RemainingReason, str]] = {
 
 
 def remaining_text(remaining: Remaining) -> str:
-    """``812 left, 4 min to 5 min at 3.4 done/s; 40 wait for a retry, up to 1 d by the table``.
+    """``812 left, 4 min to 5 min at 3.4 done/s; 40 wait for a retry, up to 6 h by the table``.
 
     Empty if nothing is left and nothing waits.
     """

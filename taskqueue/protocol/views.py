@@ -131,8 +131,8 @@ class Remaining(Struct, omit_defaults=True):
         new_rate, done_rate: tasks a second that came, without those of a single push, and that succeeded or failed, in
             the last five minutes.
         left: tasks that are ready, processing or blocked.
-        held_back: tasks that wait for a retry, at most ``retry_seconds`` by the project's table; None: they are still
-            being counted, in a store from before they were.
+        held_back: tasks that wait for a retry, at most ``retry_seconds``: the longest delay that the project's retries
+            reach; None: they are still being counted, in a store from before they were.
         later: other delayed tasks: scheduled, or to be crawled again.
         soonest_seconds, latest_seconds: from now until what is left has ended; 0: not known, see ``reason``.
         reason: why no time is told: nothing is left, the project is stopped or paused, out of its hours, its rate is 0,

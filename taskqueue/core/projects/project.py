@@ -382,7 +382,9 @@ class Project:
         work = Work(runnable + counts[BLOCKED], runnable, self.queue.unfinished, held_back, later)
         rate = min(self.settings.rate, inf if self.shared is None else self.shared.bucket.rate)
         hours = partial(environment.hours, self.settings.active)
-        limits = Limits(self._stands(rate, hours(now.wall)), rate, max(self.settings.retry_delay))
+        # One retry uses up one step; a task with more retries of its own may wait longer.
+        reached = self.settings.retry_delay[: max(1, self.settings.retries)]
+        limits = Limits(self._stands(rate, hours(now.wall)), rate, max(reached))
         return estimate(work, limits, *self.counters.recent(now.wall), now.wall, hours)
 
     def _stands(self, rate: float, hours: Hours) -> RemainingReason:

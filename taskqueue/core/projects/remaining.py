@@ -78,7 +78,7 @@ class Limits(NamedTuple):
     Attributes:
         stands: why it hands out nothing; empty: it does.
         rate: tasks a second, at most.
-        retry_seconds: the longest delay before a retry.
+        retry_seconds: the longest delay before a retry, of those that the project's retries reach.
     """
 
     stands: RemainingReason

@@ -655,6 +655,18 @@ def test_an_answer_says_how_far_the_project_is(world: World) -> None:
     assert (remaining.left, remaining.held_back, remaining.reason) == (2, 1, "too-few")
 
 
+@pytest.mark.parametrize(("retries", "seconds"), [(0, 30.0), (1, 30.0), (3, 900.0), (9, 3600.0)])
+def test_a_retry_waits_for_a_step_of_the_table_that_the_retries_reach_at_most(
+    make_world: MakeWorld, retries: int, seconds: float
+) -> None:
+    world = make_world(projects={"news": {"retries": retries, "retry_delay": [30.0, 60.0, 900.0, 3600.0]}})
+
+    remaining = world.project("news").remaining
+
+    assert remaining is not None
+    assert remaining.retry_seconds == seconds
+
+
 def test_a_project_that_hands_out_nothing_tells_no_time(make_world: MakeWorld) -> None:
     world = make_world(projects={"news": {}, "shut": {"active": "03:00-03:01 UTC"}, "still": {"rate": 0}})
     for name in ("news", "shut", "still"):
