@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.views import Remaining
 from taskqueue.units import duration_text
@@ -30,6 +31,27 @@ def remaining_text(remaining: Remaining) -> str:
     return "; ".join([*_left(remaining), *_waiting(remaining)])
 
 
+def to_go_text(unfinished: int, remaining: Remaining | None, *, ignores_retries: bool = False) -> str:
+    """``63 tasks to go: 59 now, 4 min to 5 min at 3.4 done/s; 4 wait for a retry, up to 6 h by the table``.
+
+    Empty if nothing is left and nothing waits.
+
+    Args:
+        unfinished: tasks that have to end before the project is finished.
+        remaining: None: an older daemon does not say.
+        ignores_retries: tasks that wait for a retry need not end, and are not among those to go.
+    """
+    if not unfinished or remaining is None:
+        return remaining_text(remaining) if remaining else f"{tasks(unfinished)} to go" if unfinished else ""
+    retries = remaining.held_back or 0
+    recurring = remaining.left + retries + remaining.later - unfinished
+    parts = [*_left(remaining, "now"), *_waiting(remaining)]
+    parts += [f"{recurring:,} of these recur and need not end"] if recurring > 0 else []
+    ignored = ignores_retries and retries
+    told = f"{tasks(unfinished - retries)} to go, without retries" if ignored else f"{tasks(unfinished)} to go"
+    return f"{told}: {'; '.join(parts)}"
+
+
 def time_text(remaining: Remaining) -> str:
     """``4 min to 5 min``, ``no end in sight``, ``unknown``; empty: nothing is left."""
     if remaining.reason == "nothing-left":
@@ -51,10 +73,10 @@ def rate_text(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def _left(remaining: Remaining) -> Iterator[str]:
+def _left(remaining: Remaining, word: str = "left") -> Iterator[str]:
     if remaining.reason == "nothing-left":
         return
-    told = f"{remaining.left:,} left, "
+    told = f"{remaining.left:,} {word}, "
     done = f"{rate_text(remaining.done_rate)} done/s"
     if remaining.reason == "growing":
         yield f"{told}no end in sight: {rate_text(remaining.new_rate)} new/s, {done}"

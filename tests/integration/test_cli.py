@@ -798,7 +798,7 @@ def test_waiting_gives_up_when_it_is_told_to(run: Run) -> None:
     status, out, err = run("wait", "news", "--timeout", "0.1")
 
     assert (status, out) == (1, "")
-    assert err == "taskqueue wait: news has not finished, 1 task to go; 1 waits for its time\n"
+    assert err == "taskqueue wait: news has not finished, 1 task to go: 1 waits for its time\n"
 
 
 def test_waiting_does_not_wait_for_retries_if_it_is_told_to(run: Run, worker: Callable[..., Any]) -> None:
@@ -810,9 +810,11 @@ def test_waiting_does_not_wait_for_retries_if_it_is_told_to(run: Run, worker: Ca
 
     told = "1 waits for a retry, up to 1 d by the table"
     assert told in run("status")[1]
-    assert ["how", "far", *told.split()] in [line.split() for line in run("project", "show", "news")[1].splitlines()]
+    assert ["how", "far", *f"1 task to go: {told}".split()] in [
+        line.split() for line in run("project", "show", "news")[1].splitlines()
+    ]
     status, _, err = run("wait", "news", "--timeout", "0.1")
-    assert (status, err) == (1, f"taskqueue wait: news has not finished, 1 task to go; {told}\n")
+    assert (status, err) == (1, f"taskqueue wait: news has not finished, 1 task to go: {told}\n")
 
 
 def test_waiting_for_a_task_says_by_its_status_how_it_ended(run: Run, worker: Callable[..., Any]) -> None:

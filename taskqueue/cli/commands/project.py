@@ -15,7 +15,7 @@ from taskqueue.cli.input.times import local, paused_until, some_seconds
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import projects, tasks
 from taskqueue.display.operations import outcome
-from taskqueue.display.remaining import remaining_text
+from taskqueue.display.remaining import to_go_text
 from taskqueue.display.settings import text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LiveState, OverState
@@ -102,11 +102,10 @@ def _fields(view: ProjectView) -> dict[str, str]:
     sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
     times = "once" if view.finished == 1 else f"{view.finished:,} times"
     fields = {
+        "how far": to_go_text(view.unfinished, view.remaining),
         "paused because": view.reason,
         "paused until": local(view.paused_until),
         "next check": local(view.check_at),
-        "not finished": f"{tasks(view.unfinished)} to go" if view.unfinished else "",
-        "how far": remaining_text(view.remaining) if view.remaining else "",
         "held open by": sessions if view.held_by else "",
         "finished": times if view.finished else "never yet",
         "tokens": f"{view.tokens:,.1f}",

@@ -11,8 +11,7 @@ import click
 
 from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, patience_option, url_option
 from taskqueue.cli.input.names import project_name
-from taskqueue.display.counts import tasks
-from taskqueue.display.remaining import remaining_text
+from taskqueue.display.remaining import remaining_text, to_go_text
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -57,9 +56,8 @@ def wait(project: str, ignore_retries: bool, patience: float | None, url: str) -
         finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
         if not finished:
             view = client.projects.show(project)
-            how_far = "" if view.remaining is None else remaining_text(view.remaining)
-            left = f"{project} has not finished, {tasks(view.unfinished)} to go"
-            say(f"taskqueue wait: {'; '.join(filter(None, (left, how_far)))}", err=True)
+            to_go = to_go_text(view.unfinished, view.remaining, ignores_retries=ignore_retries) or NOTHING_LEFT
+            say(f"taskqueue wait: {project} has not finished, {to_go}", err=True)
     return 0 if finished else 1
 
 
@@ -76,19 +74,18 @@ class _Waiting:
         """Wait with a line on the terminal that says how far it is."""
         from taskqueue.terminal.screen import Screen, Text
 
-        screen, to_go = Screen(err=True), ""
+        screen, unfinished = Screen(err=True), 0
 
         def note(left: int) -> None:
-            nonlocal to_go
-            to_go = f"{tasks(left)} to go"
+            nonlocal unfinished
+            unfinished = left
+
+        def tell(remaining: Remaining) -> None:
+            to_go = to_go_text(unfinished, remaining, ignores_retries=self._ignore_retries) or NOTHING_LEFT
+            line.update(Text(f"{self._project}: {to_go}"))
 
         with screen.status(Text(self._project), refresh_per_second=REFRESHES_A_SECOND) as line:
-            finished = self._wait(
-                note,
-                lambda remaining: line.update(
-                    Text(f"{self._project}: {'; '.join(filter(None, (to_go, remaining_text(remaining))))}")
-                ),
-            )
+            finished = self._wait(note, tell)
         if finished:
             screen.print(Text(f"{self._project} has finished{', but for its retries' * self._ignore_retries}"))
         return finished

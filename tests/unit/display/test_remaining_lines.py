@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.display.remaining import UNKNOWN, remaining_text, time_text
+from taskqueue.display.remaining import UNKNOWN, remaining_text, time_text, to_go_text
 from taskqueue.protocol.views import Remaining
 
 
@@ -40,6 +40,36 @@ from taskqueue.protocol.views import Remaining
 )
 def test_a_line_says_how_far_it_is(facts: dict[str, Any], text: str) -> None:
     assert remaining_text(Remaining(**facts)) == text
+
+
+WAITING = {"left": 59, "reason": "too-few", "held_back": 4, "retry_seconds": 21_600}
+NOW = "59 now, time unknown: fewer than 20 tasks ended in the last hour"
+RETRIES = "4 wait for a retry, up to 6 h by the table"
+
+
+@pytest.mark.parametrize(
+    ("unfinished", "facts", "text"),
+    [
+        (63, WAITING, f"63 tasks to go: {NOW}; {RETRIES}"),
+        (1, {"reason": "nothing-left", "later": 1}, "1 task to go: 1 waits for its time"),
+        (60, WAITING, f"60 tasks to go: {NOW}; {RETRIES}; 3 of these recur and need not end"),
+        (0, {"reason": "nothing-left", "later": 2}, "2 wait for their time"),
+        (0, {"reason": "nothing-left"}, ""),
+    ],
+)
+def test_what_is_to_go_is_told_once_and_in_parts(unfinished: int, facts: dict[str, Any], text: str) -> None:
+    assert to_go_text(unfinished, Remaining(**facts)) == text
+
+
+def test_who_does_not_wait_for_retries_is_told_a_number_without_them() -> None:
+    told = to_go_text(63, Remaining(**WAITING), ignores_retries=True)  # type: ignore[arg-type]
+
+    assert told == f"59 tasks to go, without retries: {NOW}; {RETRIES}"
+
+
+def test_an_older_daemon_says_only_how_many_are_to_go() -> None:
+    assert to_go_text(63, None) == "63 tasks to go"
+    assert to_go_text(0, None) == ""
 
 
 @pytest.mark.parametrize("reason", UNKNOWN)
