@@ -38,11 +38,16 @@ def take_step(turn: TurnState, operation: Operation) -> None:
             return
 
 
+def makes_sense(project: Project, action: Action, until: float) -> bool:
+    """Whether the action is possible now, and does not end what a person wants to last."""
+    return (action in LOSSES or project.can(action)) and not (until and project.is_paused_for_good)
+
+
 def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
-    """Apply the action; False: it was impossible, or would end what a person wants to last, and changed nothing."""
-    if record.progress.until and project.is_paused_for_good:
-        return False
+    """Apply the action; False: it made no sense, and changed nothing."""
     action = cast(Action, record.progress.action)
+    if not makes_sense(project, action, record.progress.until):
+        return False
     count = lost(project, action)
     try:
         act(turn, project, action, record.progress.until)

@@ -200,6 +200,10 @@ class Project:
         self.pause.forget()
         self.pause.end_at(until)
 
+    def can(self, action: Action) -> bool:
+        """Whether it can be paused, resumed, stopped or started as it is."""
+        return (action, self.state) in _TRANSITIONS
+
     @property
     def is_paused_for_good(self) -> bool:
         """Whether a person has paused it until somebody resumes it."""

@@ -184,6 +184,18 @@ def test_settings_of_a_group_are_told_in_one_entry_with_the_old_values_of_its_pr
     assert page(world, project="wiki").entries[0] == page(world).entries[0] == entry
 
 
+@pytest.mark.parametrize("first", ["pause", "stop"])
+def test_what_a_group_was_is_told_of_those_that_it_was_done_to_only(world: World, first: str) -> None:
+    for name in ("news", "shop"):
+        world.set(name, group="papers")
+    world.do(first, "shop")
+
+    world.ask(OperationReply, GroupDo(group="papers", action="pause", seconds=600, n=world.n(), **ANNA))
+
+    entry = page(world).entries[0]
+    assert (entry.projects, entry.detail.partition(";")[0]) == (["news"], "for 600 s (was running)")
+
+
 def test_of_tables_of_a_group_only_what_has_changed_is_told(world: World) -> None:
     hourly: dict[str, Any] = {"every": "1h", "task": {"taskid": "t", "url": "http://site/"}}
     world.set("news", group="papers", cron={"a": hourly})
@@ -340,7 +352,7 @@ def test_an_action_on_a_group_is_told_in_one_entry_that_names_the_projects_for_w
     entry = page(world).entries[0]
     assert (entry.what, entry.project, entry.group, entry.actor) == ("project pause", "", "papers", "anna@web1")
     assert entry.projects == ["news", "wiki"]
-    assert entry.detail.startswith("was running, stopped, paused; operation ")
+    assert entry.detail.startswith("was running, paused; operation ")
     assert told(world)[1:3] == [("project pause", "wiki", 0), ("project stop", "shop", 0)]
     assert page(world, project="news").entries[0].number == entry.number
     assert entry.number not in [each.number for each in page(world, project="shop").entries]
