@@ -4,7 +4,7 @@
     1    it did not: one line on stderr says what, where, and what to do
     2    the command was not understood, or it, or a config file, has a setting that can't be
     130  Ctrl-C
-    141  nobody read the rest of what it wrote, as in ``taskqueue status | head -1``
+    141  the reader of its output closed it early, as in ``taskqueue status | head -1``
 
 Commands live in one module each and are imported when they are called, the client, the server and rich only inside of
 them, so that ``taskqueue --help`` answers at once.
@@ -98,7 +98,7 @@ def taskqueue() -> None:
 
     TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
     1 if it did not (a line on stderr says why), 2 if the command was not understood, or it, or a config file, has a
-    setting that can't be, 130 after Ctrl-C, 141 if nobody read the rest of what it wrote.
+    setting that can't be, 130 after Ctrl-C, 141 if the reader of its output closed it early.
 
     \b
     Example:
