@@ -21,7 +21,7 @@ SLOWEST_SHOWN: Final = 5
 MOST_SECONDS: Final = 10.0
 """Of what took longer nobody knows how long: the last bound of the daemon's histograms."""
 
-NO_MINUTES: Final = "No minute is known yet: one is when the first turn after it was taken."
+NO_MINUTES: Final = "No minute is complete yet; ask again in a minute."
 
 
 class Part(NamedTuple):

@@ -117,7 +117,7 @@ def status(
 
 
 @click.command()
-@click.option("--history", is_flag=True, help="How it was by the minute, of the last day.")
+@click.option("--history", is_flag=True, help="How it was over the last day, part by part.")
 @click.option("--since", metavar="TIME", type=times.since, help="With --history: 1h, 2027-01-31T03:00. [default: 1d]")
 @click.option("--until", metavar="TIME", type=times.since, help="With --history: 10m ago, or a time. [default: now]")
 @json_option
@@ -129,8 +129,8 @@ def daemon(history: bool, since: float | None, until: float | None, as_json: boo
     are histograms: how many were how large.
 
     With --history, of each part of the last day: turns, commits and syncs, what was handed out, what was ready, and the
-    slowest minutes in words. In JSON, each minute. A minute is known when the first turn after it was taken, and kept
-    over restarts; one without a turn has no figures.
+    slowest minutes in words. In JSON, each minute. A minute is complete when the daemon has
+    something to do in a later one, and kept over restarts; one in which it did nothing has no figures.
 
     \b
     Example:
@@ -182,7 +182,7 @@ def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> Non
     for point in told.slowest(points):
         say(f"{times.clock(point.at)}  {told.sentence(point)}")
     for point in told.read_again(points):
-        say(f"{times.clock(point.at)}  It has read its store again, as at a start: epoch {point.epoch}.")
+        say(f"{times.clock(point.at)}  The daemon started, or read its store again (epoch {point.epoch}).")
 
 
 class Still(NamedTuple):
