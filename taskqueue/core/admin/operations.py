@@ -115,7 +115,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     progress.until = until
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
     record.detail = told_before(
-        request, (each for each in projects if group_actions.makes_sense(each, request.action, until))
+        turn, request, (each for each in projects if group_actions.makes_sense(each, request.action, until))
     )
     operation = Operation(record, [project.number for project in projects])
     group_actions.take_step(turn, operation)

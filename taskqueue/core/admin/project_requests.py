@@ -258,7 +258,7 @@ def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply
     if is_new:
         make_another(turn, message.project)
     project = state.projects.named(message.project)
-    count, detail = lost(project, message.action), "made" if is_new else told_before(message, [project])
+    count, detail = lost(project, message.action), "made" if is_new else told_before(turn, message, [project])
     after = act(turn, project, message.action, until)
     what = f"project {message.action}"
     change_log.note(turn, by, what, project=project.name, count=count, detail=detail)
@@ -285,12 +285,18 @@ def lost(project: Project, action: Action) -> int:
     return project.queue.known if action in ("reset", "delete") else 0
 
 
-def told_before(message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
+def told_before(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
     """Tell for how long the action is meant, and the states that it ends: ``for 600 s (was running)``."""
     if message.action in LOSSES:
         return ""
-    states, seconds = was(project.state for project in projects), message.seconds
+    states, seconds = was(_state(turn, project) for project in projects), message.seconds
     return states if seconds is None else f"for {seconds:g} s ({states})"
+
+
+def _state(turn: TurnState, project: Project) -> str:
+    """``running``, or ``paused for 540 s more`` of a pause for a time."""
+    until = project.pause.record.until if project.state == "paused" else 0.0
+    return f"paused for {max(0, round(until - turn.now.wall))} s more" if until else project.state
 
 
 def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -> Project | None:
