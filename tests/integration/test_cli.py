@@ -466,11 +466,27 @@ def test_all_projects_are_paused_and_resumed_in_one_line(run: Run) -> None:
     run("project", "stop", "blog")
 
     count = len(run("project", "list")[1].splitlines()) - 1
-    left = f"{count - 1} project{'s' * (count > 2)}, left 1 as they were"
+    paused = f"{count - 1} project{'s' * (count > 2)}"
+    left = f"{paused}, left 1 as they were"
     assert run("project", "pause", "--all") == (0, f"paused {left}\n", "")
     assert run("project", "resume", "--all") == (0, f"resumed {left}\n", "")
     status, said, _ = run("project", "pause", "--all", "--for", "1h")
-    assert (status, said.startswith(f"paused {left}; they go on at 20"), said.count("\n")) == (0, True, 1)
+    assert (status, said.startswith(f"paused {paused} until 20"), said.count("\n")) == (0, True, 1)
+    assert said.endswith("; 1 stays as it was (stopped, or paused until resume)\n")
+    newest = " ".join(run("log")[1].splitlines()[-1].split())
+    assert f"project pause (all), {paused} (" in newest
+
+    run("project", "pause", "--all")
+    newest = run("log")[1].splitlines()[-1]
+    assert re.search(r"\bpaused for \d+ s more; operation", newest)
+    nothing = f"paused 0 projects; {count} stay as they were (stopped, or paused until resume)\n"
+    assert run("project", "pause", "--all", "--for", "1h") == (0, nothing, "")
+
+
+def test_a_pause_that_is_too_long_is_refused_with_the_longest(run: Run) -> None:
+    status, _, err = run("project", "pause", "news", "--for", "1000d")
+
+    assert (status, "'--for': at most 115d" in err) == (2, True)
 
 
 def test_a_group_is_paused_listed_and_deleted_as_one(run: Run) -> None:
@@ -718,9 +734,13 @@ def test_tasks_in_all_states_are_listed_with_their_states(run: Run) -> None:
 @pytest.mark.parametrize("how", ["--yes", "--dry-run"])
 def test_a_filter_that_finds_nothing_says_how_many_match_in_other_states(run: Run, how: str) -> None:
     run("push", "news", "http://a/1", "http://a/2", "--delay", "3600")
+    run("push", "news", "http://c/1")
 
+    ready = "1 task of those that are ready matches, and will run anyway.\n"
+    assert run("task", "retry", "news", "--url-glob", "http://c/*", how)[2] == ready
+    run("task", "cancel", "news", "http://c/1")
     status, out, err = run("task", "retry", "news", "--url-glob", "http://a/*", how)
-    assert (status, " 0 tasks of 2 looked at" in out) == (0, True)
+    assert (status, "no failed task matched (" in out) == (0, True)
     assert err == "But 2 tasks that are delayed would match: --state delayed\n"
     _, _, err = run("task", "cancel", "news", "--url-glob", "*/1", "--state", "ready", "--state", "blocked", how)
     assert err == "But 1 task that is delayed or processing would match: --state delayed --state processing\n"
@@ -735,7 +755,7 @@ def test_a_filter_takes_a_group_and_what_is_old(run: Run) -> None:
     run("task", "cancel", "blog", "http://a/")
     chosen = ("--group", "others", "--state", "cancelled", "--dry-run")
 
-    assert run("task", "retry", *chosen, "--older-than", "1h")[1].startswith("would retry 0 tasks of 1 ")
+    assert run("task", "retry", *chosen, "--older-than", "1h")[1].startswith("no cancelled task matched (1 ")
     assert run("task", "retry", *chosen, "--since", "1h")[1].startswith("would retry 1 task of 1 ")
     assert run("task", "retry", *chosen, "--older-than", "0s")[1].startswith("would retry 1 task of 1 ")
 
@@ -1056,7 +1076,9 @@ def test_tasks_are_tried_again_by_how_they_failed(run: Run, worker: Callable[...
     worker("crawler:stumble", "-p", "news")
     run("wait", "news")
 
-    assert run("task", "retry", "news", "--error-glob", "*timeout*", "--yes")[1].startswith("retried 0 tasks of 1 ")
+    assert run("task", "retry", "news", "--error-glob", "*timeout*", "--yes")[1].startswith(
+        "no failed task matched (1 "
+    )
     assert run("task", "retry", "news", "--error-glob", "*no title*", "--yes")[1].startswith("retried 1 task of 1 ")
 
 

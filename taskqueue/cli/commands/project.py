@@ -11,7 +11,7 @@ from taskqueue.cli.input.confirmation import confirm
 from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
 from taskqueue.cli.input.names import group_option, project_name
 from taskqueue.cli.input.settings import changes, parse
-from taskqueue.cli.input.times import local, paused_until, some_seconds
+from taskqueue.cli.input.times import local, pause_seconds, paused_until
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import projects, tasks
 from taskqueue.display.operations import outcome
@@ -210,7 +210,9 @@ all_option: Final = click.option("--all", "every", is_flag=True, help="All proje
 @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
 @group_option
 @all_option
-@click.option("--for", "seconds", type=some_seconds, metavar="TIME", help="Resume by itself after this time.")
+@click.option(
+    "--for", "seconds", type=pause_seconds, metavar="TIME", help="Resume by itself after this time, 115d at most."
+)
 @daemon_options
 def pause(
     names: tuple[str, ...], group: str | None, every: bool, seconds: float | None, url: str, timeout: float
@@ -218,7 +220,7 @@ def pause(
     """Hand out no more tasks of projects until `resume`; new ones are still taken.
 
     With --for a project goes on by itself; whatever is done next with it, such as another pause, replaces that. Of a
-    group, and of all, what somebody has paused until `resume` stays so.
+    group, and of all, projects that an operator has paused until `resume` stay so.
 
     \b
     Example:
@@ -231,9 +233,19 @@ def pause(
     with Daemon(url, timeout).client() as client:
         if group or every:
             view = client.projects.pause_all(seconds) if every else client.groups.pause(group or "", seconds)
-            say(f"{outcome(view)}{f'; they go on at {local(view.until)}' if view.until else ''}")
+            say(_paused(view))
             return 0
         return max([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
+
+
+def _paused(view: OperationView) -> str:
+    """``paused 4 projects until …; 3 stay as they were (stopped, or paused until resume)``."""
+    if not view.until:
+        return outcome(view)
+    left = view.seen - view.matched
+    stay = f"{left:,} {'stays as it was' if left == 1 else 'stay as they were'} (stopped, or paused until resume)"
+    until = f" until {local(view.until)}" if view.matched else ""
+    return f"paused {projects(view.matched)}{until}" + (f"; {stay}" if left else "")
 
 
 def _pause(client: Client, name: str, seconds: float | None) -> str:
@@ -342,7 +354,7 @@ def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation
 
 
 def _pace(view: ProjectView) -> str:
-    """How fast its tasks are handed out: whoever has set nothing should know."""
+    """How fast its tasks are handed out, for an operator who has set nothing."""
     if view.shared is not None:
         return f"at the pace of the shared bucket {view.shared.name}, {text(view.shared.rate)}/s"
     rate, burst = text(view.settings["rate"]), text(view.settings["burst"])

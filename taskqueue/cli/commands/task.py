@@ -98,6 +98,8 @@ def list_tasks(
     """
     pushed = pushed_since, pushed_before
     chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
+    if newest and state is None:
+        say("--newest is for what is processing or over; what waits comes in its order.", err=True)
     with Daemon(url, timeout).client() as client:
         found = task_pages.pages(client, chosen, limit)
         if as_json:

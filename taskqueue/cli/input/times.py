@@ -11,6 +11,11 @@ import click
 
 from taskqueue.units import duration_text, parse_duration
 
+DAY_SECONDS: Final = 86400
+
+PAUSE_MOST: Final = 115 * DAY_SECONDS
+"""Seconds that a pause for a time may last; the daemon takes 1e7."""
+
 LATEST: Final = 1e11
 """The first invalid time in unix seconds, in the year 5138."""
 
@@ -34,6 +39,17 @@ def some_seconds(written: str) -> float:
     """
     if not (found := seconds(written)):
         raise click.BadParameter(f'"{written}" is no time at all')
+    return found
+
+
+def pause_seconds(written: str) -> float:
+    """How long a pause is, in seconds.
+
+    Raises:
+        click.BadParameter: it is no duration, 0, or longer than PAUSE_MOST.
+    """
+    if (found := some_seconds(written)) > PAUSE_MOST:
+        raise click.BadParameter(f"at most {PAUSE_MOST // DAY_SECONDS}d; without --for it lasts until `resume`")
     return found
 
 

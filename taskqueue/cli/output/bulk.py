@@ -34,7 +34,7 @@ LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
     "reprioritise": LIVE,
     "reschedule": ("ready", "delayed", "blocked"),
 }
-"""States in which tasks may be that somebody wants to change so; of retry only the first is meant if none is said."""
+"""States of the tasks that an operator may want to change so; of retry only the first is meant if none is said."""
 
 FILTERS: Final = "--state, --url-glob, --error-glob, --since, --older-than, --pushed-since or --pushed-before"
 
@@ -155,7 +155,7 @@ def run(daemon: Daemon, project: str | None, choice: BulkChoice, change: BulkCha
             _print_outcome(view, str(view.id), choice)
         else:
             view = _wait_with_bar(client, view)
-            _print_outcome(view, outcome(view), choice)
+            _print_outcome(view, _outcome(view, choice, change), choice)
             _hint_at_other_states(client, project, choice, change, view)
 
 
@@ -166,10 +166,18 @@ def _print_outcome(view: OperationView, words: str, choice: BulkChoice) -> None:
         say(words)
 
 
+def _outcome(view: OperationView, choice: BulkChoice, change: BulkChange) -> str:
+    """What it did, or ``no failed task matched (73 looked at)``."""
+    if view.matched or view.cancelled:
+        return outcome(view)
+    states = choice.states or LIKELY[change.action][: 1 if change.action == "retry" else None]
+    return f"no {' or '.join(states)} task matched ({view.seen:,} looked at)"
+
+
 def _hint_at_other_states(
     client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: OperationView
 ) -> None:
-    """If no task has matched, say how many would in other states, in which whoever asked may have looked for them."""
+    """If no task has matched, say how many would in other states, which the operator may have meant."""
     likely = LIKELY[change.action]
     chosen = choice.states or likely[: 1 if change.action == "retry" else None]
     others = tuple(state for state in likely if state not in chosen)
@@ -181,6 +189,14 @@ def _hint_at_other_states(
         options = " ".join(f"--state {state}" for state in others)
         one = "is" if found == 1 else "are"
         say(f"But {tasks(found)} that {one} {' or '.join(others)} would match: {options}", err=True)
+    if change.action != "retry":
+        return
+    # The daemon refuses to retry what is ready, so that another action counts it.
+    ready_ones, counted = choice._replace(states=("ready",)), BulkChange("reprioritise")
+    ready = _wait_with_bar(client, _begin(client, project, ready_ones, counted, dry_run=True))
+    if ready.matched:
+        verb = "matches, and" if ready.matched == 1 else "match, and"
+        say(f"{tasks(ready.matched)} of those that are ready {verb} will run anyway.", err=True)
 
 
 def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, change: BulkChange) -> bool:
@@ -191,7 +207,7 @@ def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, chang
     """
     counted = _wait_with_bar(client, _begin(client, project, choice, change, dry_run=True))
     if not counted.matched:
-        _print_outcome(counted, outcome(counted), choice)
+        _print_outcome(counted, _outcome(counted, choice, change), choice)
         _hint_at_other_states(client, project, choice, change, counted)
         return False
     confirm(f"{change.action.capitalize()} {tasks(counted.matched)}?", f"nothing was {DONE[change.action]}")
