@@ -117,8 +117,8 @@ QUESTIONS: Final = (
     why("parents", "reports", rf'blocked(.|\n)*"{PARENT}" \(unknown: nobody has pushed it yet\)'),
     Question("which host fails?", ("failures", "--by", "host"), r"host-7\.example"),
     Question("which fetcher is stuck, on what?", ("fetchers", "--sort", "hung", "--limit", "1"), HUNG),
-    Question("who changed the rate, from what?", ("log", "--project", "news", "--limit", "2"), r"rate=5"),
-    Question("how far, when done?", ("project", "show", "shop-01"), r"ready"),
+    Question("who changed the rate, from what?", ("log", "--project", "news", "--limit", "2"), r"rate=5 \(was 20\)"),
+    Question("how far, when done?", ("project", "show", "shop-01"), r"how far"),
     Question(
         "retry last night's timeouts",
         ("task", "retry", "--group", GROUP, "--error-glob", "*timed out*", "--since", "12h", "--yes"),
@@ -126,7 +126,7 @@ QUESTIONS: Final = (
         once=True,
     ),
     Question("how much disk is free?", ("daemon",), r"free"),
-    Question("what did the daemon do when latency rose?", ("daemon", "--history")),
+    Question("what did the daemon do when latency rose?", ("daemon", "--history"), r"No minute is complete yet|commit"),
     Question(
         "undo a cancel",
         ("task", "retry", "calendar", "--state", "cancelled", "--since", "12h", "--yes"),
@@ -136,7 +136,7 @@ QUESTIONS: Final = (
 )
 
 FULL: Final = (
-    why("disk full", "shop-01", "room on the disk"),
+    why("disk full", "forum", "room on the disk"),
     Question("alive, with a full disk?", ("status",), "full"),
 )
 """Questions while less of the disk is free than the daemon leaves."""
