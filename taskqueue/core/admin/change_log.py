@@ -34,8 +34,8 @@ LOOKED_AT = 1000
 
 DETAIL_CHARS: Final = 400
 
-NAMES_MOST: Final = 1000
-"""Projects that one entry names."""
+NAMES_MOST: Final = 128
+"""Projects that one entry names: those of a page of the log are read together, 8 MiB of names at most."""
 
 
 RELOADER: Final = Who("SIGHUP", "")
@@ -53,11 +53,14 @@ def note(
     detail: str = "",
     projects: Sequence[str] = (),
 ) -> None:
-    """Log a change; see ``ChangeRecord``."""
+    """Log a change, in an entry for each NAMES_MOST projects; see ``ChangeRecord``."""
     state = turn.state
-    change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), list(projects))
-    state.next_log += 1
-    turn.changes.writes.log.append(change)
+    for first in range(0, len(projects) or 1, NAMES_MOST):
+        names = list(projects[first : first + NAMES_MOST])
+        change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), names)
+        state.next_log += 1
+        turn.changes.writes.log.append(change)
+        count = 0
 
 
 def note_reload(turn: TurnState, changed: Iterable[str]) -> None:

@@ -38,7 +38,7 @@ from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import NO_FLOOR, Task
 
 LOG_MOST = 100_000
-"""Entries kept in the change log; a few hundred bytes each, and 3 kB at most."""
+"""Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""
 
 
 class LogRef(NamedTuple):

@@ -184,6 +184,18 @@ def test_settings_of_a_group_are_told_in_one_entry_with_the_old_values_of_its_pr
     assert page(world, project="wiki").entries[0] == page(world).entries[0] == entry
 
 
+def test_settings_of_a_large_group_have_several_entries_so_that_a_page_is_read_fast(world: World) -> None:
+    names = [f"p{number:03}" for number in range(130)]
+    for name in names:
+        world.set(name, group="papers")
+
+    reply = world.ask(GroupReply, GroupSet(group="papers", settings={"rate": 5}, n=world.n(), **ANNA))
+
+    later, sooner = page(world).entries[:2]
+    assert (reply.projects, sooner.projects, later.projects) == (130, names[:128], names[128:])
+    assert sooner.detail == later.detail == reply.changed
+
+
 @pytest.mark.parametrize("first", ["pause", "stop"])
 def test_what_a_group_was_is_told_of_those_that_it_was_done_to_only(world: World, first: str) -> None:
     for name in ("news", "shop"):
