@@ -32,6 +32,7 @@ class Consumer(Struct, eq=False):
         ended: called with the token of each task that it has begun and that is over. None: nobody says so, and all is
             over when it leaves.
         lost: called with the token of each task that it has begun and whose lease the daemon has ended.
+        closed: called when the client is closed, after which nothing comes.
     """
 
     projects: frozenset[str] | None
@@ -46,6 +47,7 @@ class Consumer(Struct, eq=False):
     arrived: Callable[[], None] | None = None
     ended: Callable[[int], None] | None = None
     lost: Callable[[int], None] | None = None
+    closed: Callable[[], None] | None = None
 
     def wants(self, task: Task) -> bool:
         return (self.projects is None or task.project in self.projects) and (self.standing > 0 or self.wanted > 0)

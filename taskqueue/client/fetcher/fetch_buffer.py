@@ -112,6 +112,8 @@ class FetchBuffer:
         self.tell_session()
         if unwanted:
             self._release(unwanted)
+        if consumer.ended is not None:  # Its caller may wait in another coroutine.
+            self._wake()
 
     def resize(self, consumer: Consumer, standing: int, ahead: int = 0) -> None:
         """From now on this consumer wants so many leases at once, and for ``ahead`` early ones as many others."""
@@ -125,10 +127,14 @@ class FetchBuffer:
                 return []
             if consumer.standing < consumer.slots and self._begun_by(consumer) >= consumer.standing:
                 self.resize(consumer, min(2 * consumer.standing, consumer.slots))
-            sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            insort(self._sleepers, (-consumer.priority, sleeper), key=itemgetter(0))
-            await sleeper
+            await self.news(consumer)
         return tasks
+
+    async def news(self, consumer: Consumer) -> None:
+        """Wait until there may be a task for this consumer; those with a higher priority look first."""
+        sleeper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        insort(self._sleepers, (-consumer.priority, sleeper), key=itemgetter(0))
+        await sleeper
 
     def take_now(self, consumer: Consumer, now: float) -> Task | None:
         """What ``take`` would begin with, if it is there."""
@@ -322,6 +328,9 @@ class FetchBuffer:
             if not sleeper.done():
                 sleeper.set_exception(Closed("the client was closed"))
         self._sleepers.clear()
+        for consumer in self._consumers:
+            if consumer.closed is not None:
+                consumer.closed()
         self._buffer.clear()
         self._early.clear()
         if self._timer is not None:

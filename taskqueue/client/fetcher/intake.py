@@ -27,6 +27,7 @@ from taskqueue.client.fetcher.kept_leases import KeptLeases
 from taskqueue.client.fetcher.prefetch import Prefetch
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.task import Task
+from taskqueue.errors import Closed
 from taskqueue.protocol.requests import Hung
 
 WAIT_SECONDS: Final = 10.0
@@ -80,10 +81,10 @@ class Intake:
         consumer = fetching.join(projects, self._wanted(), room, checked_seconds("patience", patience), priority)
         consumer.is_lazy, consumer.ended, consumer.lost = True, self._note_end, self._note_lost
         self._consumer = consumer
-        self._tell_no_more: Callable[[], None] | None = None
+        consumer.closed = self._note_closed
+        self._tell_no_more = outbox.when_idle(self._note_idle)
         if on_arrival is not None:
             consumer.arrived = self._tell_soon
-            self._tell_no_more = outbox.when_idle(self._tell_soon)
 
     def __enter__(self) -> Self:
         return self
@@ -131,26 +132,28 @@ class Intake:
         return None
 
     async def take(self) -> Task:
-        """The next task to run, as soon as there are one and room for it."""
+        """The next task to run, as soon as there are one and room for it. Several coroutines may wait.
+
+        Raises:
+            Closed: the intake, or its client, is or was meanwhile closed.
+        """
         self._consumer.is_lazy = False
         while (task := self.take_now()) is None:
-            if len(self._running) >= self._room:
+            if self._closed:
+                raise Closed("the intake was closed")
+            if len(self._running) >= self._room or self._outbox.is_busy:
                 self._freed.clear()
                 await self._freed.wait()
-            elif self._outbox.is_busy:
-                await self._outbox.idle()
             else:
-                [task] = await self._fetching.take(self._consumer, 1)
-                return self._begin(task, self._loop.time())
+                await self._fetching.news(self._consumer)
         return task
 
     def close(self) -> None:
         """Take no more; what was not taken goes back unstarted. What runs is still to be reported."""
         if self._closed:
             return
-        self._closed = True
-        if self._tell_no_more is not None:
-            self._tell_no_more()
+        self._note_closed()
+        self._tell_no_more()
         self._fetching.leave(self._consumer)
 
     # ------------------------------------------------------------------------------------ what a Worker says
@@ -201,6 +204,15 @@ class Intake:
             self._want()
         if self._on_arrival is not None:
             self._tell_soon()
+
+    def _note_idle(self) -> None:
+        self._freed.set()
+        if self._on_arrival is not None:
+            self._tell_soon()
+
+    def _note_closed(self) -> None:
+        self._closed = True
+        self._freed.set()
 
     def _note_returned(self) -> None:
         self._consumer.returned = 0

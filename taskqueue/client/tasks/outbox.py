@@ -213,11 +213,6 @@ class Outbox:
         while next(iter(self._unsettled), inf) <= last:
             await self._wait()
 
-    async def idle(self) -> None:
-        """Wait until tasks may be begun."""
-        while self.is_busy:
-            await self._wait()
-
     def when_idle(self, call: Callable[[], None]) -> Callable[[], None]:
         """Have this called each time that tasks may be begun again; returns what ends that."""
         self._when_idle.append(call)

@@ -234,6 +234,38 @@ def test_closed_it_hands_back_what_was_not_taken_and_the_rest_still_runs() -> No
     assert client.stated == [3, 0, [2, 3]]
 
 
+@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("end", ["intake", "client"])
+def test_whoever_waits_for_a_task_when_it_is_closed_or_comes_later_is_told(room: int, end: str) -> None:
+    async def use(client: Client) -> None:
+        intake = client.intake(None, room)
+        waiting = [asyncio.ensure_future(intake.take()) for _ in range(2)]
+        await asyncio.sleep(1)
+        if end == "intake":
+            intake.close()
+        else:
+            client.buffer.close()
+        for taking in [*waiting, asyncio.ensure_future(intake.take())]:
+            with pytest.raises(Closed):
+                await asyncio.wait_for(taking, 10)
+
+    running(use)
+
+
+def test_several_that_wait_take_no_more_than_there_is_room_for() -> None:
+    async def use(client: Client) -> None:
+        intake = client.intake(None, 1, prefetch=1)
+        waiting = [asyncio.ensure_future(intake.take()) for _ in range(2)]
+        await asyncio.sleep(1)
+        client.hand_out(1, 2)
+        await asyncio.sleep(1)
+        assert (intake.running, [taking.done() for taking in waiting]) == (1, [True, False])
+        intake.end(waiting[0].result())
+        assert (await asyncio.wait_for(waiting[1], 10)).token == 2
+
+    running(use)
+
+
 def test_two_intakes_of_a_client_have_their_own_room() -> None:
     async def use(client: Client) -> None:
         one, other = client.intake(None, 1), client.intake(None, 2)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue import AsyncClient, Drop, Result, Retry, Task, Worker, new_task
+from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import AnyOutgoing, HelloWanted
@@ -761,7 +761,8 @@ def test_a_worker_whose_client_was_closed_says_once_of_each_task_that_it_could_n
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
-        await serving
+        with pytest.raises(Closed):
+            await serving
 
     asyncio.run(main())
 
