@@ -403,7 +403,9 @@ class AsyncClient:
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
-        self._finish([checked_task(task).token for task in tasks])
+        tokens = [checked_task(task).token for task in tasks]
+        self._finish(tokens)
+        self._fetching.released(tokens)
         return await self._leases.release(tasks)
 
     async def pass_on(self, *tasks: Task) -> None:

@@ -21,6 +21,7 @@ import asyncio
 from bisect import bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from math import inf
 from operator import attrgetter, itemgetter
@@ -62,7 +63,7 @@ class FetchBuffer:
     ) -> None:
         self._session = session
         self._parents = parents
-        self._put_offs = PutOffs(session.holds)
+        self._put_offs = PutOffs(session.holds, self._wake_soon)
         self._restate = restate
         self._release = release
         self._buffer: deque[BufferedTask] = deque()
@@ -75,6 +76,7 @@ class FetchBuffer:
         self._hung: dict[Consumer, tuple[float, Hung]] = {}
         self._sleepers: list[tuple[int, asyncio.Future[None]]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def join(
         self,
@@ -99,8 +101,8 @@ class FetchBuffer:
     def leave(self, consumer: Consumer) -> None:
         """Take no more; what is in the buffer only for this consumer goes back.
 
-        What it has begun and not reported takes room for as long as its lease then, if nobody is to say when it is
-        over.
+        What it has begun and not reported takes room for as long as its lease then, if its caller does not say when
+        it is over.
         """
         self._consumers.remove(consumer)
         if consumer.ended is None:
@@ -187,6 +189,7 @@ class FetchBuffer:
         # Out of the frame, which may hold a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
         self._parents.note_loop()
+        self._loop = asyncio.get_running_loop()
         wanted, unwanted = [], []
         for each in handed:
             task = Task(each, defaults.get(each.project), self._parents, self._put_offs)
@@ -232,6 +235,11 @@ class FetchBuffer:
         if slots := self._put_offs.leave(tokens):
             asyncio.get_running_loop().call_soon(self._give_back_of, slots)
 
+    def released(self, tokens: Iterable[int]) -> None:
+        """These tasks go back without a report, and put nothing off."""
+        for token in tokens:
+            self._put_offs.forget(token)
+
     def answered(self, tokens: Sequence[int]) -> None:
         """Hand back what has come meanwhile of slots that reports which have counted put off."""
         if self._put_offs:
@@ -269,7 +277,7 @@ class FetchBuffer:
         self._session.start(token)
 
     def end(self, token: int) -> None:
-        """Nobody's code works on it any more."""
+        """No handler and no caller works on it any more."""
         consumer = self._begun.pop(token, None)
         self._session.stop(token)
         if consumer is not None and consumer.ended is not None:
@@ -426,6 +434,12 @@ class FetchBuffer:
         for consumer in self._consumers:
             if consumer.arrived is not None:
                 consumer.arrived()
+
+    def _wake_soon(self) -> None:
+        """From any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # The loop has been closed meanwhile.
+                self._loop.call_soon_threadsafe(self._wake)
 
     def _capacity(self) -> int:
         self._forget({token for token in self._selected if not self._session.holds(token)})

@@ -39,10 +39,12 @@ class PutOffs:
 
     Args:
         holds: whether the lease of a token is in force.
+        freed: called, from any thread, when the last task that puts a slot off says otherwise.
     """
 
-    def __init__(self, holds: Callable[[int], bool]) -> None:
+    def __init__(self, holds: Callable[[int], bool], freed: Callable[[], None]) -> None:
         self._holds = holds
+        self._freed = freed
         self._noted: dict[int, SlotOf] = {}
         self._under_way: dict[int, SlotOf] = {}
 
@@ -63,7 +65,13 @@ class PutOffs:
         if is_put_off:
             self._noted[token] = slot
         else:
-            self._noted.pop(token, None)
+            self.forget(token)
+
+    def forget(self, token: int) -> None:
+        """A token's task puts nothing off: it says otherwise, or goes back without a report."""
+        slot = self._noted.pop(token, None)
+        if slot is not None and slot not in self:
+            self._freed()
 
     def leave(self, tokens: Iterable[int]) -> set[SlotOf]:
         """Note that the reports of these tasks leave; returns the slots that they put off."""

@@ -156,6 +156,29 @@ def test_what_a_task_has_heard_holds_its_slot_back_until_it_hears_better(daemon:
     assert not any(isinstance(request, Release) and request.leases[0].token == 2 for request in daemon.heard)
 
 
+@pytest.mark.parametrize("end", ["better", "better in a thread", "released"])
+def test_whoever_sleeps_as_only_put_off_tasks_wait_goes_on_when_the_last_that_puts_off_says_otherwise(
+    daemon: Daemon, end: str
+) -> None:
+    async def main() -> int:
+        async with AsyncClient(daemon.url) as client, streaming(client, daemon) as (stream, task):
+            daemon.hand_out(2, **SOON)
+            await arrived(client)
+            task.fetched(429)
+            taking = asyncio.ensure_future(anext(stream))
+            await arrived(client)
+            assert not taking.done()
+            if end == "better":
+                task.fetched(200)
+            elif end == "released":
+                await client.release(task)
+            else:
+                await asyncio.to_thread(task.fetched, 200)
+            return (await asyncio.wait_for(taking, WAIT_SECONDS)).token
+
+    assert asyncio.run(main()) == 2
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_lease_that_has_ended_without_a_report_holds_nothing_back(daemon: Daemon, late: bool) -> None:
     said = Drainer(daemon)
