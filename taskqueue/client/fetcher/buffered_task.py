@@ -16,7 +16,7 @@ WAIT_PART: Final = 0.25
 
 
 class Consumer(Struct, eq=False):
-    """Somebody who takes tasks.
+    """What takes tasks: a stream, a select or an intake.
 
     Attributes:
         projects: whose; None is any project's.

@@ -1,4 +1,4 @@
-"""Flag and event that tell whoever works on a task that its lease is lost: the result is not wanted any more.
+"""Flag and event that tell the handler of a task that its lease is lost: the result is not wanted any more.
 
     if task.lost: …                  anywhere
     if task.lost.wait(5): …          in a thread: sleep up to 5 s

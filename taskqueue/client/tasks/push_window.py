@@ -24,7 +24,7 @@ Progress = Callable[[Pushed], object] | None
 
 
 class Count(NamedTuple):
-    """What becomes of the tasks: counted in ``pushed``, and told to whoever wants to know."""
+    """What becomes of the tasks: counted in ``pushed``, and told to the caller if it asks for that."""
 
     pushed: Pushed
     progress: Progress

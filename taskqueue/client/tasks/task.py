@@ -51,8 +51,8 @@ class Task:
         handed: as it came.
         defaults: what its project's settings say of ``fetch``, encoded; None: nothing. They are those of the moment
             at which the task was handed out.
-        parents: asks for those of this task; None: nobody does here.
-        put_offs: told what its report will say of its slot; None: nobody is.
+        parents: asks for those of this task; None: it has no client here.
+        put_offs: notes what its report will say of its slot; None: its client notes nothing.
 
     Attributes:
         project, taskid: its identity.
