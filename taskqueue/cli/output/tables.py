@@ -15,7 +15,8 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.fitting_table import FittingTable, named_values
 from taskqueue.display import fetchers
-from taskqueue.display.remaining import remaining_text
+from taskqueue.display.counts import projects
+from taskqueue.display.remaining import UNKNOWN, remaining_text
 from taskqueue.display.settings import flat, is_empty, said_by, text
 from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
@@ -36,6 +37,9 @@ NAME_CHARS = 8
 
 PAUSES_SHOWN = 5
 REMAINING_SHOWN: Final = 30
+
+REMAINING_TOLD: Final = ("stopped", "paused", "out-of-hours", "no-rate")
+"""Reasons that the table of projects, or a sentence on those that stand still, shows."""
 
 HUNG_SHOWN: Final = 5
 """Fetchers with hung places of which a sentence follows their table."""
@@ -143,9 +147,19 @@ def _of_pause(view: ProjectView) -> str:
 
 
 def of_remaining(views: Iterable[ProjectView]) -> Table:
-    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN."""
+    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN.
+
+    Projects with a reason of REMAINING_TOLD have none; several that have ended too few tasks share one.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
-    told = [(view.name, text) for view in views if view.remaining and (text := remaining_text(view.remaining))]
+    known = [(view.name, view.remaining) for view in views if view.remaining]
+    told = [
+        (name, text) for name, each in known if each.reason not in REMAINING_TOLD and (text := remaining_text(each))
+    ]
+    few = [name for name, each in known if each.reason == "too-few"]
+    if len(few) > 1:
+        told = [row for row in told if row[0] not in few]
+        told.insert(0, (projects(len(few)), f"time unknown: {UNKNOWN['too-few']}"))
     for name, text in told[:REMAINING_SHOWN]:
         table.add_row(Text(name, style="bold"), Text(text))
     if len(told) > REMAINING_SHOWN:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from datetime import UTC, datetime
 from math import inf
+from typing import Any
 
 import pytest
 from freezegun import freeze_time
@@ -224,6 +225,27 @@ def test_how_far_projects_are_is_a_line_of_each_that_has_anything_left() -> None
     assert shown(of_remaining(views)).split("\n")[0].rstrip() == "shop  9 left, no end in sight: 12 new/s, 3.4 done/s"
     assert of_remaining(views).row_count == 1
     assert of_remaining(views * 40).row_count == REMAINING_SHOWN + 1
+
+
+def far(name: str, **facts: Any) -> ProjectView:
+    return replace(VIEW, name=name, remaining=Remaining(left=9, **facts))
+
+
+def test_why_no_time_is_known_is_not_told_again_if_the_table_shows_it() -> None:
+    views = [far(reason, reason=reason) for reason in ("stopped", "paused", "no-rate", "out-of-hours")]
+
+    assert of_remaining(views).row_count == 0
+    assert of_remaining([*views, far("jobs", reason="blocked")]).row_count == 1
+
+
+def test_projects_that_have_ended_too_few_tasks_share_a_line() -> None:
+    views = [far(f"p{number}", reason="too-few") for number in range(12)]
+
+    first, shop = map(str.rstrip, shown(of_remaining([*views, far("shop", reason="growing")])).splitlines()[:2])
+
+    assert first == "12 projects  time unknown: fewer than 20 tasks ended in the last hour"
+    assert shop.startswith("shop         9 left, no end in sight")
+    assert shown(of_remaining(views[:1])).startswith("p0  9 left, time unknown: fewer than 20")
 
 
 def test_cron_jobs_are_shown_with_when_they_run() -> None:
