@@ -604,10 +604,10 @@ def test_how_the_daemon_was_by_the_minute_is_kept_over_an_orderly_restart(tmp_pa
         client.push("b")
 
     def look(client: Client) -> None:
-        clock.wall += 60
         told.extend(client.ask("daemon-history")["points"])
 
     serve(tmp_path, Trouble(), work, clock=clock)
+    clock.wall += 60
     serve(tmp_path, Trouble(), look, clock=clock)
 
     assert [(point["at"], point["epoch"], point["new"]) for point in told] == [(6_000_000, 1, 1), (6_000_060, 1, 1)]
