@@ -487,7 +487,7 @@ class AsyncClient:
         came before it, a push of a task that is being reported behind that report. To cancel the future changes
         nothing.
 
-        The event loop logs an error of a future that nobody has read.
+        The event loop logs an error of a future that is never read.
 
         Raises:
             ValueError, TypeError: it is no task.
@@ -575,7 +575,7 @@ class AsyncClient:
     # ------------------------------------------------------------------------------------ until the end
 
     async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
-        """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
+        """Wait until an operator has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
         itself, and if the name is resumed tasks come again. Returns whether it is so.

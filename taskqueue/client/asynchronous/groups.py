@@ -38,8 +38,8 @@ class AsyncGroups:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
 
         Args:
-            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that somebody has
-                paused until ``resume`` stays so.
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
+                has paused until ``resume`` stays so.
         """
         return await self._act(group, "pause", seconds)
 

@@ -114,7 +114,7 @@ class AsyncProjects:
         """Pause each project, whatever its group; those that are stopped stay so.
 
         Args:
-            seconds: for so many, after which they go on by themselves. A project that somebody has paused until
+            seconds: for so many, after which they go on by themselves. A project that an operator has paused until
                 ``resume`` stays so.
 
         Returns:
@@ -124,7 +124,7 @@ class AsyncProjects:
         return await self._long_poll.done(request)
 
     async def resume_all(self) -> OperationView:
-        """Hand out the tasks of each project again, whoever has paused it; those that are stopped stay so."""
+        """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
         return await self._long_poll.done(GroupDo(session="", n=0, action="resume", all=True))
 
     async def stop(self, name: str) -> ProjectView:

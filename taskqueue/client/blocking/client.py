@@ -501,7 +501,7 @@ class Client:
         self._background.run(self._client.ready(timeout))
 
     def drained(self, timeout: float = inf) -> bool:
-        """Wait until somebody has drained this client's name, and all that it held is over: then it may end.
+        """Wait until an operator has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
         itself, and if the name is resumed tasks come again. Returns whether it is so.

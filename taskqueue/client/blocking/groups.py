@@ -39,8 +39,8 @@ class BlockingGroups:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
 
         Args:
-            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that somebody has
-                paused until ``resume`` stays so.
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
+                has paused until ``resume`` stays so.
         """
         return self._background.run(self._client.pause(group, seconds))
 

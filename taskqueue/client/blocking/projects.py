@@ -96,7 +96,7 @@ class BlockingProjects:
         """Pause each project, whatever its group; those that are stopped stay so.
 
         Args:
-            seconds: for so many, after which they go on by themselves. A project that somebody has paused until
+            seconds: for so many, after which they go on by themselves. A project that an operator has paused until
                 ``resume`` stays so.
 
         Returns:
@@ -105,7 +105,7 @@ class BlockingProjects:
         return self._background.run(self._client.pause_all(seconds))
 
     def resume_all(self) -> OperationView:
-        """Hand out the tasks of each project again, whoever has paused it; those that are stopped stay so."""
+        """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
         return self._background.run(self._client.resume_all())
 
     def stop(self, name: str) -> ProjectView:

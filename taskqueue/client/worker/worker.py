@@ -85,7 +85,7 @@ class Worker:
             which is called first of all.
         summary_seconds: from the first run to the log line about it and those that followed.
         name: for people, and for ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
-        exit_when_drained: have ``serve`` return when somebody has drained this worker's name and all that it held is
+        exit_when_drained: have ``serve`` return when an operator has drained this worker's name and all that it held is
             over. False: it waits until it is resumed.
         max_tasks: runs of the handler, after which ``serve`` returns: what was not started has gone back by then, and
             the other runs have ended in their own time, without ``grace``. None: no limit.

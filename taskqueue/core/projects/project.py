@@ -206,7 +206,7 @@ class Project:
 
     @property
     def is_paused_for_good(self) -> bool:
-        """Whether a person has paused it until somebody resumes it."""
+        """Whether an operator has paused it until it is resumed."""
         return self.state == "paused" and not self.paused_itself and not self.pause.record.until
 
     @property
