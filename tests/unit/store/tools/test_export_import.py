@@ -260,6 +260,20 @@ def test_what_is_known_of_a_page_is_moved_with_its_task(tmp_path: Path, form: Ex
     assert tasks(exported(tmp_path / "third"))["a"] == row
 
 
+@pytest.mark.parametrize("form", [JSON, MESSAGEPACK])
+@pytest.mark.parametrize(
+    "state",
+    [{"state": "ready", "url": "http://site/", "schedule": {}}, {"state": "success", "ended_at": 1.7e9, "bare": True}],
+)
+def test_when_a_task_first_came_is_moved_with_it(tmp_path: Path, form: ExportFormat, state: dict[str, object]) -> None:
+    row = {"project": "news", "taskid": "a", "pushed_at": 1_600_000_000} | state
+    brought(tmp_path / "second", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+
+    brought(tmp_path / "third", exported(tmp_path / "second", form=form), form=form)
+
+    assert tasks(exported(tmp_path / "third"))["a"] == row
+
+
 @pytest.mark.parametrize(("url", "page"), [("http://site/", [7200.0, "", "", ""]), ("http://other/", None)])
 def test_what_was_deferred_keeps_the_interval_of_the_same_page(
     tmp_path: Path, url: str, page: list[object] | None
