@@ -62,7 +62,7 @@ def live(it: Daemon, peer: PeerFactory) -> None:
         reports = [finished(tasks[taskid], ok=True) for taskid in ("t0", "t1")]
         reports += [finished(tasks["t2"], ok=False, error="näh"), finished(tasks["t3"], ok=False, error="x" * 700)]
         fetcher.ask("done", tasks=reports)
-        client.tasks.cancel("news", "t4")
+        client.tasks.cancel("news", ["t4"])
         client.push("news", "http://news/1", taskid="t1", itag="v2")  # restarted, and handed out in the same turn
         held(fetcher, 1)
         client.push("news", "http://news/parent", taskid="parent", delay=3600)

@@ -6,6 +6,7 @@ taskids only grow on the way; none that arrived later is met, because its seq is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from taskqueue.core.parts.glob import COST_MOST, glob
@@ -35,7 +36,7 @@ from taskqueue.protocol.requests import BulkAction, TaskFilter
 PAGE_TASKS = 256
 
 SKIPPED_MOST: Final = 1024
-"""Projects without tasks that are skipped in one step."""
+"""Projects without tasks in the states that are meant that are skipped in one step."""
 
 SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
     "retry": (DELAYED, *OVER),
@@ -105,12 +106,21 @@ def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: 
 
 
 def _skip_empty(turn: TurnState, operation: Operation) -> None:
-    """Skip projects that have no tasks."""
+    """Skip projects without a task in the states that are meant; what they have is not counted as seen."""
     for _ in range(SKIPPED_MOST):
         project = turn.state.projects.by_number.get(operation.project) if operation.running else None
-        if not operation.running or (project is not None and project.queue.known):
+        if not operation.running or (project is not None and _has_any(project, operation.record)):
             return
         operation.go_on(turn.now)
+
+
+def _has_any(project: Project, record: OperationRecord) -> bool:
+    return any(project.queue.counts[state] for state in _meant(record))
+
+
+def _meant(record: OperationRecord) -> Sequence[int]:
+    """States in which tasks are changed."""
+    return [STATE_NAMES.index(name) for name in record.progress.filter.states] or MEANT[record.progress.action]
 
 
 def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, AttemptRecord]:
@@ -128,8 +138,7 @@ def _cost(record: OperationRecord, spec: Spec | None, last: AttemptRecord) -> in
 
 def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: AttemptRecord) -> bool:
     wanted = record.progress.filter
-    states = [STATE_NAMES.index(name) for name in wanted.states] or MEANT[record.progress.action]
-    if task.bare or task.state not in states or not _is_of_the_time(wanted, task):
+    if task.bare or task.state not in _meant(record) or not _is_of_the_time(wanted, task):
         return False
     if wanted.error and not error_matches(glob(wanted.error), last):
         return False

@@ -498,6 +498,20 @@ def test_projects_without_tasks_cost_no_steps_and_a_step_writes_no_list_of_them(
     assert (view.matched, bool(view.ended_at)) == (2, True)
 
 
+def test_projects_without_tasks_in_the_states_that_are_meant_are_not_looked_at(make_world: MakeWorld) -> None:
+    world = make_world(projects={name: {"group": "g"} for name in ("p1", "p2", "p3", "p4")})
+    for project in ("p1", "p2", "p4"):
+        world.push(project, *[task(f"{project}-{number}") for number in range(600)])
+    world.push("p3", task("a"), task("b"))
+    begin(world, "cancel", project="p3")
+    world.settle()
+    operation = begin(world, "retry", group="g", filter=TaskFilter(states=["cancelled"]))
+    world.settle()
+
+    view = show(world, operation)
+    assert (view.seen <= 602, view.matched, bool(view.ended_at)) == (True, 2, True)
+
+
 def test_globs_that_cost_much_make_a_step_short_and_leave_nothing_out(world: World) -> None:
     long = "http://site/" + "a" * 8000
     world.push("news", *[task(f"t{number:03}", url=f"{long}{number}") for number in range(20)])
