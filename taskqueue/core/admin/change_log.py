@@ -100,7 +100,7 @@ def show(turn: TurnState, request: Log) -> LogReply:
             continue
         if entry.at < request.since:
             return reply
-        if request.project is not None and request.project not in (entry.project, *entry.projects):
+        if request.project is not None and request.project != entry.project and request.project not in entry.projects:
             continue
         room -= len(state.environment.pack(entry))
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
