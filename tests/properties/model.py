@@ -13,6 +13,7 @@ all is quiet, that nobody waits for work that is there.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from math import inf
@@ -695,9 +696,14 @@ class Model:
                 operation.after = page[-1]
                 return
         operation.projects, operation.after = operation.projects[1:], ""
-        while operation.projects and not (self._is_known(operation.projects[0]) and operation.projects[0].tasks):
+        while operation.projects and not self._has_any(operation, operation.projects[0]):
             operation.projects = operation.projects[1:]
         operation.ended = not operation.projects
+
+    def _has_any(self, operation: Operation, project: Project) -> bool:
+        """It has a task in a state that is meant: others behind the first project are not looked at."""
+        meant = _meant(operation)
+        return self._is_known(project) and any(task.state in meant for task in project.tasks.values())
 
     def _meet(self, operation: Operation, project: Project, taskid: str) -> bool:
         task = project.tasks.get(taskid)
@@ -709,8 +715,7 @@ class Model:
 
     def _matches(self, operation: Operation, task: Task) -> bool:
         wanted = operation.filter
-        meant = ("failed",) if operation.action == "retry" else SENSIBLE[operation.action]
-        if task.bare or task.state not in (wanted.states or meant):
+        if task.bare or task.state not in _meant(operation):
             return False
         if wanted.before and not WALL + (task.crawled_at if task.is_live else task.at) < wanted.before:
             return False
@@ -965,3 +970,8 @@ def _tick_after(settings: dict[str, Any], wall: float) -> float:
     """The next multiple of ``every`` (whole seconds)."""
     every = int(settings["every"][:-1])
     return ((WALL + wall) // every + 1) * every - WALL
+
+
+def _meant(operation: Operation) -> Container[str]:
+    """The states in which tasks are changed."""
+    return operation.filter.states or (("failed",) if operation.action == "retry" else SENSIBLE[operation.action])
