@@ -34,7 +34,7 @@ LOOKED_AT = 1000
 
 DETAIL_CHARS: Final = 400
 
-NAMES_MOST: Final = 128
+NAMES_MOST = 128
 """Projects that one entry names: those of a page of the log are read together, 8 MiB of names at most."""
 
 

@@ -46,7 +46,7 @@ from taskqueue.protocol.requests import (
 )
 from taskqueue.protocol.views import QUIET, ConfigLayer, Counts, ProjectStats, Totals, Window, Windows
 
-GROUP_SET_MOST: Final = 1000
+GROUP_SET_MOST = 1000
 """Projects whose settings one request changes."""
 
 SLOT_PACE: Final = frozenset(("slot_delay", "slot_rate"))

@@ -21,7 +21,7 @@ MAX_LAYER_BYTES: Final = 64 << 10
 MAX_LAYER_MEMORY: Final = 1 << 20
 """Memory of one layer: an empty map is one byte packed, and 72 there."""
 
-MAX_OVERRIDES_MEMORY: Final = 16 << 20
+MAX_OVERRIDES_MEMORY = 16 << 20
 """What ``project-set`` has said of all projects, in memory."""
 
 VALUE_BYTES: Final = 56

@@ -79,7 +79,7 @@ def in_all_states(world: World) -> list[tuple[str, str]]:
         world.advance(1)
         fetcher.done(name)
     fetcher.fail("failed", retry=False, error="boom")
-    child = msgspec.structs.replace(task("child"), depends_on=["late"])
+    child = msgspec.structs.replace(task("child"), depends_on=("late",))
     world.push("news", task("ready"), task("ready2"), task("late", delay=50), child)
     return [
         ("ready", "ready"), ("ready", "ready2"), ("delayed", "late"), ("processing", "held"), ("processing", "held2"),
