@@ -41,15 +41,15 @@ UNSETTLED_MOST: Final = 10_000
 """Unsettled pushes and reports of one client at which no push is taken."""
 
 UNSETTLED_BYTES: Final = 64 << 20
-"""About the bytes of the pushes among them."""
+"""About the bytes of unsettled pushes of one client at which no push is taken."""
 
 A = TypeVar("A")
 
 NO_MORE: Final[Iterator[TaskReport]] = iter(())
-"""Parts of what has a single one."""
+"""The further parts of a report that has one part only."""
 
 Named = tuple[str, str]
-"""Project and taskid."""
+"""Names a task: project and taskid."""
 
 
 class Outgoing(Struct, eq=False):
@@ -67,7 +67,6 @@ class Outgoing(Struct, eq=False):
         waits_for: number of the report that has to be settled before; 0: none.
         kept: what became of the parts that have left.
         is_over: it is settled.
-        has_left: a message has it, or is going to.
         timer: ends the waiting for an answer to what has left; None: nothing does.
     """
 
@@ -82,19 +81,17 @@ class Outgoing(Struct, eq=False):
     waits_for: int = 0
     kept: Reported | None = None
     is_over: bool = False
-    has_left: bool = False
     timer: asyncio.TimerHandle | None = None
 
     def leave(self) -> None:
         """Have it sent with the next message."""
-        self.has_left = True
         try:
             self.timer = self.singles.tell(self.item, self)
         except ClientError as error:
             self.end(error)
 
     def done(self) -> bool:
-        """It is settled."""
+        """Whether it is settled."""
         return self.is_over
 
     def set_result(self, said: Any) -> None:
@@ -113,7 +110,7 @@ class Outgoing(Struct, eq=False):
         self.told(said)
 
     def set_exception(self, error: Exception) -> None:
-        """There is no outcome."""
+        """Settle it with an error: there is no outcome."""
         self.end(error)
 
     def end(self, said: object) -> None:
@@ -124,8 +121,7 @@ class Outgoing(Struct, eq=False):
     def give_up(self) -> None:
         """Settle it, and tell nothing. If it has not left, it does not leave."""
         self._settle()
-        if self.has_left:
-            self.singles.forget()
+        self.singles.forget()
 
     def _settle(self) -> None:
         self.is_over = True
@@ -238,7 +234,8 @@ class Outbox:
 
     def close(self) -> None:
         """Settle what has not left yet: it does not leave any more."""
-        held = sorted([*self._held_pushes, *self._held_reports], key=lambda each: each.n)
+        unsaid = (each for each in (*self._held_pushes, *self._held_reports) if not each.is_over)
+        held = sorted(unsaid, key=lambda each: each.n)
         self._held_pushes.clear()
         self._held_reports.clear()
         for outgoing in held:

@@ -423,6 +423,19 @@ def test_what_is_given_up_is_settled_and_does_not_leave_if_it_has_not(daemon: Da
     using(daemon, use)
 
 
+def test_what_is_given_up_is_not_told_when_its_client_is_closed(daemon: Daemon) -> None:
+    told: list[object] = []
+
+    async def use(client: AsyncClient, tasks: list[Task]) -> None:
+        Silent(daemon)
+        client.push_soon("p", "http://a/")
+        client.outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append).give_up()
+        await client.close()
+
+    using(daemon, use)
+    assert told == []
+
+
 def test_a_future_that_was_cancelled_changes_nothing(daemon: Daemon) -> None:
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         client.report_soon(tasks[0]).cancel()
