@@ -36,10 +36,10 @@
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 | points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
 
-A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers
-do. The lower half of a place is the task's seq. A record is 50 bytes and the itag; the rest is MessagePack. The upper
-four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off, the next one that
-4 bytes more say in which unix second the task first came; 0x10 of its state says that it has a result. What follows the
+A project is 4 bytes, a seq 8, a place (``Task.key``) 16, all big endian, so that bytes sort as the numbers do. The
+lower half of a place is the task's seq. A record is 50 bytes, or 54, and the itag; the rest is MessagePack. The upper
+four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off, the next one that 4
+bytes more say in which unix second the task first came; 0x10 of its state says that it has a result. What follows the
 body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its project, the
 length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see ``link_bytes``.
 
@@ -165,7 +165,6 @@ _SEQ: Final = Packing(">IQ")
 _LENGTH: Final = Packing(">H")
 _TIME: Final = Packing(">I")
 _TASK: Final = Packing(">IB")
-_PUSHED_AT: Final = Packing(">I")
 
 project_key = _PROJECT.pack
 """project -> bytes."""
@@ -283,7 +282,7 @@ RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
 """state, flags, priority, retried and crashes, token, exetime, lastcrawltime, place; the itag follows."""
 
 DATED_RECORD: Final = Packing(f"{RECORD.format}I")
-"""The same, and when the task first came."""
+"""A RECORD, and the unix second in which the task first came."""
 DATED_RETRIED: Final = DATED << 24
 """The bit in ``retried`` by which such a record is known."""
 
@@ -301,7 +300,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     links, slot, put_off, pushed_at, marks = None, (0, 0), 0, 0, record[0]
     size = fixed_bytes(record)
     if size != RECORD.size:
-        pushed_at = _PUSHED_AT.unpack_from(record, RECORD.size)[0]
+        pushed_at = _TIME.unpack_from(record, RECORD.size)[0]
     if record[RETRIED_AT] & PUT_OFF:
         record, put_off = split_put_off(record, size)
     if marks > STATE_MASK:

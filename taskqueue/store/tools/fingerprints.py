@@ -39,7 +39,7 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.link_bytes import AWAITED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
+from taskqueue.store.records.link_bytes import AWAITED, DATED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
 from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.edge_check import EdgeCheck
@@ -61,11 +61,13 @@ _PLACE: Final = slice(layout.RECORD.size - 16, layout.RECORD.size)
 
 
 def _plain_size(mark: int) -> int:
-    """Bytes of a record without itag that begins with this byte; 0: it has links, or is blocked, or no record."""
+    """Bytes of an undated record without itag that begins with this byte; 0: linked, blocked, or no record."""
     if mark & STATE_MASK not in STATES or mark & STATE_MASK == BLOCKED or mark & ~(STATE_MASK | IN_SLOT | HAS_RESULT):
         return 0
     return layout.RECORD.size + (_SLOT_BYTES if mark & IN_SLOT else 0)
 
+
+_DATE_BYTES: Final = layout.DATED_RECORD.size - layout.RECORD.size
 
 _PLAIN_SIZES: Final = tuple(map(_plain_size, range(256)))
 """Most records are of such a kind: what they say is read at fixed offsets, without making a task of each."""
@@ -178,7 +180,10 @@ class Fingerprints:
             for entry in entries:
                 record = entry[1]
                 mark = record[0]
-                if len(record) != _PLAIN_SIZES[mark] or record[RETRIED_AT] & PUT_OFF or record[1] & layout.BARE:
+                size = len(record)
+                if size > RETRIED_AT and record[RETRIED_AT] & DATED:
+                    size -= _DATE_BYTES
+                if size != _PLAIN_SIZES[mark] or record[RETRIED_AT] & PUT_OFF or record[1] & layout.BARE:
                     self._marked(tally, *entry)
                 elif mark in by_mark:
                     by_mark[mark].append(entry)
