@@ -70,7 +70,7 @@ class UndecodedGroupSet(Change, tag="group-set"):
 
 
 class SaidSettings(Struct):
-    """The field of such a request that is decoded last, alone in a map of its own."""
+    """The field of a ``project-set`` or ``group-set`` that is decoded last, alone in a map of its own."""
 
     settings: dict[str, Setting]
 

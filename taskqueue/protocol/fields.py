@@ -43,6 +43,8 @@ MAX_TASKID_BYTES: Final = 128
 MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
 MAX_KIND_CHARS: Final = KIND_CHARS
+MAX_PAUSE_SECONDS: Final = 1e7
+"""Of a pause for a time: 115 days."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 MAX_SLOT_CHARS: Final = 253
 """Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""

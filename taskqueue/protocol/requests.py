@@ -5,7 +5,7 @@ about children, fetchers, flows and slots, ``daemon_messages`` that about the da
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -28,6 +28,7 @@ from taskqueue.protocol.fetcher_requests import FetcherShow as FetcherShow
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
+    MAX_PAUSE_SECONDS,
     EpochSeconds,
     GroupName,
     Number,
@@ -130,10 +131,13 @@ class GroupSet(Change, tag="group-set"):
     settings: dict[str, Setting]
 
 
-PauseSeconds = Annotated[float, Meta(gt=0, le=1e7)]
-"""Of a pause by a person that ends by itself: to 115 days."""
+PauseSeconds = Annotated[float, Meta(gt=0, le=MAX_PAUSE_SECONDS)]
+"""Of a pause by an operator that ends by itself."""
 
 Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
+
+LOSSES: Final = ("clear", "reset", "delete")
+"""Actions that drop tasks, which can't be taken back."""
 
 
 class ProjectDo(Change, tag="project-do"):

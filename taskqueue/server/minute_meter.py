@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.histogram import SECONDS
+from taskqueue.core.parts.histogram import SECONDS, Histogram
 from taskqueue.quantiles import quantile
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server.meters import Meters
@@ -14,15 +14,7 @@ from taskqueue.server.meters import Meters
 MICROSECONDS: Final = 1e6
 
 OVER_SECONDS: Final = 11.0
-"""What took longer than the last bound of the histograms, which is 10 s, nobody knows how much."""
-
-
-class _Classes(NamedTuple):
-    """A histogram of one minute."""
-
-    counts: Sequence[int]
-    bounds: Sequence[float] = SECONDS
-    sum: float = 0.0
+"""What took longer than the last bound of the histograms, which is 10 s, may have taken any time."""
 
 
 class _Counts(NamedTuple):
@@ -80,7 +72,8 @@ def _counts(meters: Meters) -> _Counts:
 
 def _spread(name: str, now: Sequence[int], before: Sequence[int]) -> dict[str, int]:
     """Microseconds within which half, 99 of 100 and all were done."""
-    came = _Classes([later - earlier for later, earlier in zip(now, before, strict=True)])
+    came = Histogram(SECONDS)
+    came.counts = [later - earlier for later, earlier in zip(now, before, strict=True)]
     parts = {"p50": 0.5, "p99": 0.99, "most": 1.0}
     found = {key: min(quantile(came, part) or 0.0, OVER_SECONDS) for key, part in parts.items()}
     return {f"{name}_{key}": round(seconds * MICROSECONDS) for key, seconds in found.items()}

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from taskqueue.protocol.views import Remaining
 
 REFRESHES_A_SECOND = 4.0
-"""Of the line that says so."""
+"""Times that the line is drawn which says how far the project is, on a terminal."""
 
 FIRST_TOLD: Final = (1, 3, 7)
 THEN_TOLD: Final = 20
-"""Answers of the daemon of which a line is printed, where there is no terminal; one comes each half a minute."""
+"""Where there is no terminal, a line is printed of these answers of the daemon, which come each half a minute, and then
+of each so many."""
 
 NOTHING_LEFT: Final = "nothing is left, but it is held open"
 

@@ -9,12 +9,13 @@ from typing import Final
 
 import click
 
+from taskqueue.protocol.fields import MAX_PAUSE_SECONDS
 from taskqueue.units import duration_text, parse_duration
 
 DAY_SECONDS: Final = 86400
 
-PAUSE_MOST: Final = 115 * DAY_SECONDS
-"""Seconds that a pause for a time may last; the daemon takes 1e7."""
+PAUSE_MOST: Final = MAX_PAUSE_SECONDS // DAY_SECONDS * DAY_SECONDS
+"""Seconds that a pause for a time may last on the command line: whole days."""
 
 LATEST: Final = 1e11
 """The first invalid time in unix seconds, in the year 5138."""
@@ -49,7 +50,7 @@ def pause_seconds(written: str) -> float:
         click.BadParameter: it is no duration, 0, or longer than PAUSE_MOST.
     """
     if (found := some_seconds(written)) > PAUSE_MOST:
-        raise click.BadParameter(f"at most {PAUSE_MOST // DAY_SECONDS}d; without --for it lasts until `resume`")
+        raise click.BadParameter(f"at most {PAUSE_MOST / DAY_SECONDS:.0f}d; without --for it lasts until `resume`")
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, get_args
 
@@ -170,17 +170,21 @@ def _outcome(view: OperationView, choice: BulkChoice, change: BulkChange) -> str
     """What it did, or ``no failed task matched (73 looked at)``."""
     if view.matched or view.cancelled:
         return outcome(view)
-    states = choice.states or LIKELY[change.action][: 1 if change.action == "retry" else None]
+    states = _meant(choice, change)
     return f"no {' or '.join(states)} task matched ({view.seen:,} looked at)"
+
+
+def _meant(choice: BulkChoice, change: BulkChange) -> Sequence[StateName]:
+    """The states in which tasks are changed: those that were said, else of a retry the first of the likely ones."""
+    return choice.states or LIKELY[change.action][: 1 if change.action == "retry" else None]
 
 
 def _hint_at_other_states(
     client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: OperationView
 ) -> None:
     """If no task has matched, say how many would in other states, which the operator may have meant."""
-    likely = LIKELY[change.action]
-    chosen = choice.states or likely[: 1 if change.action == "retry" else None]
-    others = tuple(state for state in likely if state not in chosen)
+    meant = _meant(choice, change)
+    others = tuple(state for state in LIKELY[change.action] if state not in meant)
     if view.matched or not others:
         return
     elsewhere = choice._replace(states=others)

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from math import isinf, isnan
+from math import inf, isinf
 
 
-def checked_seconds(name: str, seconds: float) -> float:
-    """The argument of that name, if a caller can wait so long: from 0 on, ``inf`` for ever.
+def checked_seconds(name: str, seconds: float, most: float = inf) -> float:
+    """The argument of that name, if it is a time from 0 to ``most`` seconds; ``inf`` is for ever.
 
     Raises:
         TypeError: the argument is not a number.
-        ValueError: it is negative or not a number.
+        ValueError: it is out of range, or not a number.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TypeError(f"{name}: expected a number of seconds, got {type(seconds).__name__}")
-    if isnan(seconds) or seconds < 0:
-        raise ValueError(f"{name}: expected at least 0 seconds, got {seconds}")
+    if not 0 <= seconds <= most:
+        expected = "at least 0" if most == inf else f"0 to {most:g}"
+        raise ValueError(f"{name}: expected {expected} seconds, got {seconds}")
     return seconds
 
 

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.new_task import packed
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
@@ -303,11 +304,7 @@ def checked_after(after: float | None, name: str = "after") -> float | None:
     """
     if after is None:
         return None
-    if isinstance(after, bool) or not isinstance(after, int | float):
-        raise TypeError(f"{name}: expected a number of seconds, got {type(after).__name__}")
-    if not 0 <= after <= MAX_RETRY_AFTER_SECONDS:
-        raise ValueError(f"{name}: expected 0 to {MAX_RETRY_AFTER_SECONDS:g} seconds, got {after!r}")
-    return after
+    return checked_seconds(name, after, MAX_RETRY_AFTER_SECONDS)
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:

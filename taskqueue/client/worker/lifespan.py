@@ -74,9 +74,8 @@ class Lifespan:
         """Count a run that begins."""
         self._begun += 1
         if self._begun == self._max_tasks and not self._is_told:
-            self._is_told = (
-                True  # A run that was too late for its handler does not count, and the last one begins again.
-            )
+            # A run that was too late for its handler does not count, and the last one begins again.
+            self._is_told = True
             log.info("event=max-tasks tasks=%d reason='%s'", self._begun, ENDS)
 
     def take_back(self) -> None:

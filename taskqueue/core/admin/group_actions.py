@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from taskqueue.core.admin.project_requests import LOSSES, act, lost
+from taskqueue.core.admin.project_requests import act, lost
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.requests import Action
+from taskqueue.protocol.requests import LOSSES, Action
 
 PROJECTS_A_STEP: Final = 64
 

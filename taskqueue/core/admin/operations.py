@@ -21,7 +21,7 @@ from typing import Final
 from msgspec.structs import astuple
 
 from taskqueue.core.admin import bulk, change_log, group_actions, rerun
-from taskqueue.core.admin.project_requests import LOSSES, pause_end, told_before
+from taskqueue.core.admin.project_requests import pause_end, told_before
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.operation import Operation
 from taskqueue.core.projects.project import Project
@@ -41,6 +41,7 @@ from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.message_room import operation_bytes, room_in
 from taskqueue.protocol.replies import OperationReply, OperationsReply
 from taskqueue.protocol.requests import (
+    LOSSES,
     Bulk,
     GroupDo,
     OperationAction,

@@ -33,6 +33,7 @@ from taskqueue.protocol.fields import Setting, Wall
 from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.replies import FetchersReply, GroupReply, ProjectReply, StatsReply, StatusReply
 from taskqueue.protocol.requests import (
+    LOSSES,
     Action,
     Fetchers,
     GroupDo,
@@ -51,9 +52,6 @@ GROUP_SET_MOST = 1000
 
 SLOT_PACE: Final = frozenset(("slot_delay", "slot_rate"))
 """Settings of which one takes the place of the other."""
-
-LOSSES: Final = ("clear", "reset", "delete")
-"""Actions that drop tasks."""
 
 FIGURES_BYTES: Final = 8 << 10
 """More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""

@@ -159,11 +159,12 @@ def _change_each(
         elif task.bare:
             reply.outcomes.append("bare")
         else:
-            changed.append(_with_old_value(message, task))
+            if len(changed) < TASKIDS_LOGGED:
+                changed.append(_with_old_value(message, task))
             change(project, task)
             reply.outcomes.append("done")
     if changed:
-        _log(turn, by, message, changed)
+        _log(turn, by, message, changed, reply.outcomes.count("done"))
     return reply
 
 
@@ -173,10 +174,10 @@ def _with_old_value(message: NamedTasks, task: Task) -> str:
     return f"{task.taskid} (was {old})"
 
 
-def _log(turn: TurnState, by: Who, message: NamedTasks, changed: Sequence[str]) -> None:
+def _log(turn: TurnState, by: Who, message: NamedTasks, tasks: Sequence[str], count: int) -> None:
     said = [f"priority={message.priority}"] if isinstance(message, TaskReprioritise) else []
-    detail = " ".join([*said, *changed[:TASKIDS_LOGGED]])
-    change_log.note(turn, by, LOGGED_AS[type(message)], project=message.project, count=len(changed), detail=detail)
+    detail = " ".join([*said, *tasks])
+    change_log.note(turn, by, LOGGED_AS[type(message)], project=message.project, count=count, detail=detail)
 
 
 def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:

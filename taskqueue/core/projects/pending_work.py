@@ -108,11 +108,11 @@ class PendingWork:
         return finishing
 
     def count(self, number: int) -> None:
-        """It is not known how many of the project's tasks wait for a retry."""
+        """Have the tasks of a project counted that wait for a retry."""
         self.uncounted[number] = None
 
     def was_counted(self, number: int) -> None:
-        """It is known."""
+        """The tasks of a project that wait for a retry have been counted."""
         self.uncounted.pop(number, None)
 
     def forget(self, number: int) -> None:

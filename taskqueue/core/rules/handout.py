@@ -65,7 +65,7 @@ def schedule_for_fetcher(task: Task, schedule: Schedule) -> Schedule:
     return PLAIN if told == PLAIN else told
 
 
-UNCOUNTED: Final = 4
+SENT_TIMES_MOST: Final = 4
 """A task in a message takes at most so many times its size in memory, which counts characters, not their bytes, and of
 names, such as that of its slot, the 512 bytes that each task takes there.
 """
@@ -288,7 +288,7 @@ class HandOut:
         session.select_number += 1
         self._messages[session.id] = Select(number=session.select_number, tasks=[], fetch={})
         config = self._state.config
-        return min(config.select_bytes, config.max_message // UNCOUNTED)
+        return min(config.select_bytes, config.max_message // SENT_TIMES_MOST)
 
     def _send(self, session: Session) -> None:
         self._turn.send(session, self._messages[session.id], after_sync=False)

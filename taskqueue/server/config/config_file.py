@@ -29,7 +29,7 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
-from taskqueue.core.settings.description import DURATION, SIZE
+from taskqueue.core.settings.description import DURATION, SIZE, described
 from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
@@ -174,7 +174,11 @@ SECTIONS: Final[dict[str, type[Struct]]] = {
 
 CALENDAR: Final = Calendar()
 
-UNTOLD: Final = {"url", HIDDEN_FIELD, *HIDDEN}
+UNTOLD: Final = {
+    *(key for kind in SECTIONS.values() for key, each in described(kind).items() if each.secret),
+    HIDDEN_FIELD,
+    *HIDDEN,
+}
 """Keys of settings whose values no log tells: urls of a database or a webhook have passwords, too."""
 
 RESTART_ONLY: Final = (

@@ -1,4 +1,4 @@
-"""How attempts ended over time: a bar for each part of the time, its events one upon the other.
+"""Charts over time: a bar for each part of the time, its events, or milliseconds, one upon the other.
 
 ┌ most ─────────────┐
 │      ▃   █        │     the height is a number of events, or a speed; the x axis is the caller's,

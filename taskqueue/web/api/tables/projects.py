@@ -11,6 +11,7 @@ from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.replies import GroupReply, OperationReply, ProjectReply, StatusReply, WaitReply, WhyReply
 from taskqueue.protocol.requests import (
+    LOSSES,
     Action,
     Bulk,
     GroupDo,
@@ -39,8 +40,6 @@ WHAT: Final[dict[Action, str]] = {
     "reset": "Forget all that is known of its tasks",
     "delete": "Delete the project, with all that it has",
 }
-LOSSES: Final = ("clear", "reset", "delete")
-"""Actions that can't be taken back."""
 ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
 """Actions that there are for all projects at once."""
 
