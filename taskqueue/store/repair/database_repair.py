@@ -60,8 +60,8 @@ from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.records.link_bytes import AWAITED, HAS_RESULT
 from taskqueue.store.records.pages import pages
 from taskqueue.store.records.slots import decode_slot, name_key
-from taskqueue.store.tools.allowed_absences import is_cleared
 from taskqueue.store.tools.consistency import SMALL
+from taskqueue.store.tools.findings import is_cleared
 
 T = TypeVar("T")
 

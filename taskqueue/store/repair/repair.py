@@ -45,11 +45,18 @@ from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.repair.salvage import copy_readable
 from taskqueue.store.repair.tolerant_reader import TolerantReader
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from taskqueue.store.tools.allowed_absences import is_cleared
-from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range
 from taskqueue.store.tools.export_formats import MESSAGEPACK as FORM
-from taskqueue.store.tools.export_lines import VERSION, FirstLine, LastLine
+from taskqueue.store.tools.export_lines import (
+    VERSION,
+    FirstLine,
+    LastLine,
+    ParentLine,
+    counting_links,
+    parent_lines,
+    parents_range,
+)
 from taskqueue.store.tools.exporter import IN_ORDER, project_line, task_line
+from taskqueue.store.tools.findings import is_cleared
 from taskqueue.store.tools.importer import ImportCounts, import_lines
 
 T = TypeVar("T")

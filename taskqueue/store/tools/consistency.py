@@ -1,17 +1,15 @@
-"""Checks that the entries of a store are consistent, in bounded memory.
+"""Checks that the entries of a store are consistent, in bounded memory. FINDINGS says what may be wrong with an entry.
 
     orders ──► spec, record       each entry has both, and they agree with it
     ids, specs                    are counted: if there are as many as entries, each belongs to one
-    projects                      their counts are those of the entries
+    projects                      their counts are those of the entries: TOTALS
     history, deferred, counters   belong to tasks and projects that exist
-    edges                         are there in both orders, and counted: ``edge_check``
-    flows                         have what was staged, and count their tasks: ``flow_check``
+    edges, flows, slots           ``relations``
     results                       belong to tasks that have one, and are as many
-    slots                         are found in their orders, if they have ready tasks: ``slot_check``
 
 A record names its entry's key, so two entries can't share one record: equal numbers mean that none lacks its
-counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans: ``orphans``. What a
-sound store may lack: ``allowed_absences``.
+counterpart. Only if the numbers differ is each record and spec looked up, to name the orphans. What a sound store may
+lack: ``findings``.
 
 Whether all tasks agree is first seen without looking any up: ``fingerprints``. Only if they may not, the families are
 read again, with two look-ups per entry, to name what does not agree; that takes four times as long.
@@ -19,19 +17,25 @@ read again, with two look-ups per entry, to name what does not agree; that takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from taskqueue.core.state import EPOCH_SHIFT
+from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
+    DELAYED,
+    KEY_BYTES,
     LIVE,
     OVER,
     PROCESSING,
     READY,
+    SLOT_SHIFT,
     STATE_NAMES,
     SUCCESS,
     WAITING,
@@ -39,28 +43,20 @@ from taskqueue.core.tasks.task import (
     is_retry,
 )
 from taskqueue.errors import StoreError, Unreadable
-from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.files.integrity import is_damage
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.edges import decode_propagation
-from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.link_bytes import AWAITED, STATE_MASK
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.allowed_absences import is_cleared, may_be_unlisted
-from taskqueue.store.tools.edge_check import EdgeCheck
-from taskqueue.store.tools.findings import Findings, Tally
-from taskqueue.store.tools.fingerprints import Doubt, Fingerprints
-from taskqueue.store.tools.flow_check import FlowCheck
-from taskqueue.store.tools.order_bounds import find_below_bounds
-from taskqueue.store.tools.orphans import find_orphans
-from taskqueue.store.tools.record_names import described, state_text, task_at, taskid_of_attempt
-from taskqueue.store.tools.slot_check import SlotCheck
+from taskqueue.store.tools.findings import PROJECT_BYTES, Checked, Findings, Tally, is_cleared
+from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look, task_at, taskid_of_attempt
+from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 T = TypeVar("T")
-Entry = tuple[bytes, bytes]
 Progress = Callable[[int], object]
 """Called with the number of entries that have been read."""
 
@@ -77,7 +73,114 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
 }
 """Families that only have to be decodable; keys of the first begin with a project."""
 
-_PROJECT_BYTES: Final = 4
+# ------------------------------------------------------------------------------------------------ the table of findings
+
+
+NOBODY: Final = Task(0, "", 0, 0, 0, bare=True)
+"""The task of an entry whose task is unknown."""
+
+
+class Seen(Struct):
+    """An entry about a task, with what was looked up for it.
+
+    Attributes:
+        record: of the task in ids; of a deferred update, the lease that it waits for.
+        spec_of: taskid in the spec; None: there is no spec, or it can't be decoded.
+        task: as the entry says, or else its record.
+        recorded: what the record of a lease says; None: it is unknown, or can't be decoded.
+    """
+
+    checked: Checked
+    tally: Tally
+    family: Family
+    key: bytes
+    value: bytes
+    taskid: str
+    record: bytes | None
+    spec_of: str | None = None
+    task: Task = NOBODY
+    recorded: Task | None = None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the task says that its entry is here."""
+        task = self.task
+        return (layout.ORDERS.get(task.state), layout.order_key(task.project, task.key)) == (self.family, self.key)
+
+    @property
+    def says(self) -> str:
+        """What its record in ids says of the task's state."""
+        if self.record is None:
+            return "the task is unknown"
+        return f"its record says {_name_of(self.record[0] & STATE_MASK if self.record else 0)}"
+
+
+def _name_of(state: int) -> str:
+    return STATE_NAMES[state] if 0 < state < len(STATE_NAMES) else "nothing"
+
+
+Told = str | Literal[False]
+
+
+class Finding(NamedTuple):
+    """What may be wrong with entries of some families: how it is told of one, or False.
+
+    It is told of the entry's own family, or of ``of``.
+    """
+
+    families: Sequence[Family]
+    told: Callable[[Seen], Told]
+    of: Family | None = None
+
+
+def _lease_reason(e: Seen) -> Told:
+    lease, task = e.task, e.recorded
+    if e.record is None:  # one that never came back may have been handed out by the turn that created it
+        return bool(lease.attempts or lease.lastcrawltime) and "the task is unknown, and has been run before"
+    if task is None:
+        return False
+    if (task.seq, task.attempts, task.state in LIVE) != (lease.seq, lease.attempts, True):
+        return f"{e.says}, with another seq or other attempts than its lease"
+    place = layout.order_key(task.project, task.key)
+    is_twice = task.state in WAITING and e.checked.store.get(layout.ORDERS[task.state], [place])[0] is not None
+    return is_twice and f"it is {STATE_NAMES[task.state]}, too"
+
+
+def _record_reason(e: Seen) -> Told:
+    """Entries of waiting tasks are their records; others, and unreadable specs apart, are where these say."""
+    state = _STATES[e.family]
+    is_wrong = e.spec_of is not None and e.record != e.value if state in WAITING else not e.is_here
+    return is_wrong and f"{e.says}; an entry says {STATE_NAMES[state]}"
+
+
+_STATES: Final = {family: state for state, family in layout.ORDERS.items()}
+_LEASES: Final = layout.ORDERS[PROCESSING]
+_WAITING: Final = [family for family, state in _STATES.items() if state in WAITING]
+_OVER: Final = [layout.ORDERS[state] for state in OVER]
+
+FINDINGS: Final = (
+    Finding([layout.IDS], lambda e:
+        e.task.state == BLOCKED and not (e.task.links and e.task.links.missing) and "it is blocked by nothing"),
+    Finding([*_WAITING, _LEASES, layout.IDS], lambda e:  # it would be issued once more
+        e.task.seq >> EPOCH_SHIFT > e.checked.epoch and f"its seq is of an epoch after {e.checked.epoch}, the newest"),
+    Finding([_LEASES, *_OVER], lambda e: e.spec_of not in (None, e.taskid) and f"its spec is that of {e.spec_of!r}"),
+    Finding([*_WAITING, *_OVER], _record_reason, of=layout.IDS),
+    Finding(_WAITING, lambda e: is_cleared(e.task, e.tally.record.cleared) and "the project was cleared of it"),
+    Finding([_LEASES], _lease_reason),
+    Finding(_OVER, lambda e: e.is_here and e.task.bare and "it has an entry, though it is bare"),
+    Finding([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
+    Finding([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
+    Finding([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
+    Finding([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"slot {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
+    Finding([layout.RESULTS], lambda e: not e.task.has_result and "a result of a task that has none"),
+)  # fmt: skip
+"""In the order in which they are told of an entry."""
+
+_OF_FAMILY: Final = {
+    family: [finding for finding in FINDINGS if family in finding.families] for family in layout.PROJECT_FAMILIES
+}
+
+# ------------------------------------------------------------------------------------------------ reading
 
 
 def check(
@@ -133,50 +236,40 @@ class _Check:
         self._told = 0
         self._findings = findings
         self._progress = progress
-        self._tallies: dict[int, Tally] = {}
         self._names: set[str] = set()
-        self._epoch = stored_number(store, EPOCH_KEY, 0)
-        self._edges = EdgeCheck(store, self._tallies, self._note)
-        self._flows = FlowCheck(self._note)
-        self._slots = SlotCheck(store, self._tallies, self._note)
+        self._checked = Checked(store, findings)
+        self._edges = EdgeCheck(self._checked)
+        self._flows = FlowCheck(self._checked)
+        self._slots = SlotCheck(self._checked)
 
     def run(self) -> None:
         self._meta()
-        self._each(layout.PROJECTS, self._projects)
-        self._each(layout.FLOWS, self._flows.flows)
-        self._each(layout.SLOT_NAMES, self._slots.names)
-        self._each(layout.SLOTS, self._slots.slots)
-        self._each(layout.SLOTS_READY, self._slots.ready)
-        self._each(layout.SLOTS_WAITING, self._slots.waiting)
+        self._each({layout.PROJECTS: self._projects, layout.FLOWS: self._flows.flows, **self._slots.looks()})
         (self._compare_tasks if self._is_quick else self._look_up_tasks)()
-        self._each(layout.PARENTS, self._edges.parents)
+        self._each({layout.PARENTS: self._edges.parents})
         self._edges.finish()
-        self._each(layout.CHILDREN, self._edges.children)
-        for family in (layout.STAGES, layout.STAGE_IDS):
-            self._each(family, partial(self._flows.staged, family))
-        for family, decode in SMALL.items():
-            self._each(family, partial(self._small, family, decode))
-        self._each(layout.PROPAGATIONS, self._propagations)
-        self._each(layout.RERUNS, lambda page: None)
+        self._each({layout.CHILDREN: self._edges.children, **self._flows.looks()})
+        self._each({family: partial(self._small, family, decode) for family, decode in SMALL.items()})
+        self._each({layout.PROPAGATIONS: self._propagations, layout.RERUNS: lambda page: None})
         if self._findings.unreadable:
             return
         self._flows.finish()
         self._next_project()
         for drained in filter(None, self._store.get(META, [layout.DRAINED_KEY])):
-            self._read(META, layout.DRAINED_KEY, layout.decode_drained, drained)
-        for tally in self._tallies.values():
+            self._checked.read(META, layout.DRAINED_KEY, layout.decode_drained, drained)
+        for tally in self._checked.tallies.values():
             self._compare(tally)
 
     def _look_up_tasks(self) -> None:
         """Check the families of tasks entry by entry."""
-        for state, family in layout.ORDERS.items():
-            look = self._waiting if state in WAITING else self._leases if state == PROCESSING else self._over
-            self._each(family, partial(look, state))
-        self._each(layout.IDS, self._ids)
-        self._each(layout.SPECS, self._specs)
-        self._each(layout.DEFERRED, self._deferred)
-        self._each(layout.HISTORY, self._history)
-        self._each(layout.RESULTS, self._results)
+        orders = {
+            family: self._leases
+            if family == _LEASES
+            else partial(self._waiting if state in WAITING else self._over, state)
+            for family, state in _STATES.items()
+        }
+        others = {layout.IDS: self._ids, layout.SPECS: self._specs, layout.DEFERRED: self._deferred}
+        self._each({**orders, **others, layout.HISTORY: self._history, layout.RESULTS: self._results})
 
     def _compare_tasks(self) -> None:
         """Check the families of tasks by their fingerprints; leases and what waits for them, which are few, are looked
@@ -185,22 +278,25 @@ class _Check:
         Raises:
             Doubt: they may not agree.
         """
-        tasks = Fingerprints(self._store, self._tallies, self._epoch, self._edges, self._flows, self._slots)
+        tasks = Fingerprints(self._checked, self._edges, self._flows, self._slots)
 
         def leases(page: Sequence[Entry]) -> None:
-            self._leases(PROCESSING, page)
+            self._leases(page)
             tasks.leases(page)
 
-        self._each(layout.ORDERS[PROCESSING], leases)
-        self._each(layout.DEFERRED, self._deferred)
-        for family, look in tasks.looks().items():
-            self._each(family, look)
+        self._each({_LEASES: leases, layout.DEFERRED: self._deferred, **tasks.looks()})
         tasks.finish()
 
-    def _each(self, family: Family, look: Callable[[Sequence[Entry]], None]) -> None:
-        """Read a family in pages. Corruption in a table ends the reading of this family, and counts are not compared
-        any more.
-        """
+    def _each(self, looks: Mapping[Family, Look]) -> None:
+        """Read families in pages."""
+        for family, look in looks.items():
+            self._read_family(family, look)
+            for row in islice(self._damaged, self._told, None):
+                self._checked.note(row.family, row.key, row.reason, _taskid_in(row.family, row.key))
+            self._told = len(self._damaged)
+
+    def _read_family(self, family: Family, look: Look) -> None:
+        """Read a family. Corruption in a table ends its reading, and counts are not compared any more."""
         try:
             for page in pages(self._store, family):
                 whole = self._with_project(family, page)
@@ -212,18 +308,20 @@ class _Check:
                     raise Doubt
         except Unreadable as error:
             for of, key, reason in error.rows:
-                self._note(of, key, reason)
+                self._checked.note(of, key, reason)
         except StoreError as error:
             if not is_damage(error):
                 raise
             self._findings.note_unreadable(error)
-        self._tell_damaged()
 
-    def _tell_damaged(self) -> None:
-        """Report the rows that have been passed over since this was called last."""
-        for row in islice(self._damaged, self._told, None):
-            self._note(row.family, row.key, row.reason, _taskid_in(row.family, row.key))
-        self._told = len(self._damaged)
+    def _with_project(self, family: Family, page: Sequence[Entry]) -> Sequence[Entry]:
+        """The entries whose keys are long enough to begin with a project, if the family has projects."""
+        if family not in layout.PROJECT_FAMILIES or min([len(key) for key, _ in page]) >= PROJECT_BYTES:
+            return page
+        for key, _ in page:
+            if len(key) < PROJECT_BYTES:
+                self._checked.note(family, key, "it is too short for a key")
+        return [entry for entry in page if len(entry[0]) >= PROJECT_BYTES]
 
     # ------------------------------------------------------------------------------------------ projects
 
@@ -233,9 +331,9 @@ class _Check:
                 self._store.get(META, [key])
                 family = {layout.NEXT_LOG_KEY: layout.LOG, layout.NEXT_FLOW_KEY: layout.FLOWS}.get(key)
                 if family is not None and self._is_taken(family, stored_number(self._store, key, 1)):
-                    self._note(META, key, "it is a number that is taken")
+                    self._checked.note(META, key, "it is a number that is taken")
             except Unreadable as error:
-                self._note(META, key, error.rows[0][2])
+                self._checked.note(META, key, error.rows[0][2])
 
     def _is_taken(self, family: Family, number: int) -> bool:
         """Whether a family whose keys are numbers has this one, or a larger one."""
@@ -244,268 +342,291 @@ class _Check:
 
     def _projects(self, page: Sequence[Entry]) -> None:
         for key, value in page:
-            record = self._read(layout.PROJECTS, key, layout.decode_project, value)
+            record = self._checked.read(layout.PROJECTS, key, layout.decode_project, value)
             if record is None:
                 continue
             if layout.project_of(key) != record.number:
-                self._note(layout.PROJECTS, key, f"the record has number {record.number}")
+                self._checked.note(layout.PROJECTS, key, f"the record has number {record.number}")
                 continue
             if record.name in self._names:
-                self._note(layout.PROJECTS, key, f'there is another project "{record.name}"')
+                self._checked.note(layout.PROJECTS, key, f'there is another project "{record.name}"')
             self._names.add(record.name)
-            self._tallies[record.number] = Tally(record)
+            self._checked.tallies[record.number] = Tally(record)
 
     def _next_project(self) -> None:
         try:
             next_one = stored_number(self._store, layout.NEXT_PROJECT_KEY, 1)
         except Unreadable as error:
-            self._note(META, layout.NEXT_PROJECT_KEY, str(error))
+            self._checked.note(META, layout.NEXT_PROJECT_KEY, str(error))
             return
-        if self._tallies and next_one <= max(self._tallies):
-            self._note(META, b"", f"the next project is to get number {next_one}, but {max(self._tallies)} is taken")
+        last = max(self._checked.tallies, default=0)
+        if self._checked.tallies and next_one <= last:
+            self._checked.note(META, b"", f"the next project is to get number {next_one}, but {last} is taken")
 
     def _compare(self, tally: Tally) -> None:
         """Compare what was counted with the project's record."""
-        record = tally.record
         self._findings.tasks += sum(tally.places) + sum(tally.bare)
-        for state, name in enumerate(STATE_NAMES[1:], 1):
-            there, said = tally.places[state] + tally.bare[state], getattr(record.counts, name)
-            if there != said:
-                self._say(layout.PROJECTS, tally, f"there are {there:,} tasks {name}; the project counts {said:,}")
-        if tally.unfinished != record.unfinished:
-            reason = f"{tally.unfinished:,} tasks are unfinished; the project counts {record.unfinished:,}"
-            self._say(layout.PROJECTS, tally, reason)
-        if record.held_back not in (None, tally.held_back):
-            reason = f"{tally.held_back:,} tasks wait for a retry; the project counts {record.held_back:,}"
-            self._say(layout.PROJECTS, tally, reason)
-        if tally.results != tally.with_result:
-            reason = f"{tally.with_result:,} tasks have a result, and {tally.results:,} of these are there"
-            self._say(layout.RESULTS, tally, reason)
-        find_below_bounds(self._store, record, self._note)
+        for family, text, counted, said in _totals(tally):
+            if said not in (None, counted):
+                self._findings.note(family, tally.name, "", b"", text.format(counted, said))
+        for family, start, low in _bounds(tally.record):
+            for key, _ in self._store.scan(family, start, start + low, 1):
+                reason = "it lies below the bound that the project has for where the order begins"
+                self._checked.note(family, key, reason)
         if tally.lacks_places or tally.lacks_specs:
-            find_orphans(self._store, self._findings, tally)
+            _find_orphans(self._checked, tally)
 
-    # ------------------------------------------------------------------------------------------ orders
+    # ------------------------------------------------------------------------------------------ tasks
 
     def _waiting(self, state: int, page: Sequence[Entry]) -> None:
-        """Check ready and delayed tasks: the entry is the record, and the spec has the taskid."""
-        family = layout.ORDERS[state]
+        """Check tasks that wait: the entry is the record, and the spec has the taskid."""
         if state == READY:
             self._slots.tasks(page)
-        taskids = self._taskids(family, page)
-        records = self._records(page, taskids)
-        for (key, value), taskid, record in zip(page, taskids, records, strict=True):
-            tally = self._tally(family, key)
-            task = self._read(family, key, layout.task_of, layout.project_of(key), taskid or "", value)
-            if tally is None or task is None or not self._is_here(family, state, key, task):
-                continue
-            tally.places[state] += 1
-            tally.unfinished += not task.apart
-            tally.held_back += is_retry(task)
-            self._check_number(family, key, task)
-            if taskid is not None and record != value:
-                self._note(layout.IDS, key, f"{described(record)}; an entry says {STATE_NAMES[state]}", taskid)
-            if is_cleared(task, tally.record.cleared):
-                self._note(family, key, "the project was cleared of it", taskid or "")
-
-    def _leases(self, state: int, page: Sequence[Entry]) -> None:
         family = layout.ORDERS[state]
-        leased = [self._read(family, key, layout.decode_lease, layout.project_of(key), value) for key, value in page]
-        taskids = [None if task is None else task.taskid for task in leased]
-        records = self._records(page, taskids)
-        for (key, _), task, spec_of, record in zip(page, leased, self._taskids(family, page), records, strict=True):
-            tally = self._tally(family, key)
-            if tally is None or task is None or not self._is_here(family, state, key, task):
-                continue
-            tally.places[state] += 1
-            tally.unfinished += not task.apart
-            tally.unlisted += record is None
-            self._check_number(family, key, task)
-            self._check_spec(family, key, task.taskid, spec_of)
-            for reason in self._lease_problems(key, task, record):
-                self._note(family, key, reason, task.taskid)
+        specs_of = self._specs_of(family, page)
+        taskids = [spec_of or "" for spec_of in specs_of]
+        tasks = {
+            key: self._checked.read(family, key, layout.task_of, layout.project_of(key), taskid, value)
+            for (key, value), taskid in zip(page, taskids, strict=True)
+        }
+        for seen in self._seen(family, page, taskids, specs_of):
+            if (task := tasks[seen.key]) is not None:
+                seen.task = task
+                seen.tally.held_back += self._is_counted(seen) and is_retry(task)
 
-    def _lease_problems(self, key: bytes, leased: Task, record: bytes | None) -> list[str]:
-        if record is None:
-            return [] if may_be_unlisted(leased) else ["the task is unknown, and has been run before"]
-        task = self._read(layout.IDS, key, layout.task_of, leased.project, leased.taskid, record)
-        if task is None:
-            return []
-        self._flows.count_lease(leased, task)
-        if (task.seq, task.attempts, task.state in LIVE) != (leased.seq, leased.attempts, True):
-            return [f"{described(record)}, with another seq or other attempts than its lease"]
-        place = layout.order_key(task.project, task.key)
-        if task.state in WAITING and self._store.get(layout.ORDERS[task.state], [place])[0] is not None:
-            return [f"it is {STATE_NAMES[task.state]}, too"]
-        return []
+    def _leases(self, page: Sequence[Entry]) -> None:
+        tasks = {
+            key: self._checked.read(_LEASES, key, layout.decode_lease, layout.project_of(key), value)
+            for key, value in page
+        }
+        taskids = [None if task is None else task.taskid for task in tasks.values()]
+        for seen in self._seen(_LEASES, page, taskids, self._specs_of(_LEASES, page)):
+            if (task := tasks[seen.key]) is not None:
+                seen.task, seen.recorded = task, self._recorded(layout.IDS, seen)
+                if self._is_counted(seen):
+                    seen.tally.unlisted += seen.record is None
+                    if seen.recorded is not None:
+                        self._flows.count_lease(task, seen.recorded)
 
     def _over(self, state: int, page: Sequence[Entry]) -> None:
         family = layout.ORDERS[state]
-        taskids = [
-            self._read(family, key, lambda value: over_entries.taskid_at(value).decode(), value) for key, value in page
-        ]
-        records = self._records(page, taskids)
-        specs_of = self._taskids(family, page)
-        for (key, value), taskid, record, spec_of in zip(page, taskids, records, specs_of, strict=True):
-            tally = self._tally(family, key)
-            if tally is None or taskid is None:
-                continue
-            tally.places[state] += 1
-            self._check_spec(family, key, taskid, spec_of)
+        taskids = [self._checked.read(family, key, _taskid_of_over, value) for key, value in page]
+        for seen in self._seen(family, page, taskids, self._specs_of(family, page)):
+            seen.tally.places[state] += 1
             if state == SUCCESS:
-                self._read(family, key, over_entries.decode_success, key, value)
-            self._read(family, key, over_entries.error_at, value)
-            task = (
-                None
-                if record is None
-                else self._read(layout.IDS, key, layout.task_of, tally.record.number, taskid, record)
-            )
-            if task is None or (task.state, layout.order_key(task.project, task.key)) != (state, key):
-                self._note(layout.IDS, key, f"{described(record)}; an entry says {STATE_NAMES[state]}", taskid)
-            elif task.bare:
-                self._note(family, key, "it has an entry, though it is bare", taskid)
-
-    # ------------------------------------------------------------------------------------------ by taskid, by seq
+                self._checked.read(family, seen.key, over_entries.decode_success, seen.key, seen.value)
+            self._checked.read(family, seen.key, over_entries.error_at, seen.value)
+            seen.task = self._recorded(layout.IDS, seen) or NOBODY
+            self._tell(seen)
 
     def _ids(self, page: Sequence[Entry]) -> None:
         for key, record in page:
-            tally = self._tally(layout.IDS, key)
+            tally = self._checked.tally(layout.IDS, key)
             if record == AWAITED:
                 self._edges.awaited(key)
                 continue
-            task = None if tally is None else self._read(layout.IDS, key, task_at, key, record)
+            task = None if tally is None else self._checked.read(layout.IDS, key, task_at, key, record)
             if tally is None or task is None:
                 continue
             if is_cleared(task, tally.record.cleared):
                 tally.left += 1
                 continue
-            tally.ids += 1
             self._flows.count(task)
-            tally.with_result += task.has_result
-            if task.state == BLOCKED and (task.links is None or not task.links.missing):
-                self._note(layout.IDS, key, "it is blocked by nothing", task.taskid)
-            self._check_number(layout.IDS, key, task)
-            if task.bare and task.state in OVER:
-                tally.bare[task.state] += 1
-            elif task.bare:
-                self._note(layout.IDS, key, f"{described(record)}, though it is bare", task.taskid)
+            tally.count_record(task)
+            self._tell(Seen(self._checked, tally, layout.IDS, key, record, task.taskid, record, task=task))
 
     def _specs(self, page: Sequence[Entry]) -> None:
         for key, _ in page:
-            if (tally := self._tally(layout.SPECS, key)) is not None:
+            if (tally := self._checked.tally(layout.SPECS, key)) is not None:
                 tally.specs += 1
 
     def _deferred(self, page: Sequence[Entry]) -> None:
         places = [layout.order_key(layout.project_of(key), layout.seq_of(key)) for key, _ in page]
-        leases = self._store.get(layout.ORDERS[PROCESSING], places)
-        for (key, value), lease in zip(page, leases, strict=True):
-            item = self._read(layout.DEFERRED, key, layout.decode_deferred, value)
-            if self._tally(layout.DEFERRED, key) is not None and item is not None and lease is None:
-                self._note(layout.DEFERRED, key, "it waits for the end of a lease that there is not", item.taskid)
+        for (key, value), lease in zip(page, self._store.get(_LEASES, places), strict=True):
+            item = self._checked.read(layout.DEFERRED, key, layout.decode_deferred, value)
+            tally = self._checked.tally(layout.DEFERRED, key)
+            if tally is not None and item is not None:
+                self._tell(Seen(self._checked, tally, layout.DEFERRED, key, value, item.taskid, lease))
 
     def _history(self, page: Sequence[Entry]) -> None:
-        taskids = [self._read(layout.HISTORY, key, taskid_of_attempt, key) for key, _ in page]
-        records = self._records(page, taskids)
-        for (key, value), taskid, record in zip(page, taskids, records, strict=True):
-            self._read(layout.HISTORY, key, layout.decode_attempt, value)
-            if self._tally(layout.HISTORY, key) is None or taskid is None:
-                continue
-            task = None if record is None else self._read(layout.HISTORY, key, layout.task_of, 0, taskid, record)
-            if task is None or task.bare:
-                self._note(layout.HISTORY, key, "an attempt of a task that is unknown or bare", taskid)
-            if key[-1] >= ATTEMPTS_KEPT:
-                self._note(layout.HISTORY, key, f"slot {key[-1]}; there are {ATTEMPTS_KEPT}", taskid)
+        self._small(layout.HISTORY, layout.decode_attempt, page)
+        taskids = [self._checked.read(layout.HISTORY, key, taskid_of_attempt, key) for key, _ in page]
+        for seen in self._seen(layout.HISTORY, page, taskids, [None] * len(page)):
+            seen.task = self._recorded(layout.HISTORY, seen) or NOBODY
+            self._tell(seen)
 
     def _results(self, page: Sequence[Entry]) -> None:
         for (key, value), record in zip(page, self._store.get(layout.IDS, [key for key, _ in page]), strict=True):
-            self._read(layout.RESULTS, key, layout.decode_result, value)
-            tally = self._tally(layout.RESULTS, key)
-            task = None if record is None else self._read(layout.IDS, key, task_at, key, record)
-            if tally is None or (task is not None and is_cleared(task, tally.record.cleared)):
-                continue
-            if task is None or not task.has_result:
-                self._note(layout.RESULTS, key, "a result of a task that has none")
-            else:
-                tally.results += 1
+            self._checked.read(layout.RESULTS, key, layout.decode_result, value)
+            tally = self._checked.tally(layout.RESULTS, key)
+            known = None if record is None else self._checked.read(layout.IDS, key, task_at, key, record)
+            task = known or NOBODY
+            if tally is not None and not is_cleared(task, tally.record.cleared):
+                self._tell(Seen(self._checked, tally, layout.RESULTS, key, value, "", record, task=task))
+                tally.results += task.has_result
 
     def _small(self, family: Family, decode: Callable[[bytes], object], page: Sequence[Entry]) -> None:
         for key, value in page:
-            self._read(family, key, decode, value)
+            self._checked.read(family, key, decode, value)
             if family == layout.COUNTERS:
-                self._tally(family, key)
+                self._checked.tally(family, key)
 
     def _propagations(self, page: Sequence[Entry]) -> None:
         for key, value in page:
-            self._read(layout.PROPAGATIONS, key, decode_propagation, key, value)
+            self._checked.read(layout.PROPAGATIONS, key, decode_propagation, key, value)
 
-    # ------------------------------------------------------------------------------------------ what they share
+    def _tell(self, seen: Seen) -> None:
+        for finding in _OF_FAMILY[seen.family]:
+            if reason := finding.told(seen):
+                self._checked.note(finding.of or seen.family, seen.key, reason, seen.taskid)
 
-    def _taskids(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
+    def _is_counted(self, seen: Seen) -> bool:
+        """Check and count an entry of a live task, unless it is not where the task says."""
+        task = seen.task
+        if not seen.is_here:
+            reason = f"its record says {_name_of(task.state)}, key {task.key:032x}"
+            self._checked.note(seen.family, seen.key, reason, seen.taskid)
+            return False
+        self._tell(seen)
+        seen.tally.places[task.state] += 1
+        seen.tally.unfinished += not task.apart
+        return True
+
+    # ------------------------------------------------------------------------------------------ look-ups
+
+    def _seen(
+        self, family: Family, page: Sequence[Entry], taskids: Sequence[str | None], specs_of: Sequence[str | None]
+    ) -> Iterator[Seen]:
+        """Entries whose projects and taskids are known, with the records of their tasks."""
+        keys = [
+            layout.id_key(layout.project_of(key), taskid or "") for (key, _), taskid in zip(page, taskids, strict=True)
+        ]
+        records = self._store.get(layout.IDS, keys)
+        for (key, value), taskid, record, spec_of in zip(page, taskids, records, specs_of, strict=True):
+            tally = self._checked.tally(family, key)
+            if tally is not None and taskid is not None:
+                yield Seen(self._checked, tally, family, key, value, taskid, record, spec_of)
+
+    def _specs_of(self, family: Family, page: Sequence[Entry]) -> list[str | None]:
         """Taskids in the specs of the entries; None: there is no spec, or it can't be decoded."""
         keys = [layout.spec_key_of(key) for key, _ in page]
         taskids: list[str | None] = []
         for (place, _), key, value in zip(page, keys, self._store.get(layout.SPECS, keys), strict=True):
             if value is None:
-                self._note(family, place, "its spec is missing")
-            found = None if value is None else self._read(layout.SPECS, key, layout.decode_spec, value)
+                self._checked.note(family, place, "its spec is missing")
+            found = None if value is None else self._checked.read(layout.SPECS, key, layout.decode_spec, value)
             taskids.append(None if found is None else found[0])
         return taskids
 
-    def _records(self, page: Sequence[Entry], taskids: Sequence[str | None]) -> list[bytes | None]:
-        """Records by the projects of the entries and these taskids; None for an unknown task."""
-        keys = [
-            layout.id_key(layout.project_of(key), taskid or "") for (key, _), taskid in zip(page, taskids, strict=True)
-        ]
-        return self._store.get(layout.IDS, keys)
-
-    def _is_here(self, family: Family, state: int, key: bytes, task: Task) -> bool:
-        is_here = (task.state, layout.order_key(task.project, task.key)) == (state, key)
-        if not is_here:
-            self._note(family, key, f"its record says {state_text(task.state)}, key {task.key:032x}", task.taskid)
-        return is_here
-
-    def _check_spec(self, family: Family, key: bytes, taskid: str, found: str | None) -> None:
-        if found is not None and found != taskid:
-            self._note(family, key, f"its spec is that of {found!r}", taskid)
-
-    def _check_number(self, family: Family, key: bytes, task: Task) -> None:
-        """A seq of a future epoch would be issued once more."""
-        if task.seq >> EPOCH_SHIFT > self._epoch:
-            self._note(family, key, f"its seq is of an epoch after {self._epoch}, the newest", task.taskid)
-
-    def _with_project(self, family: Family, page: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries whose keys are long enough to begin with a project, if the family has projects."""
-        if family not in layout.PROJECT_FAMILIES or min([len(key) for key, _ in page]) >= _PROJECT_BYTES:
-            return page
-        for key, _ in page:
-            if len(key) < _PROJECT_BYTES:
-                self._note(family, key, "it is too short for a key")
-        return [entry for entry in page if len(entry[0]) >= _PROJECT_BYTES]
-
-    def _tally(self, family: Family, key: bytes) -> Tally | None:
-        """The tally of the key's project; None, and a problem, if there is no such project."""
-        tally = self._tallies.get(layout.project_of(key))
-        if tally is None:
-            self._note(family, key, "it is of no known project")
-        return tally
-
-    def _read(self, family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T | None:
-        try:
-            return decode(*value)
-        except layout.UNREADABLE as error:
-            self._note(family, key, f"can't be read ({error})")
+    def _recorded(self, family: Family, seen: Seen) -> Task | None:
+        """The task of the record; a record that can't be decoded is told of this family."""
+        project, record = layout.project_of(seen.key), seen.record
+        if record is None:
             return None
+        return self._checked.read(family, seen.key, layout.task_of, project, seen.taskid, record)
 
-    def _note(self, family: Family, key: bytes, reason: str, taskid: str = "") -> None:
-        number = layout.project_of(key) if len(key) >= _PROJECT_BYTES and family in layout.PROJECT_FAMILIES else None
-        known = None if number is None else self._tallies.get(number)
-        project = known.name if known is not None else "" if number is None else f"#{number}"
-        self._findings.note(family, project, taskid, key, reason)
 
-    def _say(self, family: Family, tally: Tally, reason: str) -> None:
-        self._findings.note(family, tally.name, "", b"", reason)
+def _taskid_of_over(value: bytes) -> str:
+    return over_entries.taskid_at(value).decode()
+
+
+def _totals(tally: Tally) -> Iterator[tuple[Family, str, int, int | None]]:
+    """What has to be the same number: the family that it is told of and how, what was counted, what is said."""
+    record = tally.record
+    for state, name in enumerate(STATE_NAMES[1:], 1):
+        text = f"there are {{:,}} tasks {name}; the project counts {{:,}}"
+        yield layout.PROJECTS, text, tally.places[state] + tally.bare[state], getattr(record.counts, name)
+    text = "{:,} tasks are unfinished; the project counts {:,}"
+    yield layout.PROJECTS, text, tally.unfinished, record.unfinished
+    text = "{:,} tasks wait for a retry; the project counts {:,}"
+    yield layout.PROJECTS, text, tally.held_back, record.held_back
+    text = "{:,} tasks have a result, and {:,} of these are there"
+    yield layout.RESULTS, text, tally.with_result, tally.results
 
 
 def _taskid_in(family: Family, key: bytes) -> str:
     """The taskid in a key of ids or results; empty in other families, which have none or other things around it."""
-    return key[_PROJECT_BYTES:].decode(errors="replace") if family in (layout.IDS, layout.RESULTS) else ""
+    return key[PROJECT_BYTES:].decode(errors="replace") if family in (layout.IDS, layout.RESULTS) else ""
+
+
+_IN_NO_SLOT: Final = (1 << SLOT_SHIFT).to_bytes(KEY_BYTES, "big")
+"""Above the places of ready tasks that are in no slot; what lies beyond is yet to be moved."""
+
+
+def _bounds(record: ProjectRecord) -> Iterator[tuple[Family, bytes, bytes]]:
+    """Where each order of a project begins: its family, the start of its keys, the bound below which nothing is read.
+
+    Slots have orders in place of that of the ready tasks, in which entries that lead nowhere may lie below the bound.
+    """
+    start = layout.project_key(record.number)
+    if record.slots is None or record.slots.by == "none":
+        yield layout.ORDERS[READY], start, min(record.ready_low, _IN_NO_SLOT)
+    yield layout.ORDERS[DELAYED], start, record.delayed_low
+    for state, at in zip(OVER, range(0, len(record.over_low), KEY_BYTES), strict=False):
+        yield layout.ORDERS[state], start, record.over_low[at : at + KEY_BYTES]
+
+
+# ------------------------------------------------------------------------------------------------ orphans
+
+
+def _find_orphans(checked: Checked, tally: Tally) -> None:
+    """Name the orphans of a project whose records, entries and specs differ in number; if there are none, say so.
+
+    record ──► entry at its key, or a lease         spec ──► record with its seq, or a lease
+    """
+    store, number, before = checked.store, tally.record.number, checked.findings.found
+    for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
+        for key, record in page:
+            task = None if record == AWAITED else _quietly(task_at, key, record)
+            if task is None or is_cleared(task, tally.record.cleared) or task.bare or _has_place(store, task):
+                continue
+            reason = f"its record says {STATE_NAMES[task.state]}, but it has no entry in that order"
+            checked.note(layout.IDS, key, reason, task.taskid)
+    for key, taskid in _orphan_specs(store, number):
+        checked.note(layout.SPECS, key, "it belongs to no task", taskid)
+    if checked.findings.found == before:
+        reason = (
+            f"{tally.ids:,} records, {tally.unlisted:,} unlisted tasks, {sum(tally.places):,} entries, "
+            f"{sum(tally.bare):,} bare tasks and {tally.specs:,} specs do not add up"
+        )
+        checked.findings.note(layout.PROJECTS, tally.name, "", b"", reason)
+
+
+def _has_place(store: StoreReader, task: Task) -> bool:
+    """Whether the task has an entry of its own. While it is processing its record may say where it was before."""
+    family = layout.ORDERS.get(task.state)
+    if family is None:
+        return False
+    if store.get(family, [layout.order_key(task.project, task.key)])[0] is not None:
+        spec = store.get(layout.SPECS, [layout.seq_key(task.project, task.seq)])[0]
+        found = None if spec is None else _quietly(layout.decode_spec, spec)
+        return found is None or found[0] == task.taskid
+    return task.state in LIVE and _leased(store, task.project, task.seq) == task.taskid
+
+
+def _leased(store: StoreReader, project: int, seq: int) -> str | None:
+    """The taskid of the lease with this seq; None if there is none."""
+    value = store.get(_LEASES, [layout.order_key(project, seq)])[0]
+    task = None if value is None else _quietly(layout.decode_lease, project, value)
+    return None if task is None else task.taskid
+
+
+def _orphan_specs(store: StoreReader, number: int) -> Iterator[tuple[bytes, str]]:
+    for page in pages(store, layout.SPECS, layout.project_key(number), layout.project_key(number + 1)):
+        specs = [_quietly(layout.decode_spec, value) for _, value in page]
+        taskids = [None if spec is None else spec[0] for spec in specs]
+        records = store.get(layout.IDS, [layout.id_key(number, taskid or "") for taskid in taskids])
+        for (key, _), taskid, record in zip(page, taskids, records, strict=True):
+            seq = layout.seq_of(key)
+            task = None if record is None else _quietly(layout.task_of, number, taskid, record)
+            is_its = task is not None and task.seq == seq and not task.bare
+            if taskid is None or not (is_its or _leased(store, number, seq) == taskid):
+                yield key, taskid or ""
+
+
+def _quietly(decode: Callable[..., T], *value: object) -> T | None:
+    """What is decoded; None if it can't be, which was told already."""
+    try:
+        return decode(*value)
+    except layout.UNREADABLE:
+        return None

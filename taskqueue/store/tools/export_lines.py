@@ -8,6 +8,8 @@
 Fields with their default are omitted. Tasks come project by project in the order in which they would run: processing,
 ready, delayed, then the finished ones, oldest first; so new seqs, assigned in the order of the lines, keep it.
 
+A task has the edges that count: those of a deferred update, if there is one, because an import applies it.
+
 MessagePack has values that JSON lacks. One that JSON can't represent exactly (bytes, keys that are not text, infinite
 numbers, numbers in longer encodings than they need) is written as {"$msgpack": "base64"}, whole: decoding it gives the
 same bytes. A number in a setting is the exception: infinity is written as "inf".
@@ -15,7 +17,7 @@ same bytes. A number in a setting is the exception: infinity is written as "inf"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 from typing import Annotated, Final
 
@@ -26,13 +28,16 @@ from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.recrawl_interval import PageFacts
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
+from taskqueue.core.tasks.links import POLICIES, Links, Mark
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
-from taskqueue.core.tasks.task import LATEST_SECOND
+from taskqueue.core.tasks.task import LATEST_SECOND, Task
 from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
+    MAX_PARENTS,
     MAX_URL_CHARS,
     PLAIN,
     EpochSeconds,
+    GroupName,
     Number,
     Priority,
     ProjectName,
@@ -41,7 +46,9 @@ from taskqueue.protocol.fields import (
     TaskId,
 )
 from taskqueue.protocol.packed_json import ABSENT
-from taskqueue.store.tools.edge_lines import ParentLines
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of
 
 VERSION: Final = 5
 """Version of the fields."""
@@ -113,6 +120,22 @@ class DeferredLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     schedule: Schedule = PLAIN
     body: Raw = ABSENT
+
+
+class ParentLine(Struct, frozen=True, array_like=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A task that another one waits for.
+
+    Attributes:
+        state: 0 not satisfied yet, 1 satisfied, 2 the parent has failed and the child runs all the same.
+        project: None: that of the child; empty: one that was deleted, whose tasks will never succeed.
+    """
+
+    taskid: TaskId
+    state: Annotated[int, Meta(ge=0, le=2)] = 0
+    project: GroupName | None = None
+
+
+ParentLines = Annotated[list[ParentLine], Meta(max_length=MAX_PARENTS)]
 
 
 class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -196,3 +219,42 @@ def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
     numbers = {name for name, each in described(Settings).items() if each.form in ("number", "duration")}
     return {name: inf if value == INF and name in numbers else value for name, value in settings.items()}
+
+
+def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapping[int, str]) -> Iterator[ParentLine]:
+    """The tasks that a task waits for.
+
+    Args:
+        entries: of the task, in the family of edges to parents.
+        names: of projects, by number.
+
+    Raises:
+        Unreadable: an entry can't be decoded.
+    """
+    links = counting_links(task)
+    number = 0 if links is None else links.number
+    for key, value in entries if number else ():
+        _, parent = decode_record(layout.PARENTS, key, tasks_of, key)
+        mark = Mark(*decode_record(layout.PARENTS, key, decode_mark, value))
+        if mark.number == number:
+            own = parent.project == task.project
+            yield ParentLine(parent.taskid, mark.state, None if own else names.get(parent.project, ""))
+
+
+def parents_range(task: Task) -> tuple[bytes, bytes]:
+    """Where the edges of a task to its parents begin and end."""
+    start = task_key(task.project, task.taskid)
+    return start, start + BELOW_TASK
+
+
+def policy_of(task: Task) -> ParentFailure:
+    """What the task does when a parent fails."""
+    links = counting_links(task)
+    return "fail" if links is None else POLICIES[links.on_failure]
+
+
+def counting_links(task: Task) -> Links | None:
+    """The links that count once a deferred update of the task is applied."""
+    if task.lease is not None and task.lease.deferred is not None:
+        return task.lease.links
+    return task.links

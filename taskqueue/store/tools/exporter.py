@@ -7,13 +7,14 @@ need not wait for a time: there would be nobody to let go of it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 import msgspec
 from msgspec import Raw
 
+from taskqueue.core.parts.history import SECONDS
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
@@ -24,18 +25,25 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import decode_record, raise_unreadable
 from taskqueue.store.records.link_bytes import AWAITED
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.edge_lines import ParentLine, counting_links, parent_lines, parents_range, policy_of
+from taskqueue.store.records.points import LATEST, slice_range
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
 from taskqueue.store.tools.export_lines import (
     NEVER,
     VERSION,
     DeferredLine,
+    Events,
     FirstLine,
     LastLine,
+    ParentLine,
     ProjectLine,
+    SliceLine,
+    Sums,
     TaskLine,
+    counting_links,
+    parent_lines,
+    parents_range,
+    policy_of,
 )  # fmt: skip
-from taskqueue.store.tools.history_slices import slices_of
 from taskqueue.store.tools.store_stats import project_records
 
 IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
@@ -75,7 +83,7 @@ def export_lines(
             yield form.encode(task_line(record.name, task, result, parents, form))
     if history != "none":
         names = {record.number: record.name for record in records}
-        yield from map(form.encode, slices_of(store, names, whole=history == "all"))
+        yield from map(form.encode, _slices_of(store, names, whole=history == "all"))
     yield form.encode(LastLine(count))
 
 
@@ -219,3 +227,28 @@ def task_line(project: str, task: Task, result: bytes | Raw, parents: list[Paren
 def _deferred_line(task: Task, form: ExportFormat) -> DeferredLine | None:
     item = task.lease.deferred if task.lease is not None else None
     return None if item is None else DeferredLine(item.url, item.schedule, form.to_value(item.body))
+
+
+def _slices_of(store: StoreReader, names: Mapping[int, str], *, whole: bool) -> Iterator[SliceLine]:
+    """The history of these projects, by number; with the sums over all projects if ``whole``.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a point can't be decoded.
+    """
+    for resolution, seconds in SECONDS.items():
+        for page in pages(store, layout.POINTS, layout.point_key(resolution, 0), layout.point_key(resolution, LATEST)):
+            for key, value in page:
+                at = decode_record(layout.POINTS, key, layout.point_of, key)[1]
+                _, *events = decode_record(layout.POINTS, key, layout.decode_slice, value)
+                projects = dict(_points(store, slice_range(resolution, at), names))
+                if projects or whole:
+                    yield SliceLine(resolution, at * seconds, projects, cast(Sums, tuple(events)) if whole else None)
+
+
+def _points(store: StoreReader, keys: tuple[bytes, bytes], names: Mapping[int, str]) -> Iterator[tuple[str, Events]]:
+    for page in pages(store, layout.POINTS, *keys):
+        for key, value in page:
+            name = names.get(decode_record(layout.POINTS, key, layout.point_of, key)[2])
+            if name is not None:
+                yield name, decode_record(layout.POINTS, key, layout.decode_point, value)

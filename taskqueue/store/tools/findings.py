@@ -1,15 +1,37 @@
-"""The findings of a consistency check: problems, and per-project tallies of what was counted."""
+"""The findings of a consistency check: problems, per-project tallies of what was counted, and what is no problem.
+
+What a sound store may lack, the exceptions to "each task has a record, an entry in its order, a spec":
+
+| a task that is | has | may lack |
+|---|---|---|
+| ready, delayed | record, entry in the order, spec | |
+| processing | lease, spec; its record may say where it was before | its record, while it is *unlisted* |
+| over | record, entry in the order, spec | |
+| over and *bare* | record | entry, spec, history: retention has deleted them |
+| *cleared* | perhaps record and spec, until they are swept | its entry, which ``clear`` has dropped |
+
+Bare tasks are counted among those of their state; cleared ones are not counted.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import STATE_NAMES
+from taskqueue.core.tasks.task import LIVE, OVER, STATE_NAMES, Task
 from taskqueue.errors import StoreError
-from taskqueue.store.contract import Family
+from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.records import layout
+from taskqueue.store.records.decoding import stored_number
+from taskqueue.store.records.epoch import EPOCH_KEY
+
+T = TypeVar("T")
+
+PROJECT_BYTES: Final = 4
+"""Of a key of a family that has projects: what it begins with."""
 
 SHOWN_PROBLEMS: Final = 100
 """Problems kept by default; all are counted."""
@@ -97,6 +119,12 @@ class Tally(Struct):
     with_result: int = 0
     results: int = 0
 
+    def count_record(self, task: Task) -> None:
+        """Count a record."""
+        self.ids += 1
+        self.with_result += task.has_result
+        self.bare[task.state] += task.bare and task.state in OVER
+
     @property
     def name(self) -> str:
         """The project's name."""
@@ -111,3 +139,47 @@ class Tally(Struct):
     def lacks_specs(self) -> bool:
         """Whether specs and tasks differ in number, as far as that can be told without looking at each."""
         return self.specs != self.ids + self.left + self.unlisted - sum(self.bare)
+
+
+class Checked:
+    """A store that is being checked: what is known of it so far, and what was found.
+
+    Attributes:
+        epoch: the newest one.
+        tallies: of the projects, by number; filled while the projects are read, which come first.
+    """
+
+    def __init__(self, store: StoreReader, findings: Findings) -> None:
+        self.store = store
+        self.findings = findings
+        self.epoch = stored_number(store, EPOCH_KEY, 0)
+        self.tallies: dict[int, Tally] = {}
+
+    def tally(self, family: Family, key: bytes) -> Tally | None:
+        """The tally of the key's project; None, and a problem, if there is no such project."""
+        tally = self.tallies.get(layout.project_of(key))
+        if tally is None:
+            self.note(family, key, "it is of no known project")
+        return tally
+
+    def read(self, family: Family, key: bytes, decode: Callable[..., T], *value: object) -> T | None:
+        """What lies at the key, decoded; None, and a problem, if it can't be."""
+        try:
+            return decode(*value)
+        except layout.UNREADABLE as error:
+            self.note(family, key, f"can't be read ({error})")
+            return None
+
+    def note(self, family: Family, key: bytes, reason: str, taskid: str = "") -> None:
+        """Add a problem of the entry at a key, whose project is named if the family has projects."""
+        number = layout.project_of(key) if len(key) >= PROJECT_BYTES and family in layout.PROJECT_FAMILIES else None
+        known = None if number is None else self.tallies.get(number)
+        project = known.name if known is not None else "" if number is None else f"#{number}"
+        self.findings.note(family, project, taskid, key, reason)
+
+
+def is_cleared(task: Task, cleared: int) -> bool:
+    """Whether ``clear`` has dropped the task of this record; ``cleared`` is the largest seq that its project was
+    cleared of.
+    """
+    return task.state in LIVE and task.seq <= cleared

@@ -37,20 +37,15 @@ from taskqueue.core.tasks.task import (
     WAITING,
     Task,
 )
-from taskqueue.store.contract import Entry, Family, StoreReader
+from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.link_bytes import AWAITED, DATED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
-from taskqueue.store.tools.allowed_absences import is_cleared
-from taskqueue.store.tools.edge_check import EdgeCheck
-from taskqueue.store.tools.findings import Tally
-from taskqueue.store.tools.flow_check import FlowCheck
-from taskqueue.store.tools.record_names import task_at, taskid_of_attempt
-from taskqueue.store.tools.slot_check import SlotCheck
+from taskqueue.store.tools.findings import PROJECT_BYTES, Checked, Tally, is_cleared
+from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 Look = Callable[[Sequence[Entry]], None]
 
-_PROJECT_BYTES: Final = 4
 _SLOT_BYTES: Final = 5
 _SUCCESS_BYTES: Final = 6
 """Before the taskid of a success with its attempt."""
@@ -103,22 +98,14 @@ class _Sums(Struct):
 class Fingerprints:
     """Looks at pages of the families of tasks; ``finish`` after all of them. Any method raises Doubt."""
 
-    def __init__(
-        self,
-        store: StoreReader,
-        tallies: dict[int, Tally],
-        epoch: int,
-        edges: EdgeCheck,
-        flows: FlowCheck,
-        slots: SlotCheck,
-    ) -> None:
-        self._store = store
-        self._tallies = tallies
+    def __init__(self, checked: Checked, edges: EdgeCheck, flows: FlowCheck, slots: SlotCheck) -> None:
+        self._store = checked.store
+        self._tallies = checked.tallies
         self._edges = edges
         self._flows = flows
         self._slots = slots
-        self._future = (epoch + 1 << EPOCH_SHIFT).to_bytes(layout.SEQ_BYTES, "big")
-        self._sums: dict[int, _Sums] = {number: _Sums() for number in tallies}
+        self._future = (checked.epoch + 1 << EPOCH_SHIFT).to_bytes(layout.SEQ_BYTES, "big")
+        self._sums: dict[int, _Sums] = {number: _Sums() for number in checked.tallies}
 
     def looks(self) -> dict[Family, Look]:
         """What looks at the pages of each family of tasks."""
@@ -143,7 +130,7 @@ class Fingerprints:
         for project, entries in _by_project(page):
             tally, sums = self._of(project)
             records = [record for _, record in entries]
-            _expect([key[_PROJECT_BYTES:] for key, _ in entries] == [record[_PLACE] for record in records])
+            _expect([key[PROJECT_BYTES:] for key, _ in entries] == [record[_PLACE] for record in records])
             sums.found[state] += sum(map(hash, records))
             tally.places[state] += len(records)
             tally.unfinished += len(records) - sum([record[1] & layout.APART != 0 for record in records])
@@ -155,7 +142,7 @@ class Fingerprints:
         up.
         """
         leased = [(key, decode_lease_value(value).taskid.encode()) for key, value in page]
-        records = self._store.get(layout.IDS, [key[:_PROJECT_BYTES] + taskid for key, taskid in leased])
+        records = self._store.get(layout.IDS, [key[:PROJECT_BYTES] + taskid for key, taskid in leased])
         for (key, taskid), record in zip(leased, records, strict=True):
             _, sums = self._of(layout.project_of(key))
             if record is None:
@@ -168,7 +155,7 @@ class Fingerprints:
         for project, entries in _by_project(page):
             tally, sums = self._of(project)
             taskids = read([value for _, value in entries])
-            sums.found[state] += _hashed([key[_PROJECT_BYTES:] for key, _ in entries], taskids)
+            sums.found[state] += _hashed([key[PROJECT_BYTES:] for key, _ in entries], taskids)
             tally.places[state] += len(entries)
 
     # ------------------------------------------------------------------------------------------ ids
@@ -201,7 +188,7 @@ class Fingerprints:
             for entry in entries:
                 self._marked(tally, *entry)
             return
-        taskids = [key[_PROJECT_BYTES:] for key, _ in entries]
+        taskids = [key[PROJECT_BYTES:] for key, _ in entries]
         _expect_text(taskids)
         _expect(max(seqs) < self._future)
         sums = self._sums[tally.record.number]
@@ -218,7 +205,7 @@ class Fingerprints:
             self._edges.awaited(key)
             return
         task = task_at(key, record)
-        sums, taskid = self._sums[tally.record.number], key[_PROJECT_BYTES:]
+        sums, taskid = self._sums[tally.record.number], key[PROJECT_BYTES:]
         if task.has_result:
             sums.with_result += hash(key)
         if not task.bare:
@@ -237,9 +224,7 @@ class Fingerprints:
         _expect(not task.bare or task.state in OVER)
         _expect(task.state != BLOCKED or (task.links is not None and task.links.missing > 0))
         self._flows.count(task)
-        tally.ids += 1
-        tally.with_result += task.has_result
-        tally.bare[task.state] += task.bare
+        tally.count_record(task)
 
     # ------------------------------------------------------------------------------------------ by seq, by taskid
 
@@ -247,7 +232,7 @@ class Fingerprints:
         for project, entries in _by_project(page):
             tally, sums = self._of(project)
             taskids = [decode_spec_value(value).taskid.encode() for _, value in entries]
-            sums.specs += _hashed([key[_PROJECT_BYTES:] for key, _ in entries], taskids)
+            sums.specs += _hashed([key[PROJECT_BYTES:] for key, _ in entries], taskids)
             tally.specs += len(entries)
 
     def _history(self, page: Sequence[Entry]) -> None:
@@ -256,7 +241,7 @@ class Fingerprints:
             taskid_of_attempt(key)
             layout.decode_attempt(value)
         _expect(all(key[-1] < ATTEMPTS_KEPT for key, _ in page))
-        tasks = dict.fromkeys([key[:_PROJECT_BYTES] + key[_PROJECT_BYTES + 1 : -1] for key, _ in page])
+        tasks = dict.fromkeys([key[:PROJECT_BYTES] + key[PROJECT_BYTES + 1 : -1] for key, _ in page])
         for record in self._store.get(layout.IDS, list(tasks)):
             _expect(record is not None and record != AWAITED and not record[1] & layout.BARE)
         for project, _ in _by_project(page):
@@ -280,10 +265,10 @@ def _by_project(page: Sequence[Entry]) -> Iterator[tuple[int, Sequence[Entry]]]:
     """The page in parts of one project each."""
     start = 0
     while start < len(page):
-        prefix = page[start][0][:_PROJECT_BYTES]
+        prefix = page[start][0][:PROJECT_BYTES]
         end = len(page)
-        if page[-1][0][:_PROJECT_BYTES] != prefix:
-            end = bisect_right(page, prefix, start, key=lambda entry: entry[0][:_PROJECT_BYTES])
+        if page[-1][0][:PROJECT_BYTES] != prefix:
+            end = bisect_right(page, prefix, start, key=lambda entry: entry[0][:PROJECT_BYTES])
         yield layout.project_of(prefix), page[start:end]
         start = end
 
@@ -312,6 +297,19 @@ def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
     for value in values:
         over_entries.error_at(value)
     return [over_entries.taskid_at(value) for value in values]
+
+
+def task_at(key: bytes, record: bytes) -> Task:
+    """The task of an entry in ids, which is not an awaited one."""
+    return layout.task_of(layout.project_of(key), key[PROJECT_BYTES:].decode(), record)
+
+
+def taskid_of_attempt(key: bytes) -> str:
+    """The taskid in a key made by ``layout.attempt_key``."""
+    length = key[PROJECT_BYTES]
+    if len(key) != PROJECT_BYTES + 1 + length + 1:
+        raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
+    return key[PROJECT_BYTES + 1 : -1].decode()
 
 
 def _expect_text(texts: Sequence[bytes]) -> None:

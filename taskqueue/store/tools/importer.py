@@ -10,36 +10,59 @@ Rules:
 3. A processing task becomes ready, with its retries as they were. An update that was deferred until the end of its
    lease is applied.
 4. Each task gets a new seq, in the order of the lines, and the store a new epoch.
-5. Edges are kept. What a task has ended as is told to those that wait for it when a daemon runs. A live task is blocked
-   while an edge of it is not satisfied.
+5. Edges are kept: to a parent that is there, satisfied if it is a success; to one that is not there (yet), which is
+   awaited. What a task has ended as is told to those that wait for it when a daemon runs. A live task is blocked while
+   an edge of it is not satisfied.
 6. Slots are not exported: ready tasks of a project that is divided are moved to theirs when a daemon runs.
-7. The history of events comes after the tasks; points that the store already has stay as they are.
+7. The history of events comes after the tasks; points that the store already has stay as they are. A new point of a
+   minute or hour that the store already has is added to the sum over all projects; of one that it does not have, the
+   sum is that of the part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import add
 from typing import Final, Literal, NoReturn, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
+from taskqueue.core.parts.history import NO_EVENTS, SECONDS
 from taskqueue.core.parts.recrawl_interval import as_replaced
 from taskqueue.core.settings.environment import Environment
 from taskqueue.core.settings.layer_size import check_size
 from taskqueue.core.settings.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.needs import Needs, TaskRef
+from taskqueue.core.tasks.links import (
+    DELETED_PROJECT,
+    POLICIES,
+    SATISFIED,
+    UNSATISFIED,
+    Edge,
+    Links,
+    Mark,
+    Propagation,
+    PropagationKind,
+    TaskRef,
+)
+from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
+from taskqueue.core.tasks.slots.slot_records import SlotWrites
+from taskqueue.core.tasks.slots.slot_table import entry_of
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import (
     BLOCKED,
+    CANCELLED,
     DELAYED,
+    FAILED,
     LIVE,
+    OVER,
     PROCESSING,
     READY,
     RETRIED_MOST,
     STATE_NAMES,
+    SUCCESS,
     Move,
     Task,
     is_retry,
@@ -49,19 +72,24 @@ from taskqueue.core.tasks.task import (
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, Setting
 from taskqueue.store.batch import batch_of
-from taskqueue.store.contract import Store
+from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.decoding import stored_number as next_number
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.allowed_absences import is_cleared
-from taskqueue.store.tools.edge_importer import EdgeImporter, parent_refs
 from taskqueue.store.tools.export_formats import JSON, ExportFormat
-from taskqueue.store.tools.export_lines import READABLE, VERSION, ProjectLine, SliceLine, TaskLine, check_numbers
-from taskqueue.store.tools.history_slices import slice_batch
-from taskqueue.store.tools.slot_import import have_moved
+from taskqueue.store.tools.export_lines import (
+    READABLE,
+    VERSION,
+    ParentLine,
+    ProjectLine,
+    SliceLine,
+    TaskLine,
+    check_numbers,
+)
+from taskqueue.store.tools.findings import is_cleared
 from taskqueue.store.tools.store_stats import project_records
 
 T = TypeVar("T")
@@ -236,16 +264,16 @@ class _Importer:
     def add_slice(self, number: int, line: SliceLine) -> None:
         """Import the events of one minute or hour."""
         numbers = {name: self._project(number, name).number for name in line.projects}
-        self._store.write(self._epoch, slice_batch(self._store, line, numbers))
+        self._store.write(self._epoch, _slice_batch(self._store, line, numbers))
 
     def add(self, page: list[tuple[int, TaskLine]]) -> None:
         """Import one batch of tasks."""
         refs = [TaskRef(self._project(number, line.project).number, line.taskid) for number, line in page]
-        parents = [ref for _, line in page for ref in parent_refs(line, self._projects)]
+        parents = [ref for _, line in page for ref in _parent_refs(line, self._projects)]
         looked_up = find(self._store, Needs(tasks=[*refs, *parents]))
         found, leased = looked_up.tasks, {ref: self._leased[ref] for ref in parents if ref in self._leased}
         writes, touched = WriteSet(), dict[int, ProjectRecord]()
-        edges = EdgeImporter(writes, found | leased, looked_up.awaited, self._projects)
+        edges = _EdgeImporter(writes, found | leased, looked_up.awaited, self._projects)
         for ref, (number, line) in zip(refs, page, strict=True):
             project, there = self._projects[line.project], found.get(ref)
             if ref in self._leased or (there is not None and not is_cleared(there, project.cleared)):
@@ -262,7 +290,7 @@ class _Importer:
             writes.moves.append(_new(task))
             self.brought.new += 1
         writes.projects = list((touched | edges.touched).values())
-        have_moved(writes)
+        _have_moved(writes)
         self._write(writes)
 
     def _write(self, writes: WriteSet) -> None:
@@ -280,7 +308,7 @@ class _Importer:
             _refuse(self._form, number, f'project "{name}" is not in the first {self._form.unit}')
         return self._projects[name]
 
-    def _task(self, number: int, line: TaskLine, project: int, edges: EdgeImporter) -> tuple[Task, Raw]:
+    def _task(self, number: int, line: TaskLine, project: int, edges: _EdgeImporter) -> tuple[Task, Raw]:
         """The task of a line, and its result."""
         self._number += 2
         try:
@@ -400,3 +428,165 @@ def _count(project: ProjectRecord, task: Task) -> None:
 
 def _new(task: Task) -> Move:
     return task, 0, 0, 0, True, False
+
+
+# ------------------------------------------------------------------------------------------------ edges, slots, history
+
+
+def _parent_refs(line: TaskLine, projects: Mapping[str, ProjectRecord]) -> Iterator[TaskRef]:
+    """The tasks that a task waits for, those of unknown projects apart."""
+    for parent in line.parents:
+        project = projects.get(line.project if parent.project is None else parent.project)
+        if project is not None:
+            yield TaskRef(project.number, parent.taskid)
+
+
+class _EdgeImporter:
+    """Adds edges to the writes of one page of tasks.
+
+    Args:
+        writes: to which they are added.
+        tasks, awaited: what was looked up of the tasks and their parents.
+        projects: by name.
+
+    Attributes:
+        touched: projects that have edges from now on, by number.
+    """
+
+    def __init__(
+        self,
+        writes: WriteSet,
+        tasks: Mapping[tuple[int, str], Task],
+        awaited: dict[TaskRef, None],
+        projects: Mapping[str, ProjectRecord],
+    ) -> None:
+        self._writes = writes
+        self._projects = projects
+        self._awaited = awaited
+        cleared = {record.number: record.cleared for record in projects.values()}
+        self._tasks = {ref: task for ref, task in tasks.items() if not is_cleared(task, cleared[ref[0]])}
+        self.touched: dict[int, ProjectRecord] = {}
+
+    def add(self, line: TaskLine, task: Task, number: int) -> None:
+        """Give a new task its edges, and the state that these leave it in.
+
+        Args:
+            number: of the edges; this and the next one are used.
+
+        Raises:
+            ValueError: it waits for a task of a project that is not in the store.
+        """
+        ref = TaskRef(task.project, task.taskid)
+        if line.parents:
+            self._give_parents(ref, line, task, number)
+        self._arrive(ref, task, number)
+        self._tasks[ref] = task
+        missing = task.links.missing if task.links is not None else 0
+        if task.state in LIVE:
+            task.state = BLOCKED if missing else DELAYED if task.exetime else READY
+
+    def _give_parents(self, child: TaskRef, line: TaskLine, task: Task, number: int) -> None:
+        links = task.links = Links(number=number, on_failure=POLICIES.index(line.on_parent_failure))
+        has_failed = False
+        for each in line.parents:
+            parent = self._ref(line, each)
+            known = self._tasks.get(parent)
+            if known is not None:
+                self._have_children(known)
+            elif parent.project != DELETED_PROJECT:
+                self._await(parent)
+            state = each.state
+            if state == UNSATISFIED and known is not None:
+                state = SATISFIED if known.state == SUCCESS else UNSATISFIED
+                has_failed |= known.state in (FAILED, CANCELLED)
+            links.missing += state == UNSATISFIED
+            self._writes.edges[Edge(child, parent)] = Mark(state, number)
+            self._writes.new_edges[Edge(child, parent)] = None
+        if has_failed:
+            self._writes.propagations[number] = Propagation(number, "edges", *child)
+
+    def _ref(self, line: TaskLine, parent: ParentLine) -> TaskRef:
+        if parent.project == "":
+            return TaskRef(DELETED_PROJECT, parent.taskid)
+        project = self._projects.get(parent.project or line.project)
+        if project is None:
+            raise ValueError(f'parents: there is no project "{parent.project}"; import it first')
+        for each in (project, self._projects[line.project]):
+            if not each.linked:
+                each.linked = True
+                self.touched[each.number] = each
+        return TaskRef(project.number, parent.taskid)
+
+    def _arrive(self, ref: TaskRef, task: Task, number: int) -> None:
+        """Tell those that wait for the task, when a daemon runs, how it has ended."""
+        if ref not in self._awaited:
+            return
+        del self._awaited[ref]
+        self._writes.awaited.pop(ref, None)
+        task.links = task.links or Links()
+        task.links.has_children = True
+        if task.state in OVER:
+            kind: PropagationKind = "succeeded" if task.state == SUCCESS else "failed"
+            self._writes.propagations[number + 1] = Propagation(number + 1, kind, *ref)
+
+    def _await(self, ref: TaskRef) -> None:
+        if ref not in self._awaited:
+            self._awaited[ref] = None
+            self._writes.awaited[ref] = True
+
+    def _have_children(self, parent: Task) -> None:
+        links = parent.links = parent.links or Links()
+        if links.has_children:
+            return
+        links.has_children = True
+        if parent.kept_state in OVER:
+            self._writes.linked[TaskRef(parent.project, parent.taskid)] = parent
+        elif parent.kept_state:
+            self._writes.moves.append(parent.as_move())
+
+
+def _have_moved(writes: WriteSet) -> None:
+    """Have a daemon move the ready tasks among these new ones, where their projects are divided into slots already.
+
+    What is imported knows no numbers of slots. So these tasks lie in the range of number 0, with an entry that leads
+    there, and the project, which is among those of the writes, says that it is moving.
+    """
+    records = {record.number: record for record in writes.projects}
+    best: dict[int, int] = {}
+    for task, *_ in writes.moves:
+        division = records[task.project].slots
+        if task.state == READY and division is not None and division.by != "none":
+            division.is_moving = True
+            best[task.project] = min(task.key, best.get(task.project, task.key))
+    for number, key in best.items():
+        writes.slots.append(SlotWrites(number, 0, old={(0, entry_of(key)): True}))
+
+
+def _slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int]) -> Batch:
+    """The batch that imports a part; ``numbers`` of the projects by name. Earlier parts of that time must have been
+    written.
+    """
+    at = line.at // SECONDS[line.history]
+    known = _known_points(store, line, at, numbers)
+    sum_key = layout.point_key(line.history, at)
+    kept = store.get(layout.POINTS, [sum_key])[0]
+    count, *events = (
+        (0, *NO_EVENTS) if kept is None else decode_record(layout.POINTS, sum_key, layout.decode_slice, kept)
+    )
+    new = {name: row for name, row in line.projects.items() if name not in known}
+    if kept is None and line.all is not None:
+        events = list(line.all)
+    else:
+        for row in new.values():
+            events = list(map(add, events, row))
+    if not new and kept is not None:
+        return Batch()
+    puts = [(layout.point_key(line.history, at, numbers[name]), layout.encode(row)) for name, row in new.items()]
+    return Batch(puts={layout.POINTS: [*puts, (sum_key, layout.encode((count + len(new), *events)))]})
+
+
+def _known_points(store: StoreReader, line: SliceLine, at: int, numbers: Mapping[str, int]) -> frozenset[str]:
+    """Names of the projects that already have a point at that time."""
+    keys = [layout.point_key(line.history, at, numbers[name]) for name in line.projects]
+    points = zip(line.projects, store.get(layout.POINTS, keys), strict=True)
+    return frozenset(name for name, value in points if value is not None)

@@ -1,0 +1,350 @@
+"""Checks what relates tasks to each other: edges, flows and slots.
+
+Edges: each is there in both orders, and children count those that are not satisfied.
+
+    parents    in the order of the children, so that the edges of a child come one after the other
+    children   the same edges, in the order of the parents
+
+Edges with another number than their child has are void: they mean nothing, and are deleted by and by. An edge to a task
+of a deleted project has one order only.
+
+Flows: what was staged for each is there, and its counts are those of its tasks.
+
+    flows             come first: only tasks of those that there are are counted, so a few numbers a flow are kept
+    leases, ids       how many tasks of a flow are in which state; a task with a lease is processing
+    stages, indices   each has one of every task of the flow
+
+What retention has forgotten stays counted, so a flow may count more tasks that are over than there are. A task whose
+flow is forgotten names it still.
+
+Slots of divided projects: whatever of a slot is ready is found in the order of slots, and not too late.
+
+    names, slots            name and number lead to each other, and numbers that are yet to be given are not in use
+    slots_ready, _waiting   come before the ready tasks: which slots have an entry that is not late, one bit a number
+    ready tasks             the first one of each slot: it has such an entry, or else is never handed out
+
+What lies in the range of number 0, or of a former division, waits to be moved: the project has to say so. An entry may
+be early, there may be several, and a slot without ready tasks may have one: that shows when it is read. One below the
+bound that the project has for where the order begins is never read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from taskqueue.core.tasks.links import UNSATISFIED, Edge, Mark, TaskRef
+from taskqueue.core.tasks.records import FlowRecord
+from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, NUMBER_MASK, TIME_BYTES, DivisionRecord, SlotRecord
+from taskqueue.core.tasks.slots.slot_table import entry_of
+from taskqueue.core.tasks.task import LIVE, PROCESSING, READY, SLOT_SHIFT, STATE_NAMES, Task
+from taskqueue.store.contract import Entry, Family
+from taskqueue.store.records import layout
+from taskqueue.store.records.edges import BELOW_TASK, decode_mark, edge_keys, task_key, tasks_of
+from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged, flow_key, flow_of
+from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.slots import BEST_BYTES, PREFIX, decode_slot, name_key
+from taskqueue.store.tools.findings import PROJECT_BYTES, Checked
+
+# ------------------------------------------------------------------------------------------------ edges
+
+_NO_EDGE: Final = TaskRef(0, "")
+
+
+class EdgeCheck:
+    """Checks pages of the two families, in the order of their keys; ``finish`` after the last one of the first."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._child = _NO_EDGE
+        self._unsatisfied: Counter[int] = Counter()
+
+    def parents(self, page: Sequence[Entry]) -> None:
+        """Check a page of the edges to parents."""
+        edges = self._edges(layout.PARENTS, page, lambda pair: Edge(*pair))
+        values = dict(page)
+        self._find_others(layout.PARENTS, edges, values)
+        for key, edge in edges:
+            mark = self._checked.read(layout.PARENTS, key, decode_mark, values[key])
+            if edge.child != self._child:
+                self.finish()
+                self._child = edge.child
+            if mark is not None and Mark(*mark).state == UNSATISFIED:
+                self._unsatisfied[Mark(*mark).number] += 1
+
+    def children(self, page: Sequence[Entry]) -> None:
+        """Check a page of the edges to children."""
+        edges = self._edges(layout.CHILDREN, page, lambda pair: Edge(pair[1], pair[0]))
+        self._find_others(layout.CHILDREN, edges, dict(page))
+
+    def finish(self) -> None:
+        """Compare what was counted with what the last child says."""
+        child, counted = self._child, self._unsatisfied
+        self._child, self._unsatisfied = _NO_EDGE, Counter()
+        task = self._task(child) if child.project in self._checked.tallies else None
+        if task is None or task.links is None:
+            return
+        there = counted[task.links.number]
+        if there != task.links.missing:
+            reason = f"{there} of its edges are not satisfied, and it counts {task.links.missing}"
+            self._checked.note(layout.PARENTS, task_key(*child), reason, child.taskid)
+
+    def awaited(self, key: bytes) -> None:
+        """Check an unknown task that is awaited: somebody waits for it."""
+        taskid = self._checked.read(layout.IDS, key, bytes.decode, key[PROJECT_BYTES:])
+        if taskid is None:
+            return
+        start = task_key(layout.project_of(key), taskid)
+        if not self._checked.store.scan(layout.CHILDREN, start, start + BELOW_TASK, 1):
+            self._checked.note(layout.IDS, key, "it is awaited, and nobody waits for it", taskid)
+
+    def _edges(
+        self, family: Family, page: Sequence[Entry], edge_of: Callable[[tuple[TaskRef, TaskRef]], Edge]
+    ) -> list[tuple[bytes, Edge]]:
+        pairs = [(key, self._checked.read(family, key, tasks_of, key)) for key, _ in page]
+        return [(key, edge_of(pair)) for key, pair in pairs if pair is not None]
+
+    def _find_others(self, family: Family, edges: Sequence[tuple[bytes, Edge]], own: Mapping[bytes, bytes]) -> None:
+        """Check that the edges are the same in the other order; ``own``: their values by key."""
+        other, place = (layout.CHILDREN, 1) if family == layout.PARENTS else (layout.PARENTS, 0)
+        values = self._checked.store.get(other, [edge_keys(edge)[place] for _, edge in edges])
+        for (key, edge), value in zip(edges, values, strict=True):
+            both = {edge.child.project, edge.parent.project} <= self._checked.tallies.keys()
+            if value is None and both:
+                self._checked.note(family, key, f"the edge is not among the {other}", edge.child.taskid)
+            elif value is not None and value != own[key]:
+                self._checked.note(family, key, f"the edge has another mark among the {other}", edge.child.taskid)
+
+    def _task(self, ref: TaskRef) -> Task | None:
+        """The task as it is: while it is processing its lease says so."""
+        key, leases = layout.id_key(*ref), layout.ORDERS[PROCESSING]
+        value = self._checked.store.get(layout.IDS, [key])[0]
+        task = None if value in (None, AWAITED) else self._checked.read(layout.IDS, key, layout.task_of, *ref, value)
+        if task is not None and task.state in LIVE:
+            place = layout.order_key(task.project, task.seq)
+            lease = self._checked.store.get(leases, [place])[0]
+            if lease is not None:
+                return self._checked.read(leases, place, layout.decode_lease, task.project, lease)
+        return task
+
+
+# ------------------------------------------------------------------------------------------------ flows
+
+_STAGED: Final[dict[Family, Callable[[bytes], object]]] = {
+    layout.STAGES: decode_staged,
+    layout.STAGE_IDS: decode_index,
+}
+
+
+class FlowCheck:
+    """Counts while the families are read, and compares at the end."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._flows: dict[int, FlowRecord] = {}
+        self._states: dict[int, list[int]] = {}
+        self._staged: dict[Family, Counter[int]] = {family: Counter() for family in _STAGED}
+
+    def looks(self) -> dict[Family, Callable[[Sequence[Entry]], None]]:
+        """What looks at the pages of each family of what was staged."""
+        return {family: partial(self._stage, family) for family in _STAGED}
+
+    def flows(self, page: Sequence[Entry]) -> None:
+        """Read a page of the flows themselves."""
+        for key, value in page:
+            record = self._checked.read(layout.FLOWS, key, decode_flow, value)
+            number = None if record is None else self._checked.read(layout.FLOWS, key, flow_of, key)
+            if record is None or number is None:
+                continue
+            if record.number != number:
+                self._checked.note(layout.FLOWS, key, f"the record has number {record.number}")
+            self._flows[number] = record
+            self._states[number] = [0] * len(STATE_NAMES)
+
+    def count(self, task: Task) -> None:
+        """Count a task as its record says."""
+        self._add(task, task.state, 1)
+
+    def count_lease(self, leased: Task, recorded: Task) -> None:
+        """Count a task by its lease, and not as its record says, by which it is counted, too."""
+        self._add(leased, PROCESSING, 1)
+        self._add(recorded, recorded.state, -1)
+
+    def _stage(self, family: Family, page: Sequence[Entry]) -> None:
+        for key, value in page:
+            flow = self._checked.read(family, key, flow_of, key)
+            if flow is not None:
+                self._staged[family][flow] += 1
+                self._checked.read(family, key, _STAGED[family], value)
+
+    def finish(self) -> None:
+        """Compare what was counted with what the flows say."""
+        for number, record in self._flows.items():
+            for reason in self._problems(number, record):
+                self._checked.note(layout.FLOWS, flow_key(number), f'flow "{record.name}": {reason}')
+        for family, counts in self._staged.items():
+            for number in counts.keys() - self._flows.keys():
+                self._checked.note(family, flow_key(number), f"{counts[number]:,} of a flow that there is not")
+
+    def _add(self, task: Task, state: int, number: int) -> None:
+        counts = self._states.get(task.links.flow) if task.links is not None else None
+        if counts is not None:
+            counts[state] += number
+
+    def _problems(self, number: int, record: FlowRecord) -> Iterator[str]:
+        for family, counts in self._staged.items():
+            if counts[number] != record.tasks:
+                yield f"there are {counts[number]:,} {family}; it has {record.tasks:,} tasks"
+        for state, name in enumerate(STATE_NAMES):
+            there, said = self._states[number][state], record.counts[state]
+            if there != said if state in LIVE else there > said:
+                yield f"there are {there:,} tasks {name}; it counts {said:,}"
+        if sum(record.counts) != record.unrolled:
+            yield f"it counts {sum(record.counts):,} tasks, and {record.unrolled:,} of it are made"
+
+
+# ------------------------------------------------------------------------------------------------ slots
+
+SLACK_MS: Final = 1000
+"""By so much an entry by time may be after the time in its slot's record, which was rounded otherwise."""
+
+_UNDIVIDED: Final = DivisionRecord("none", 1, 1)
+
+
+class SlotCheck:
+    """Looks at the families of slots, then at ready tasks in the order of their keys."""
+
+    def __init__(self, checked: Checked) -> None:
+        self._checked = checked
+        self._found: dict[int, bytearray] = {}
+        self._last = b""
+
+    def looks(self) -> dict[Family, Callable[[Sequence[Entry]], None]]:
+        """What looks at the pages of each family of slots."""
+        return {
+            layout.SLOT_NAMES: self._names,
+            layout.SLOTS: self._slots,
+            layout.SLOTS_READY: self._ready,
+            layout.SLOTS_WAITING: self._waiting,
+        }
+
+    def _names(self, page: Sequence[Entry]) -> None:
+        """Check that the slots have the names that lead to them."""
+        places = [key[:PROJECT_BYTES] + value for key, value in page]
+        records = self._checked.store.get(layout.SLOTS, places)
+        for (key, value), place, record in zip(page, places, records, strict=True):
+            division = self._division(layout.SLOT_NAMES, key)
+            found = None if record is None else self._slot(place, record)
+            if division is not None and (found is None or found.name.encode() != key[PROJECT_BYTES:]):
+                self._checked.note(layout.SLOT_NAMES, key, f"slot number {_number(value)} has not this name")
+
+    def _slots(self, page: Sequence[Entry]) -> None:
+        """Check that the names of the slots in force lead to them."""
+        records = [self._slot(key, value) for key, value in page]
+        names = ["" if record is None else record.name for record in records]
+        keys = [name_key(layout.project_of(key), name) for (key, _), name in zip(page, names, strict=True)]
+        numbers = self._checked.store.get(layout.SLOT_NAMES, keys)
+        for (key, _), record, number in zip(page, records, numbers, strict=True):
+            division = self._division(layout.SLOTS, key)
+            if division is None or record is None:
+                continue
+            if _number(key) >= division.next_slot:
+                self._checked.note(layout.SLOTS, key, f"the next slot is to get number {division.next_slot}")
+            if _number(key) >= division.division and number != key[PROJECT_BYTES:]:
+                self._checked.note(layout.SLOTS, key, f"its name {record.name!r} does not lead to it")
+
+    def _ready(self, page: Sequence[Entry]) -> None:
+        """Note which slots have an entry by best task that is not late."""
+        for key, _ in page:
+            division = self._division(layout.SLOTS_READY, key)
+            if division is None or not self._is_whole(layout.SLOTS_READY, key, BEST_BYTES):
+                continue
+            entry = int.from_bytes(key[PREFIX:], "big")
+            project, number = layout.project_of(key), entry & NUMBER_MASK
+            first = self._first_entry(project, number)
+            if first is not None and entry <= first:
+                self._cover(division, key, number, self._checked.tallies[project].record.ready_low)
+
+    def _waiting(self, page: Sequence[Entry]) -> None:
+        """Note which slots have an entry by time that is not late."""
+        keys = [key[:PROJECT_BYTES] + key[-PROJECT_BYTES:] for key, _ in page]
+        for (key, _), place, value in zip(page, keys, self._checked.store.get(layout.SLOTS, keys), strict=True):
+            division = self._division(layout.SLOTS_WAITING, key)
+            record = None if value is None else self._slot(place, value)
+            if division is None or record is None or not self._is_whole(layout.SLOTS_WAITING, key, TIME_BYTES):
+                continue
+            entry = int.from_bytes(key[PREFIX:], "big")
+            until = max(record.next_at, record.blocked_until, record.backoff_until)
+            if (entry >> NUMBER_BITS) <= until * 1000 + SLACK_MS:
+                self._cover(division, key, entry & NUMBER_MASK, division.time_low)
+
+    def tasks(self, page: Sequence[Entry]) -> None:
+        """Check ready tasks, of which the first one of each slot is told by its key."""
+        is_of_one = page[0][0][:PREFIX] == page[-1][0][:PREFIX]
+        for key, _ in page[:1] if is_of_one else page:
+            slot = key[:PREFIX]
+            if slot != self._last and len(key) >= PREFIX:
+                self._last = slot
+                self._check_first(key, layout.project_of(key), _number(slot))
+
+    def _check_first(self, key: bytes, project: int, number: int) -> None:
+        tally = self._checked.tallies.get(project)
+        if tally is None:
+            return
+        division = tally.record.slots or _UNDIVIDED
+        is_in_force = number >= division.division if division.by != "none" else number == 0
+        if not is_in_force and not division.is_moving:
+            reason = f"it is in slot number {number}, and nothing is to be moved"
+            self._checked.note(layout.ORDERS[READY], key, reason)
+        elif (number or division.by != "none") and not self._is_covered(project, number):
+            reason = f"slot number {number} has no entry in its order that is not late"
+            self._checked.note(layout.ORDERS[READY], key, reason)
+
+    def _division(self, family: Family, key: bytes) -> DivisionRecord | None:
+        """How the key's project is divided; None, and a problem: it is not."""
+        tally = self._checked.tally(family, key)
+        if tally is not None and tally.record.slots is None:
+            self._checked.note(family, key, "its project is not divided into slots")
+        return None if tally is None else tally.record.slots
+
+    def _slot(self, key: bytes, value: bytes) -> SlotRecord | None:
+        return self._checked.read(layout.SLOTS, key, decode_slot, value)
+
+    def _is_whole(self, family: Family, key: bytes, size: int) -> bool:
+        is_whole = len(key) == PREFIX + size
+        if not is_whole:
+            self._checked.note(family, key, f"{len(key)} bytes are no key")
+        return is_whole
+
+    def _first_entry(self, project: int, number: int) -> int | None:
+        """The entry of a slot's best ready task; None: it has none."""
+        start, end = (layout.order_key(project, each << SLOT_SHIFT) for each in (number, number + 1))
+        first = self._checked.store.scan(layout.ORDERS[READY], start, end, 1)
+        return entry_of(int.from_bytes(first[0][0][PROJECT_BYTES:], "big")) if first else None
+
+    def _cover(self, division: DivisionRecord, key: bytes, number: int, low: bytes) -> None:
+        """Note that the slot of this number has an entry, if it is read: not below where the order begins."""
+        if (number >= division.division and key[PREFIX:] < low) or not _is_of(division, _number(key[:PREFIX]), number):
+            return
+        bits = self._found.setdefault(layout.project_of(key), bytearray())
+        if len(bits) <= number >> 3:
+            bits.extend(bytes((number >> 3) + 1 - len(bits)))
+        bits[number >> 3] |= 1 << (number & 7)
+
+    def _is_covered(self, project: int, number: int) -> bool:
+        bits = self._found.get(project, b"")
+        return number >> 3 < len(bits) and bool(bits[number >> 3] >> (number & 7) & 1)
+
+
+def _is_of(division: DivisionRecord, entered: int, number: int) -> bool:
+    """Whether an entry of the slot of this number is read in the division that it is entered in."""
+    if division.by != "none" and division.division <= number < division.next_slot:
+        return entered == division.division
+    return number < division.next_slot and entered < division.division
+
+
+def _number(key: bytes) -> int:
+    """The number at the end of a key."""
+    return int.from_bytes(key[-PROJECT_BYTES:], "big")
