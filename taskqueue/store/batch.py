@@ -168,7 +168,6 @@ def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes
 
 
 def _spec_value(task: Task) -> bytes:
-    """The value of a task's entry among the specs."""
     if task.spec is None:
         raise Corrupt(f"task {task.taskid}: to be written anew without its spec")
     return layout.encode_spec(task.taskid, task.spec)

@@ -125,14 +125,11 @@ def _find_tasks(store: Store, needs: Needs, found: Found) -> None:
     if not tasks:
         return
     whole: list[tuple[int, str]] = [ref for ref in needs.whole if ref in tasks]
-    whole += [ref for ref, said in zip(answered, needs.answered, strict=True) if _counts(tasks.get(ref), said.token)]
+    for ref, said in zip(answered, needs.answered, strict=True):
+        if ref in tasks and tasks[ref].token == said.token:  # such an answer counts
+            whole.append(ref)
     if whole:
         _fill(store, [tasks[ref] for ref in dict.fromkeys(whole)])
-
-
-def _counts(task: Task | None, token: int) -> bool:
-    """Whether an answer with this token counts for the task."""
-    return task is not None and task.token == token
 
 
 def _fill(store: Store, tasks: Sequence[Task]) -> None:

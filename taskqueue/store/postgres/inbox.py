@@ -131,7 +131,6 @@ class InboxReader:
         return others, rows
 
     def _expect_from(self, page: int) -> None:
-        """The next rows are expected from this page on."""
         self._from = max(0, page - SLACK_PAGES)
 
 

@@ -276,16 +276,13 @@ class PostgresStore:
 
     def _rest(self, batch: Batch, puts: Iterable[Statement]) -> Iterator[Statement]:
         """All of a transaction that comes after its drops."""
-        yield from self._deletes(batch)
+        for family, keys in batch.deletes.items():
+            if keys:
+                yield Statement(self._delete[family], (packed_array(self._stored(family, keys)),))
         yield from puts
         if batch.taken is not None:
             yield from taking(self._target.schema, batch.taken)
         yield _COMMIT
-
-    def _deletes(self, batch: Batch) -> Iterator[Statement]:
-        for family, keys in batch.deletes.items():
-            if keys:
-                yield Statement(self._delete[family], (packed_array(self._stored(family, keys)),))
 
     def _puts(self, batch: Batch) -> Iterator[Statement]:
         for family, entries in batch.puts.items():
@@ -312,7 +309,6 @@ class PostgresStore:
         return Statement(sql, (packed_array(stored), packed_array(last.values()), written))
 
     def _stored(self, family: Family, keys: Collection[bytes]) -> Collection[bytes]:
-        """Keys as they are stored."""
         if family not in self._prefixes.moved:
             return keys
         return [self._prefixes.stored_key(family, key) for key in keys]

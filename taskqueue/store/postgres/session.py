@@ -305,7 +305,6 @@ def _rows(result: pq.abc.PGresult) -> list[Row]:
 
 
 def _state(result: pq.abc.PGresult) -> str:
-    """The SQLSTATE of an error."""
     return (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
 
 
@@ -367,13 +366,9 @@ def _limits(timeout: float) -> dict[str, str]:
 
 def _connect_error(where: str, error: psycopg.Error) -> StoreError:
     """At this point the library knows no SQLSTATE, only what the server, or each of several, said."""
-    said = _one_line(error)
+    said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
     message = f"{where}: can't connect: {said}"
     of_its_own = _QUOTED.sub("", said)
     if not isinstance(error, psycopg.OperationalError) or any(words in of_its_own for words in _LASTING):
         return StoreError(f"{message}; correct store.url, or the server's roles and databases")
     return DatabaseError(message, "the database can't be reached")
-
-
-def _one_line(error: psycopg.Error) -> str:
-    return "; ".join(line.strip() for line in str(error).splitlines() if line.strip())

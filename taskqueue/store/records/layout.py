@@ -318,6 +318,11 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
     )  # fmt: skip
 
 
+def task_at(key: bytes, record: bytes) -> Task:
+    """The task of an entry in ids, which is not an awaited one."""
+    return task_of(project_of(key), key[4:].decode(), record)
+
+
 def encode_record(task: Task) -> bytes:
     """The record of a task that is not bare, without its links, its slot and its put-offs."""
     flags = task.attempts << ATTEMPTS_SHIFT | task.held_back | task.timed_out * TIMED_OUT | task.apart * APART
@@ -329,7 +334,6 @@ def encode_record(task: Task) -> bytes:
 
 
 def _packed(task: Task, state: int, flags: int, priority: int, retried: int, *rest: float | bytes) -> bytes:
-    """The fixed part of the task's record."""
     if not task.pushed_at:
         return RECORD.pack(state, flags, priority, retried, *rest)
     return DATED_RECORD.pack(state, flags, priority, retried | DATED_RETRIED, *rest, task.pushed_at)

@@ -554,7 +554,6 @@ class _Mending:
                 self._write(Batch(deletes={layout.DEFERRED: gone}))
 
     def _release(self) -> None:
-        """Delete what was set aside."""
         for page in pages(self._store, layout.DAMAGED):
             self._write(Batch(deletes={layout.DAMAGED: [key for key, _ in page]}))
 

@@ -233,7 +233,7 @@ class _Saving:
 
     def _recorded(self, record: ProjectRecord, page: Sequence[Entry]) -> Iterator[Task]:
         """Records without an entry in an order."""
-        tasks = [_decoded(_task_of_id, key, value) for key, value in page if value != AWAITED]
+        tasks = [_decoded(layout.task_at, key, value) for key, value in page if value != AWAITED]
         known = [task for task in tasks if task is not None and not is_cleared(task, record.cleared)]
         specs = self._specs([layout.seq_key(record.number, task.seq) for task in known])
         for task, found in zip(known, specs, strict=True):
@@ -290,10 +290,6 @@ def _task_at(state: int, key: bytes, value: bytes, spec: tuple[str, Spec] | None
         return None if spec is None else _decoded(layout.task_of, number, spec[0], value)
     taskid = _decoded(lambda value: over_entries.taskid_at(value).decode(), value)
     return None if taskid is None else Task(number, taskid, state, place, layout.seq_of(key))
-
-
-def _task_of_id(key: bytes, value: bytes) -> Task:
-    return layout.task_of(layout.project_of(key), key[len(layout.project_key(0)) :].decode(), value)
 
 
 def _with(task: Task, spec: Spec) -> Task:

@@ -18,7 +18,7 @@ from io import BytesIO
 from os.path import join
 from typing import BinaryIO, Final
 
-from rocksdict import Cache, DBRecoveryMode, Options, Rdict
+from rocksdict import Cache, DBRecoveryMode, Rdict
 
 from taskqueue.errors import StoreError
 from taskqueue.store.files.damage import TABLE_END, number_of
@@ -27,7 +27,6 @@ from taskqueue.store.files.folder import CURRENT, LOG, MANIFEST, TABLE, Folder
 from taskqueue.store.files.log_records import Record, record_bytes, records_of
 from taskqueue.store.files.manifest import Manifest, read_manifest, with_families, without_tables
 from taskqueue.store.files.write_log import BATCH
-from taskqueue.store.records.layout import IDS
 from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 64 << 20
@@ -143,7 +142,7 @@ def _opened(work: str) -> Rdict:
     # So that tables that can't be opened are found now.
     options.set_max_open_files(ALL_FILES)
     with engine.translated_errors(work, "open"):
-        return Rdict(work, options, {name: _options_of(name, cache) for name in Rdict.list_cf(work)})
+        return Rdict(work, options, {name: tuning.for_family(name, cache) for name in Rdict.list_cf(work)})
 
 
 def _leave_out(work: str, error: StoreError, lost: Lost) -> None:
@@ -171,7 +170,3 @@ def _put(path: str, content: bytes) -> None:
         os.unlink(path)
     with open(path, "xb") as file:
         file.write(content)
-
-
-def _options_of(family: str, cache: Cache) -> Options:
-    return tuning.for_random_keys(cache) if family == IDS else tuning.for_ordered_keys(cache)

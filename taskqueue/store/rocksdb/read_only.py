@@ -15,14 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Final, cast
 
 from msgspec import Struct
-from rocksdict import AccessType, Cache, Options, Rdict
+from rocksdict import AccessType, Cache, Rdict
 
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import META, refuse_other
-from taskqueue.store.records.layout import IDS
 from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 64 << 20
@@ -145,7 +144,7 @@ class ReadOnlyStore:
         cache = Cache(CACHE_BYTES)
         self.snapshot.link_to(self._folder.name)
         with engine.translated_errors(self.path, "read"):
-            options = {name: _options_of(name, cache) for name in Rdict.list_cf(self._folder.name)}
+            options = {name: tuning.for_family(name, cache) for name in Rdict.list_cf(self._folder.name)}
             self._db = Rdict(self._folder.name, tuning.database(), options, AccessType.read_only(False))
             self._families = {name: self._db.get_column_family(name) for name in options}
 
@@ -153,7 +152,3 @@ class ReadOnlyStore:
         found = self._families.get(family)
         with engine.translated_errors(self.path, "read"):
             return 0 if found is None else found.property_int_value(f"rocksdb.{name}") or 0
-
-
-def _options_of(family: Family, cache: Cache) -> Options:
-    return tuning.for_random_keys(cache) if family == IDS else tuning.for_ordered_keys(cache)

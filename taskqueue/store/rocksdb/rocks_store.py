@@ -17,7 +17,7 @@ from os import PathLike, fspath, makedirs
 from os.path import exists, join
 from typing import Final, cast
 
-from rocksdict import Cache, ColumnFamily, Options, Rdict, WriteBatch
+from rocksdict import Cache, ColumnFamily, Rdict, WriteBatch
 
 from taskqueue.errors import StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Family
@@ -29,7 +29,7 @@ from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
 from taskqueue.store.records.epoch_skip import skip_epochs
 from taskqueue.store.records.format import META, Migrations, refuse_newer, upgrade
-from taskqueue.store.records.layout import FAMILIES, IDS, LAST_KEY
+from taskqueue.store.records.layout import FAMILIES, LAST_KEY
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.rocksdb import engine, tuning
 
@@ -199,7 +199,9 @@ class RocksStore:
             is_new = not exists(join(self._path, "CURRENT"))
             self.damage = recover_logs(self._path, boot_id, has_failed=has_failed, accept=accept_damage)
             families = FAMILIES if is_new else Rdict.list_cf(self._path)
-            return Rdict(self._path, tuning.database(), {family: self._options_of(family) for family in families})
+            return Rdict(
+                self._path, tuning.database(), {family: tuning.for_family(family, self._cache) for family in families}
+            )
 
     def _bind(self) -> None:
         with engine.translated_errors(self._path, "open"):
@@ -217,7 +219,7 @@ class RocksStore:
         missing = [family for family in FAMILIES if family not in self._families]
         with engine.translated_errors(self._path, "open"):
             for family in missing:
-                self._db.create_column_family(family, self._options_of(family)).close()
+                self._db.create_column_family(family, tuning.for_family(family, self._cache)).close()
         self._bind()
 
     def _finish_making(self) -> None:
@@ -231,6 +233,3 @@ class RocksStore:
         if self._families.keys() - {*FAMILIES, DEFAULT} or self.scan(DEFAULT, b"", LAST_KEY, 1):
             raise StoreError(f"{self._path}: another program's database lies there; choose another store.path")
         self._add_families()
-
-    def _options_of(self, family: Family) -> Options:
-        return tuning.for_random_keys(self._cache) if family == IDS else tuning.for_ordered_keys(self._cache)

@@ -17,6 +17,9 @@ from typing import Final
 
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, Options
 
+from taskqueue.store.contract import Family
+from taskqueue.store.records.layout import IDS
+
 MEMTABLES_BYTES: Final = 96 << 20
 """Budget of all families; beyond it the family with the oldest memtable is flushed."""
 
@@ -84,15 +87,18 @@ def _family(table: BlockBasedOptions, cache: Cache, compression: DBCompressionTy
     return options
 
 
-def for_ordered_keys(cache: Cache) -> Options:
-    """Options of families that are read in key order."""
+def for_family(family: Family, cache: Cache) -> Options:
+    """Options of a family: that of ids has random look-ups, most of them of absent keys."""
+    return _for_random_keys(cache) if family == IDS else _for_ordered_keys(cache)
+
+
+def _for_ordered_keys(cache: Cache) -> Options:
     table = BlockBasedOptions()
     table.set_block_size(BLOCK_BYTES)
     return _family(table, cache, COMPRESSION)
 
 
-def for_random_keys(cache: Cache) -> Options:
-    """Options of families with random look-ups, most of them of absent keys."""
+def _for_random_keys(cache: Cache) -> Options:
     table = BlockBasedOptions()
     table.set_block_size(IDS_BLOCK_BYTES)
     table.set_bloom_filter(BLOOM_BITS, False)

@@ -53,7 +53,7 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import AWAITED, STATE_MASK
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.findings import PROJECT_BYTES, Checked, Findings, Tally, is_cleared
-from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look, task_at, taskid_of_attempt
+from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look, taskid_of_attempt
 from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 T = TypeVar("T")
@@ -425,7 +425,7 @@ class _Check:
             if record == AWAITED:
                 self._edges.awaited(key)
                 continue
-            task = None if tally is None else self._checked.read(layout.IDS, key, task_at, key, record)
+            task = None if tally is None else self._checked.read(layout.IDS, key, layout.task_at, key, record)
             if tally is None or task is None:
                 continue
             if is_cleared(task, tally.record.cleared):
@@ -459,7 +459,7 @@ class _Check:
         for (key, value), record in zip(page, self._store.get(layout.IDS, [key for key, _ in page]), strict=True):
             self._checked.read(layout.RESULTS, key, layout.decode_result, value)
             tally = self._checked.tally(layout.RESULTS, key)
-            known = None if record is None else self._checked.read(layout.IDS, key, task_at, key, record)
+            known = None if record is None else self._checked.read(layout.IDS, key, layout.task_at, key, record)
             task = known or NOBODY
             if tally is not None and not is_cleared(task, tally.record.cleared):
                 self._tell(Seen(self._checked, tally, layout.RESULTS, key, value, "", record, task=task))
@@ -577,7 +577,7 @@ def _find_orphans(checked: Checked, tally: Tally) -> None:
     store, number, before = checked.store, tally.record.number, checked.findings.found
     for page in pages(store, layout.IDS, layout.project_key(number), layout.project_key(number + 1)):
         for key, record in page:
-            task = None if record == AWAITED else _quietly(task_at, key, record)
+            task = None if record == AWAITED else _quietly(layout.task_at, key, record)
             if task is None or is_cleared(task, tally.record.cleared) or task.bare or _has_place(store, task):
                 continue
             reason = f"its record says {STATE_NAMES[task.state]}, but it has no entry in that order"
@@ -605,7 +605,6 @@ def _has_place(store: StoreReader, task: Task) -> bool:
 
 
 def _leased(store: StoreReader, project: int, seq: int) -> str | None:
-    """The taskid of the lease with this seq; None if there is none."""
     value = store.get(_LEASES, [layout.order_key(project, seq)])[0]
     task = None if value is None else _quietly(layout.decode_lease, project, value)
     return None if task is None else task.taskid

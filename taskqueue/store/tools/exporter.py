@@ -158,8 +158,7 @@ def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[
         for key, value in page:
             if value == AWAITED:
                 continue
-            taskid = decode_record(layout.IDS, key, bytes.decode, key[len(layout.project_key(number)) :])
-            task = decode_record(layout.IDS, key, layout.task_of, number, taskid, value)
+            task = decode_record(layout.IDS, key, layout.task_at, key, value)
             if task.bare and task.state in states:
                 yield task
 

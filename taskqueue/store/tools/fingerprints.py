@@ -204,7 +204,7 @@ class Fingerprints:
         if record == AWAITED:
             self._edges.awaited(key)
             return
-        task = task_at(key, record)
+        task = layout.task_at(key, record)
         sums, taskid = self._sums[tally.record.number], key[PROJECT_BYTES:]
         if task.has_result:
             sums.with_result += hash(key)
@@ -255,7 +255,6 @@ class Fingerprints:
             sums.results += sum(hash(key) for key, _ in entries)
 
     def _of(self, project: int) -> tuple[Tally, _Sums]:
-        """What is counted of a project."""
         if project not in self._tallies:
             raise Doubt
         return self._tallies[project], self._sums[project]
@@ -297,11 +296,6 @@ def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
     for value in values:
         over_entries.error_at(value)
     return [over_entries.taskid_at(value) for value in values]
-
-
-def task_at(key: bytes, record: bytes) -> Task:
-    """The task of an entry in ids, which is not an awaited one."""
-    return layout.task_of(layout.project_of(key), key[PROJECT_BYTES:].decode(), record)
 
 
 def taskid_of_attempt(key: bytes) -> str:

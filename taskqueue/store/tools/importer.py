@@ -63,7 +63,6 @@ from taskqueue.core.tasks.task import (
     RETRIED_MOST,
     STATE_NAMES,
     SUCCESS,
-    Move,
     Task,
     is_retry,
     ready_key,
@@ -287,7 +286,7 @@ class _Importer:
             found[ref] = task
             _count(project, task)
             touched[project.number] = project
-            writes.moves.append(_new(task))
+            writes.moves.append((task, 0, 0, 0, True, False))
             self.brought.new += 1
         writes.projects = list((touched | edges.touched).values())
         _have_moved(writes)
@@ -426,10 +425,6 @@ def _count(project: ProjectRecord, task: Task) -> None:
     project.ready_low, project.delayed_low, project.over_low = bytes(16), bytes(16), bytes(48)
 
 
-def _new(task: Task) -> Move:
-    return task, 0, 0, 0, True, False
-
-
 # ------------------------------------------------------------------------------------------------ edges, slots, history
 
 
@@ -493,8 +488,9 @@ class _EdgeImporter:
             known = self._tasks.get(parent)
             if known is not None:
                 self._have_children(known)
-            elif parent.project != DELETED_PROJECT:
-                self._await(parent)
+            elif parent.project != DELETED_PROJECT and parent not in self._awaited:
+                self._awaited[parent] = None
+                self._writes.awaited[parent] = True
             state = each.state
             if state == UNSATISFIED and known is not None:
                 state = SATISFIED if known.state == SUCCESS else UNSATISFIED
@@ -528,11 +524,6 @@ class _EdgeImporter:
         if task.state in OVER:
             kind: PropagationKind = "succeeded" if task.state == SUCCESS else "failed"
             self._writes.propagations[number + 1] = Propagation(number + 1, kind, *ref)
-
-    def _await(self, ref: TaskRef) -> None:
-        if ref not in self._awaited:
-            self._awaited[ref] = None
-            self._writes.awaited[ref] = True
 
     def _have_children(self, parent: Task) -> None:
         links = parent.links = parent.links or Links()
@@ -586,7 +577,6 @@ def _slice_batch(store: StoreReader, line: SliceLine, numbers: Mapping[str, int]
 
 
 def _known_points(store: StoreReader, line: SliceLine, at: int, numbers: Mapping[str, int]) -> frozenset[str]:
-    """Names of the projects that already have a point at that time."""
     keys = [layout.point_key(line.history, at, numbers[name]) for name in line.projects]
     points = zip(line.projects, store.get(layout.POINTS, keys), strict=True)
     return frozenset(name for name, value in points if value is not None)

@@ -168,7 +168,10 @@ def read_stats(store: ReadOnlyStore, cache_bytes: int) -> StoreStats:
         file_bytes=store.snapshot.file_bytes,
         log_bytes=store.snapshot.log_bytes,
         projects=projects,
-        families=[_family(store, name) for name in layout.FAMILIES],
+        families=[
+            FamilyStats(name, store.keys(name), store.table_bytes(name), store.log_bytes(name))
+            for name in layout.FAMILIES
+        ],
         levels=[LevelStats(level, len(sizes), sum(sizes)) for level, sizes in store.levels().items()],
         cache=_cache(store, tasks, cache_bytes),
     )
@@ -213,10 +216,6 @@ def _projects(store: StoreReader) -> list[ProjectStats]:
 
 def _tasks(projects: list[ProjectStats]) -> int:
     return sum(getattr(project.counts, name) for project in projects for name in STATE_NAMES[1:])
-
-
-def _family(store: ReadOnlyStore, name: str) -> FamilyStats:
-    return FamilyStats(name, store.keys(name), store.table_bytes(name), store.log_bytes(name))
 
 
 def _cache(store: ReadOnlyStore, tasks: int, cache_bytes: int) -> CacheStats:
