@@ -78,7 +78,6 @@ def step(turn: TurnState) -> None:
 
 
 def _page_ref(count: FailureCount) -> FailuresRef:
-    """The page that is counted next."""
     return FailuresRef(count.start, count.end, PAGE_FAILURES)
 
 

@@ -109,7 +109,6 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
 
 
 def _names(state: State, group: str) -> list[str]:
-    """Sorted names of the projects of a group, or of all."""
     if not group:
         return state.projects.names
     return [project.name for project in state.projects.in_group(group)]

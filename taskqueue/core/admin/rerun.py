@@ -142,7 +142,6 @@ def _add(rerun_set: RerunSet, progress: OperationProgress, task: Task, *, is_mea
 
 
 def _is_meant(scope: RerunScope, task: Task, *, is_first: bool) -> bool:
-    """Whether a task that the walk comes to is to run again."""
     if scope in ("task", "downstream") or (scope == "upstream-failed" and is_first):
         return True
     return task.state in (FAILED, CANCELLED)

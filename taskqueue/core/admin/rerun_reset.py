@@ -145,6 +145,5 @@ def _reset_edges(
 
 
 def _is_reset(rerun_set: RerunSet, ref: TaskRef) -> bool:
-    """Whether the task has been reset."""
     position = rerun_set.position(ref)
     return position is not None and rerun_set.member(position).fate != LEFT

@@ -155,7 +155,6 @@ _NUMBERS: Final[dict[SlotSort, Callable[[int, SlotRecord, SlotPace], float]]] = 
 
 
 def _rank(by: SlotSort, ready: int, record: SlotRecord, pace: SlotPace, number: int) -> Rank:
-    """Where a slot with so many ready tasks comes in a list."""
     return _NUMBERS[by](ready, record, pace), record.name, number
 
 

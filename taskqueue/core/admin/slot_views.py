@@ -88,7 +88,6 @@ def _view(project: Project, record: SlotRecord, number: int, pace: SlotPace, now
 
 
 def _later(at: float, now: Wall) -> float:
-    """The time, or 0 if it is over."""
     return at if at > now else 0.0
 
 

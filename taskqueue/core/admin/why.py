@@ -201,7 +201,6 @@ def _of_handing(turn: TurnState, project: Project) -> str:
 
 
 def _first_of(looks: Sequence[tuple[WhyCause, Look]], turn: TurnState, project: Project) -> str:
-    """The first reason that these give; empty: none."""
     return next((reason for _, look in looks for reason in look(turn, project)), "")
 
 
@@ -437,14 +436,12 @@ def _tasks(count: int, state: str) -> str:
 
 
 def _others(count: int) -> str:
-    """The number of further ready tasks, in words."""
     if not count:
         return ""
     return ", as is another one" if count == 1 else f", as are {count} others"
 
 
 def _put_off(task: Task | None) -> str:
-    """How often in a row a task was put off, if it was so more than once."""
     return f"; put off {task.put_off:,} times in a row" if task is not None and task.put_off > 1 else ""
 
 

@@ -84,7 +84,6 @@ def rejected(project: Project) -> str:
 
 
 def _rejecting(project: Project, slots: SlotTable) -> int:
-    """Slots in memory that have rejected tasks."""
     if not project.counts_slots:
         return 0
     return sum(slot.record.refused and taken_of(project, slot.record) > 0 for slot in slots.by_number.values())
@@ -147,7 +146,6 @@ def _look(project: Project, taskid: str) -> SlotLook:
 
 
 def _of_slot(turn: TurnState, slot: Slot) -> str:
-    """What a slot in memory waits for."""
     return _waits(turn, slot.record, (slot.looks_at() - turn.state.slot_clock.now) / SECOND)
 
 

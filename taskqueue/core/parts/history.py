@@ -209,5 +209,4 @@ class History:
 
 
 def _plus(a: Row, b: Row) -> Row:
-    """The sum of two rows."""
     return tuple(map(add, a, b))

@@ -116,7 +116,6 @@ class PeriodRing:
         view[:] = memoryview(array(view.format, self._turned(levels, head)))
 
     def _view(self, rows: bytearray, column: int) -> memoryview:
-        """A column, as numbers that can be read and written."""
         width, place = self._layout.places[column]
         return memoryview(rows)[self._start : self.end].cast(width)[place]
 

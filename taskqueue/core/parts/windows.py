@@ -295,7 +295,6 @@ def _ticks(now_wall: Wall) -> int:
 
 
 def _trimmed(columns: Columns) -> Columns:
-    """Columns without empty ones at the end."""
     return columns[: max((n + 1 for n, added in enumerate(columns) if added), default=0)]
 
 

@@ -234,7 +234,6 @@ def _with_ids_as_x(text: str) -> str:
 
 
 def _x_if_id(match: re.Match[str]) -> str:
-    """X for a run of signs with a digit in it; a long word stays."""
     run = match[0]
     return run if run.isalpha() else "X"
 

@@ -16,7 +16,7 @@ from itertools import islice
 from math import ceil
 from typing import Final
 
-from taskqueue.core.parts.history import ALL, SECONDS, PointsRef, Row
+from taskqueue.core.parts.history import ALL, SECONDS, PointsRef
 from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.tasks.needs import Needs
@@ -108,13 +108,11 @@ def show(turn: TurnState, session: Session, request: StatsHistory) -> HistoryRep
     found = turn.found.points.get((request.session, request.n))
     if found is not None:
         ref, rows = found
-        reply.points = [_point(at * seconds, row) for at, row in zip(ref.times, rows, strict=True) if row is not None]
+        reply.points = [
+            Point(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
+        ]
         reply.next = float(ref.next * seconds)
     return reply
-
-
-def _point(at: int, row: Row) -> Point:
-    return Point(float(at), *row)
 
 
 REQUESTS: Final = (RequestRule(StatsHistory, asked_by(show), need, keeps=False, slow_ms=5.0),)

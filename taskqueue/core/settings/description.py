@@ -92,7 +92,6 @@ def _describe(kind: inspect.Type) -> Description:
 
 
 def _or_texts(plain: Description, others: Sequence[inspect.Type]) -> Description:
-    """A description of what may be one of a few texts instead."""
     texts = [str(value) for each in others if isinstance(each, inspect.LiteralType) for value in each.values]
     return plain._replace(words=", or ".join([plain.words, *map(json.dumps, texts)]), texts=tuple(texts))
 

@@ -282,7 +282,6 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
 
 
 def _said(value: Struct, plain: Struct) -> dict[str, Any]:
-    """The fields that differ from those of ``plain``."""
     return {key: field for key, field in msgspec.structs.asdict(value).items() if field != getattr(plain, key)}
 
 
