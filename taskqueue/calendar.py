@@ -306,5 +306,4 @@ def _check_length(setting: str, text: str) -> None:
 
 
 def _quoted(text: str) -> str:
-    """In quotation marks, on one line."""
     return msgspec.json.encode(text).decode()

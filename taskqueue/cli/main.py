@@ -201,7 +201,6 @@ def _exit_status(returned: object) -> int:
 
 
 def _print_problems(where: str, problems: Sequence[str], status: int) -> int:
-    """Print each problem on stderr, in one line each."""
     for problem in problems:
         say(f"{where}: {SPACE.sub(' ', problem).strip()}", err=True)
     return status
@@ -212,7 +211,6 @@ def _where(error: click.UsageError) -> str:
 
 
 def _sentence(message: str) -> str:
-    """With a full stop, unless it ends with a question."""
     return message if message.endswith(("?", "?)")) else f"{message.rstrip('.')}."
 
 
@@ -221,7 +219,6 @@ def _hint(error: click.UsageError) -> str:
 
 
 def _is_of_a_setting(error: TaskQueueError | OSError) -> bool:
-    """Whether the daemon refused the name or the value of a setting."""
     return isinstance(error, RequestRejected) and error.code == "setting"
 
 

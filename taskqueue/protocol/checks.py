@@ -127,7 +127,6 @@ def check_report(item: TaskReport, index: int, flaws: Flaws) -> TaskReport | Non
 
 
 def _wrong_result(item: TaskReport) -> str:
-    """What is wrong with the result of a report; empty if nothing is."""
     if len(item.result) > MAX_RESULT_BYTES:
         return f"{len(item.result)} bytes, at most {MAX_RESULT_BYTES} are taken"
     return "a task that failed has none" if not item.ok and item.result != NIL else ""

@@ -137,7 +137,6 @@ def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
 
 
 def _over(project: ProjectStats, window: str) -> Totals | Window:
-    """What happened in the window."""
     over: Totals | Window = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
     return over
 

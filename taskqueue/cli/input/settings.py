@@ -72,7 +72,6 @@ def _number(part: str, rule: str, written: str) -> int | float:
 
 
 def _duration(part: str, rule: str, written: str) -> Setting:
-    """Seconds as a number, or a text such as 5m."""
     return _number(part, rule, written) if NUMBER.fullmatch(part) or parse_duration(part) is None else part
 
 

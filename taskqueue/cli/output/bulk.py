@@ -240,7 +240,6 @@ def _begin(
 
 
 def _wait_with_bar(client: Client, view: OperationView) -> OperationView:
-    """Wait for the operation's end, with a progress bar on stderr if that is a terminal."""
     with _bar(view) as progress:
         return client.operations.wait(view.id, progress)
 

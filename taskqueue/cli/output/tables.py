@@ -93,7 +93,6 @@ def _burst(view: ProjectView) -> Text:
 
 
 def _brief(name: str) -> str:
-    """A name cut to NAME_CHARS, so that a row of numbers fits."""
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
 
 
@@ -184,7 +183,6 @@ def of_cron(views: Iterable[ProjectView]) -> Table:
 
 
 def _schedule(view: ProjectView, job: str) -> str:
-    """A job's schedule, as in its setting."""
     jobs = view.settings.get("cron")
     said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
     return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"

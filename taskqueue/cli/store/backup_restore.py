@@ -153,5 +153,4 @@ def _file_bytes(path: str) -> int:
 
 
 def _free(name: str) -> str:
-    """The name, or the first unused one of the form NAME-2."""
     return name if not exists(name) else next(other for n in count(2) if not exists(other := f"{name}-{n}"))

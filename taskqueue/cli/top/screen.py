@@ -230,7 +230,6 @@ def _table(
 
 
 def _line(text: str, style: str = "") -> Text:
-    """A line that is cut at the edge of the screen."""
     return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 

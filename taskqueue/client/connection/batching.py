@@ -228,7 +228,6 @@ class Batching(Generic[I, A]):
             self._sending = partial(self._give_up, give_up)
 
     def _run(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Have it sent, or sent in parts, by a coroutine."""
         task = asyncio.ensure_future(sending)
         task.add_done_callback(self._ended)
         self._sending = task.cancel

@@ -75,7 +75,6 @@ def _guessed(body: bytes) -> PageText:
 
 
 def _is_mostly_utf_8(body: bytes) -> bool:
-    """Whether more of its letters beyond ASCII are UTF-8 than are not."""
     text = body.decode(errors="replace")
     bad = text.count("\ufffd")
     return len(text) - len(body.translate(None, NOT_ASCII)) > 2 * bad

@@ -98,7 +98,6 @@ async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
 
 
 def _joined(projects: Sequence[str], between: str) -> str:
-    """The first NAMES_MOST names, and an ellipsis for further ones."""
     return between.join([*projects[:NAMES_MOST], *["…"] * (len(projects) > NAMES_MOST)])
 
 

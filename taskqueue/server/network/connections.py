@@ -234,7 +234,6 @@ class Connections:
             connection.acked_bytes = connection.sent_bytes
 
     def _by_unread(self) -> list[Connection]:
-        """Connections with unread bytes, the one with most first."""
         return sorted((each for each in self.all() if each.unread_bytes), key=_unread_bytes, reverse=True)
 
     # ------------------------------------------------------------------------------------------ the watcher's side
