@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -84,18 +85,19 @@ RESULTS = {"ended": Raw(b"\x81\xa1r\xc4\x01b"), "leased": Raw(b"\x07"), "left": 
 
 
 class Crawl:
-    """A store in a folder, with the projects news and empty; nobody has it open.
+    """A store with the projects news and empty; nobody has it open.
 
     In news there are, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
     record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped. RESULTS has their results.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
+    def __init__(self, make: Callable[[], Store], look: Callable[[], ReadOnlyStore | Store]) -> None:
+        """Of what opens the store, to write and to read."""
+        self._make, self._look = make, look
 
     def write(self, batch: Batch) -> None:
         """Write anything, sound or not."""
-        with closing(RocksStore(self.path)) as store:
+        with closing(self._make()) as store:
             store.write(store.begin(), batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
@@ -108,7 +110,7 @@ class Crawl:
 
     def get(self, family: Family, key: bytes) -> bytes:
         """What lies at a key."""
-        with closing(ReadOnlyStore(self.path)) as reader:
+        with closing(self._look()) as reader:
             found = reader.get(family, [key])[0]
         assert found is not None
         return found
@@ -127,8 +129,24 @@ class Crawl:
 
     def check(self, most: int = 100) -> Findings:
         """Check it, and keep so many problems."""
-        with closing(ReadOnlyStore(self.path)) as reader:
+        with closing(self._look()) as reader:
             return check(reader, Findings(most))
+
+
+class StoredCrawl(Crawl):
+    """The same crawl in a folder. To open it takes 36 ms of CPU, in memory nothing."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(lambda: RocksStore(path), lambda: ReadOnlyStore(str(path)))
+        self.path = str(path)
+
+
+class CrawlInMemory(Crawl):
+    """The same crawl on a disk in memory."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(lambda: MemoryStore(disk), lambda: MemoryStore(disk))
+        self.disk = disk
 
 
 def _task(taskid: str, state: int, seq: int, at: float = 0.0, priority: int = 0) -> Task:
@@ -142,9 +160,9 @@ def _made(task: Task) -> Move:
     return task, 0, 0, 0, True, False
 
 
-def _fill(path: Path) -> None:
+def _fill(store: Store) -> None:
     """As a scheduler would, turn by turn."""
-    with closing(RocksStore(path)) as store:
+    with closing(store):
         ledger = Ledger(store)
         ledger.begin("boot-1")
         tasks = {
@@ -193,7 +211,7 @@ def _fill(path: Path) -> None:
         _strip(store, tasks["left"], tasks["bare"])
 
 
-def _strip(store: RocksStore, left: Task, bare: Task) -> None:
+def _strip(store: Store, left: Task, bare: Task) -> None:
     """Take away what these lack, and the record of the unlisted one."""
     places = layout.order_key(NEWS, left.key), layout.order_key(NEWS, bare.key)
     store.write(
@@ -210,8 +228,23 @@ def _strip(store: RocksStore, left: Task, bare: Task) -> None:
     )
 
 
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the crawl, to be copied."""
+    path = tmp_path_factory.mktemp("filled") / "store"
+    _fill(RocksStore(path))
+    return path
+
+
 @pytest.fixture
-def crawl(tmp_path: Path) -> Crawl:
+def stored(filled: Path, tmp_path: Path) -> StoredCrawl:
     """With a task of every kind."""
-    _fill(tmp_path / "store")
-    return Crawl(tmp_path / "store")
+    return StoredCrawl(Path(shutil.copytree(filled, tmp_path / "store")))
+
+
+@pytest.fixture
+def crawl() -> CrawlInMemory:
+    """With a task of every kind."""
+    disk = Disk()
+    _fill(MemoryStore(disk))
+    return CrawlInMemory(disk)

@@ -20,7 +20,7 @@ from taskqueue.store.records.layout import FAILURES, FAMILIES
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import read_stats
-from tests.unit.store.conftest import Crawl
+from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
 
 NOW = 1.7e9
 
@@ -90,7 +90,7 @@ def test_one_that_can_not_be_read_is_named(ground: Ground, ledger: Ledger) -> No
         find(ledger)
 
 
-def test_a_check_of_the_store_reads_them(crawl: Crawl) -> None:
+def test_a_check_of_the_store_reads_them(crawl: CrawlInMemory) -> None:
     crawl.put(FAILURES, failure_key(failed(1).key), b"\xc1")
 
     findings = crawl.check()
@@ -98,16 +98,18 @@ def test_a_check_of_the_store_reads_them(crawl: Crawl) -> None:
     assert [problem.family for problem in findings.problems] == ["failures"]
 
 
-def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_when_it_is_opened(crawl: Crawl) -> None:
+def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_when_it_is_opened(
+    stored: StoredCrawl,
+) -> None:
     options = {name: Options(raw_mode=True) for name in (*FAMILIES, "default")}
-    database = Rdict(crawl.path, Options(raw_mode=True), options)
+    database = Rdict(stored.path, Options(raw_mode=True), options)
     database.drop_column_family(FAILURES)
     database.close()
 
-    assert crawl.check().problems == []
-    with closing(ReadOnlyStore(crawl.path)) as reader:
+    assert stored.check().problems == []
+    with closing(ReadOnlyStore(stored.path)) as reader:
         assert [family.keys for family in read_stats(reader, 1 << 20).families if family.name == FAILURES] == [0]
-    with closing(RocksStore(crawl.path)) as store:
+    with closing(RocksStore(stored.path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-2")
         ledger.commit(WriteSet(failures=[failed(1)]))

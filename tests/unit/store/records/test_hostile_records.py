@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from typing import Any, Protocol
+from typing import Any
 
 import msgpack
 import pytest
@@ -32,6 +32,7 @@ from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.project_sizes import sizes_of
 from taskqueue.store.tools.store_stats import project_records
+from tests.unit.store.conftest import StoredCrawl
 
 MUTANTS = 1500
 SIZES = 12
@@ -41,18 +42,10 @@ Records = dict[Family, list[tuple[bytes, bytes]]]
 VALUES: list[Any] = [0, -1, 2**63 - 1, 2**64 - 1, 1e300, float("nan"), "\x1b", "", None, [], {}, b"\xff", "x" * 999]
 
 
-class Crawl(Protocol):
-    """What the fixture of that name can do."""
-
-    path: str
-
-    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
-
-
 @pytest.fixture
-def records(crawl: Crawl) -> Records:
+def records(stored: StoredCrawl) -> Records:
     """All that a store with a task of every kind has."""
-    with closing(ReadOnlyStore(crawl.path)) as reader:
+    with closing(ReadOnlyStore(stored.path)) as reader:
         found = {family: reader.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
     found[META] = [entry for entry in found[META] if entry[0] != EPOCH_KEY]  # a store in memory has its own
     return found
@@ -118,15 +111,15 @@ def test_a_changed_record_is_named_or_taken_by_all_that_reads_it(records: Record
                 raise AssertionError(f"seed {seed}: {error!r} of {family} {new!r}") from error
 
 
-def test_how_much_a_project_takes_is_told_or_refused(crawl: Crawl, records: Records) -> None:
+def test_how_much_a_project_takes_is_told_or_refused(stored: StoredCrawl, records: Records) -> None:
     every = [(family, *entry) for family in (layout.SPECS, *layout.ORDERS.values()) for entry in records[family]]
     for seed in range(SIZES):
         chance = random.Random(seed)
         family, key, value = chance.choice(every)
-        crawl.put(family, key, changed(value, chance))
-        with suppress(TaskQueueError), closing(ReadOnlyStore(crawl.path)) as reader:
+        stored.put(family, key, changed(value, chance))
+        with suppress(TaskQueueError), closing(ReadOnlyStore(stored.path)) as reader:
             sizes_of(reader)
-        crawl.put(family, key, value)
+        stored.put(family, key, value)
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"-1", b"9" * 5000, b"\xff"])
@@ -140,11 +133,11 @@ def test_a_next_project_that_is_no_number_is_a_finding(records: Records, value: 
 
 
 @pytest.mark.parametrize("key", [EPOCH_KEY, FORMAT_KEY])
-def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(crawl: Crawl, key: bytes) -> None:
-    crawl.put(META, key, b"9" * 5000)
+def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(stored: StoredCrawl, key: bytes) -> None:
+    stored.put(META, key, b"9" * 5000)
 
     with pytest.raises(TaskQueueError, match=r"no number|not a number|has format 9"):
-        ReadOnlyStore(crawl.path)
+        ReadOnlyStore(stored.path)
 
 
 def test_a_manifest_of_somebody_else_is_read_in_little_time_and_refused(tmp_path: Any) -> None:

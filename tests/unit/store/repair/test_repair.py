@@ -31,7 +31,7 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
 
 if TYPE_CHECKING:
-    from tests.unit.store.conftest import Crawl
+    from tests.unit.store.conftest import StoredCrawl
 
 TASKS = 3000
 STATES: tuple[StateName, ...] = ("ready", "delayed", "success")
@@ -92,8 +92,8 @@ def states(path: Path) -> dict[str, str]:
     return found
 
 
-def test_of_a_sound_store_nothing_is_lost(crawl: Crawl, tmp_path: Path) -> None:
-    done = repaired(crawl.path, tmp_path / "new")
+def test_of_a_sound_store_nothing_is_lost(stored: StoredCrawl, tmp_path: Path) -> None:
+    done = repaired(stored.path, tmp_path / "new")
 
     assert done.lost == []
     assert (done.tasks, done.projects) == (9, 2)
@@ -110,17 +110,19 @@ def results(path: Path) -> dict[str, bytes]:
         return {key[4:].decode(): value for page in pages(reader, layout.RESULTS) for key, value in page}
 
 
-def test_results_are_saved_with_their_tasks(crawl: Crawl, tmp_path: Path) -> None:
-    repaired(crawl.path, tmp_path / "new")
+def test_results_are_saved_with_their_tasks(stored: StoredCrawl, tmp_path: Path) -> None:
+    repaired(stored.path, tmp_path / "new")
 
     assert results(tmp_path / "new") == {"ended": b"\x81\xa1r\xc4\x01b", "leased": b"\x07"}
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc3\xc3"])
-def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(crawl: Crawl, tmp_path: Path, value: bytes) -> None:
-    crawl.put(layout.RESULTS, layout.id_key(1, "ended"), value)
+def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(
+    stored: StoredCrawl, tmp_path: Path, value: bytes
+) -> None:
+    stored.put(layout.RESULTS, layout.id_key(1, "ended"), value)
 
-    done = repaired(crawl.path, tmp_path / "new")
+    done = repaired(stored.path, tmp_path / "new")
 
     assert done.lost == ["news: task 'ended': its result can't be read"]
     assert (done.tasks, results(tmp_path / "new")) == (9, {"leased": b"\x07"})
@@ -128,51 +130,55 @@ def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(crawl: Crawl,
 
 @pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended", "failed"])
 def test_a_task_without_its_record_keeps_the_place_that_its_order_says(
-    crawl: Crawl, tmp_path: Path, taskid: str
+    stored: StoredCrawl, tmp_path: Path, taskid: str
 ) -> None:
-    before = repaired(crawl.path, tmp_path / "before") and states(tmp_path / "before")
-    crawl.delete(layout.IDS, layout.id_key(1, taskid))
+    before = repaired(stored.path, tmp_path / "before") and states(tmp_path / "before")
+    stored.delete(layout.IDS, layout.id_key(1, taskid))
 
-    done = repaired(crawl.path, tmp_path / "new")
+    done = repaired(stored.path, tmp_path / "new")
 
     assert done.lost == []
     assert states(tmp_path / "new") == before
 
 
 @pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended"])
-def test_a_task_without_its_place_keeps_the_one_that_its_record_says(crawl: Crawl, tmp_path: Path, taskid: str) -> None:
-    before = repaired(crawl.path, tmp_path / "before") and states(tmp_path / "before")
-    crawl.delete(layout.ORDERS[crawl.task(taskid).state], crawl.place(taskid))
+def test_a_task_without_its_place_keeps_the_one_that_its_record_says(
+    stored: StoredCrawl, tmp_path: Path, taskid: str
+) -> None:
+    before = repaired(stored.path, tmp_path / "before") and states(tmp_path / "before")
+    stored.delete(layout.ORDERS[stored.task(taskid).state], stored.place(taskid))
 
-    repaired(crawl.path, tmp_path / "new")
+    repaired(stored.path, tmp_path / "new")
 
     assert states(tmp_path / "new") == before
 
 
-def test_a_task_of_which_only_the_spec_is_left_is_ready(crawl: Crawl, tmp_path: Path) -> None:
-    crawl.delete(layout.ORDERS[crawl.task("failed").state], crawl.place("failed"))
-    crawl.delete(layout.IDS, layout.id_key(1, "failed"))
+def test_a_task_of_which_only_the_spec_is_left_is_ready(stored: StoredCrawl, tmp_path: Path) -> None:
+    stored.delete(layout.ORDERS[stored.task("failed").state], stored.place("failed"))
+    stored.delete(layout.IDS, layout.id_key(1, "failed"))
 
-    repaired(crawl.path, tmp_path / "new")
+    repaired(stored.path, tmp_path / "new")
 
     assert states(tmp_path / "new")["failed"] == layout.ORDERS[READY]
 
 
-def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(crawl: Crawl, tmp_path: Path) -> None:
+def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
+    stored: StoredCrawl, tmp_path: Path
+) -> None:
     for taskid in ("ready-1", "ended"):
-        crawl.delete(layout.SPECS, layout.seq_key(1, crawl.task(taskid).seq))
+        stored.delete(layout.SPECS, layout.seq_key(1, stored.task(taskid).seq))
 
-    done = repaired(crawl.path, tmp_path / "new")
+    done = repaired(stored.path, tmp_path / "new")
 
     assert done.lost == ["news: task 'ready-1': its url and body can't be read"]
     with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
         assert reader.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
 
 
-def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(crawl: Crawl, tmp_path: Path) -> None:
-    crawl.delete(layout.PROJECTS, layout.project_key(1))
+def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(stored: StoredCrawl, tmp_path: Path) -> None:
+    stored.delete(layout.PROJECTS, layout.project_key(1))
 
-    done = repaired(crawl.path, tmp_path / "new")
+    done = repaired(stored.path, tmp_path / "new")
 
     assert len(done.lost) == 1
     with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:

@@ -7,13 +7,11 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
-from taskqueue.core.tasks.task import Task
 from taskqueue.errors import FormatError, StoreError
-from taskqueue.store.contract import Batch, Family
+from taskqueue.store.contract import Batch
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
@@ -22,17 +20,7 @@ from taskqueue.store.records.format import FORMAT_KEY, META
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.backup import back_up, restore
-from taskqueue.store.tools.findings import Findings
-
-
-class Crawl(Protocol):
-    """What the fixture of that name can do."""
-
-    path: str
-
-    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
-    def task(self, taskid: str) -> Task: ...
-    def check(self) -> Findings: ...
+from tests.unit.store.conftest import StoredCrawl
 
 
 @pytest.fixture
@@ -121,12 +109,12 @@ def test_files_that_change_while_they_are_being_held_are_held_anew(
             assert reader.get("ids", [b"n"]) == [b"3"]
 
 
-def test_looking_leaves_nothing_and_changes_nothing(crawl: Crawl) -> None:
-    before = {name: os.stat(f"{crawl.path}/{name}").st_mtime_ns for name in os.listdir(crawl.path)}
+def test_looking_leaves_nothing_and_changes_nothing(stored: StoredCrawl) -> None:
+    before = {name: os.stat(f"{stored.path}/{name}").st_mtime_ns for name in os.listdir(stored.path)}
 
-    crawl.check()
+    stored.check()
 
-    assert {name: os.stat(f"{crawl.path}/{name}").st_mtime_ns for name in os.listdir(crawl.path)} == before
+    assert {name: os.stat(f"{stored.path}/{name}").st_mtime_ns for name in os.listdir(stored.path)} == before
 
 
 def test_a_folder_without_a_store_is_said_to_have_none(tmp_path: Path) -> None:
@@ -138,29 +126,29 @@ def test_a_folder_without_a_store_is_said_to_have_none(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_another_format_is_not_looked_at(crawl: Crawl) -> None:
-    crawl.put(META, FORMAT_KEY, b"1")
+def test_another_format_is_not_looked_at(stored: StoredCrawl) -> None:
+    stored.put(META, FORMAT_KEY, b"1")
 
     with pytest.raises(FormatError, match="has format 1, not"):
-        ReadOnlyStore(crawl.path)
+        ReadOnlyStore(stored.path)
 
 
 # ------------------------------------------------------------------------------------------------ copying
 
 
-def test_a_copy_has_all_that_was_written_and_is_a_store(crawl: Crawl, tmp_path: Path) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_a_copy_has_all_that_was_written_and_is_a_store(stored: StoredCrawl, tmp_path: Path) -> None:
+    with closing(RocksStore(stored.path)) as store:
         store.write(store.begin(), Batch(puts={META: [(b"last", b"word")]}))
-        back_up(crawl.path, str(tmp_path / "copy"))
+        back_up(stored.path, str(tmp_path / "copy"))
 
     assert value_in(str(tmp_path / "copy"), b"last") == b"word"
-    assert start(str(tmp_path / "copy")) == epoch_of(crawl.path) + 1
+    assert start(str(tmp_path / "copy")) == epoch_of(stored.path) + 1
 
 
-def test_a_copy_stays_as_it_is_when_its_store_goes_on(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+def test_a_copy_stays_as_it_is_when_its_store_goes_on(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
 
-    with closing(RocksStore(crawl.path)) as store:
+    with closing(RocksStore(stored.path)) as store:
         store.write(store.begin(), Batch(drops=[("ids", b"", b"\xff")]))
         store.compact()
 
@@ -168,25 +156,27 @@ def test_a_copy_stays_as_it_is_when_its_store_goes_on(crawl: Crawl, tmp_path: Pa
         assert reader.scan("ids", b"", b"\xff", 1)
 
 
-def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(crawl: Crawl, tmp_path: Path) -> None:
+def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(
+    stored: StoredCrawl, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").touch()
 
-    back_up(crawl.path, str(tmp_path / "empty"))
+    back_up(stored.path, str(tmp_path / "empty"))
 
     with pytest.raises(StoreError, match="not empty"):
-        back_up(crawl.path, str(tmp_path / "full"))
+        back_up(stored.path, str(tmp_path / "full"))
     with pytest.raises(StoreError, match="there is a store here already"):
-        back_up(crawl.path, str(tmp_path / "empty"))
+        back_up(stored.path, str(tmp_path / "empty"))
     assert os.listdir(tmp_path / "full") == ["letter"]
 
 
-def test_a_copy_that_fails_leaves_nothing(crawl: Crawl, tmp_path: Path) -> None:
+def test_a_copy_that_fails_leaves_nothing(stored: StoredCrawl, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(FileExistsError):
-        back_up(crawl.path, str(tmp_path / "file" / "copy"))
+        back_up(stored.path, str(tmp_path / "file" / "copy"))
     (tmp_path / "file").unlink()
 
     assert sorted(os.listdir(tmp_path)) == ["store"]
@@ -196,9 +186,9 @@ def test_a_copy_that_fails_leaves_nothing(crawl: Crawl, tmp_path: Path) -> None:
 
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that(
-    crawl: Crawl, tmp_path: Path, calls: list[tuple[str, str]]
+    stored: StoredCrawl, tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+    back_up(stored.path, str(tmp_path / "copy"))
 
     named = calls.index(("rename", "copy"))
     synced = [name for call, name in calls[:named] if call == "fsync"]
@@ -209,64 +199,66 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that(
 
 
 def test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that(
-    crawl: Crawl, tmp_path: Path, calls: list[tuple[str, str]]
+    stored: StoredCrawl, tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+    back_up(stored.path, str(tmp_path / "copy"))
     calls.clear()
 
-    restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+    restore(str(tmp_path / "copy"), stored.path, str(tmp_path / "aside"))
 
     named = calls.index(("rename", "store"))
     assert any(call == "fsync" and name.startswith("store.partial-") for call, name in calls[:named])
     assert ("fsync", tmp_path.name) in calls[named:]
 
 
-def test_what_was_copied_is_put_back(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+def test_what_was_copied_is_put_back(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as new, closing(ReadOnlyStore(crawl.path)) as old:
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as new, closing(ReadOnlyStore(stored.path)) as old:
         assert new.scan("ids", b"", b"\xff", 100) == old.scan("ids", b"", b"\xff", 100)
         assert new.scan("specs", b"", b"\xff", 100) == old.scan("specs", b"", b"\xff", 100)
     assert sorted(os.listdir(tmp_path)) == ["copy", "new", "store"]
 
 
-def test_a_restored_store_begins_above_every_epoch_that_was_used(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
-    crawl.put(META, EPOCH_KEY, b"%d" % (2 * SKIPPED_EPOCHS))
-    used = [start(crawl.path) for _ in range(5)]
+def test_a_restored_store_begins_above_every_epoch_that_was_used(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
+    stored.put(META, EPOCH_KEY, b"%d" % (2 * SKIPPED_EPOCHS))
+    used = [start(stored.path) for _ in range(5)]
 
-    restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+    restore(str(tmp_path / "copy"), stored.path, str(tmp_path / "aside"))
 
-    assert start(crawl.path) > max(used)
+    assert start(stored.path) > max(used)
     assert epoch_of(str(tmp_path / "aside")) == max(used)
 
 
-def test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
-    started_last = epoch_of(crawl.path) + 1024
+def test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used(
+    stored: StoredCrawl, tmp_path: Path
+) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
+    started_last = epoch_of(stored.path) + 1024
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
 
     assert start(str(tmp_path / "new")) > started_last
 
 
-def test_a_store_is_restored_over_one_that_is_damaged(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
-    (Path(crawl.path) / "CURRENT").write_text("MANIFEST-999999\n")
+def test_a_store_is_restored_over_one_that_is_damaged(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
+    (Path(stored.path) / "CURRENT").write_text("MANIFEST-999999\n")
 
-    restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+    restore(str(tmp_path / "copy"), stored.path, str(tmp_path / "aside"))
 
-    assert crawl.check().found == 0
+    assert stored.check().found == 0
 
 
-def test_a_restored_store_does_not_believe_its_clocks_and_buckets(crawl: Crawl, tmp_path: Path) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_a_restored_store_does_not_believe_its_clocks_and_buckets(stored: StoredCrawl, tmp_path: Path) -> None:
+    with closing(RocksStore(stored.path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
         ledger.stop()
-    back_up(crawl.path, str(tmp_path / "copy"))
+    back_up(stored.path, str(tmp_path / "copy"))
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
 
@@ -276,10 +268,10 @@ def test_a_restored_store_does_not_believe_its_clocks_and_buckets(crawl: Crawl, 
     assert not loaded.clean
 
 
-def test_a_copy_has_the_secret_of_the_store(crawl: Crawl, tmp_path: Path) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_a_copy_has_the_secret_of_the_store(stored: StoredCrawl, tmp_path: Path) -> None:
+    with closing(RocksStore(stored.path)) as store:
         secret = Ledger(store).begin("boot-1").secret
-    back_up(crawl.path, str(tmp_path / "copy"))
+    back_up(stored.path, str(tmp_path / "copy"))
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
 
@@ -287,29 +279,29 @@ def test_a_copy_has_the_secret_of_the_store(crawl: Crawl, tmp_path: Path) -> Non
         assert Ledger(store).begin("boot-1").secret == secret
 
 
-def test_a_store_is_not_written_over(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+def test_a_store_is_not_written_over(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
 
     with pytest.raises(StoreError, match="there is a store here already"):
-        restore(str(tmp_path / "copy"), crawl.path, None)
+        restore(str(tmp_path / "copy"), stored.path, None)
 
 
-def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(crawl: Crawl, tmp_path: Path) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(stored: StoredCrawl, tmp_path: Path) -> None:
+    back_up(stored.path, str(tmp_path / "copy"))
     with closing(RocksStore(tmp_path / "copy")) as store:
         store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"99")]}))
 
     with pytest.raises(FormatError, match="newer"):
-        restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+        restore(str(tmp_path / "copy"), stored.path, str(tmp_path / "aside"))
 
-    assert crawl.check().found == 0
+    assert stored.check().found == 0
     assert sorted(os.listdir(tmp_path)) == ["copy", "store"]
 
 
 def test_a_store_whose_place_can_not_be_taken_gets_it_back(
-    crawl: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: StoredCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    back_up(crawl.path, str(tmp_path / "copy"))
+    back_up(stored.path, str(tmp_path / "copy"))
     rename = os.rename
 
     def rename_but_no_copy(source: str, target: str) -> None:
@@ -319,15 +311,15 @@ def test_a_store_whose_place_can_not_be_taken_gets_it_back(
 
     monkeypatch.setattr(os, "rename", rename_but_no_copy)
     with pytest.raises(OSError, match="Input/output error"):
-        restore(str(tmp_path / "copy"), crawl.path, str(tmp_path / "aside"))
+        restore(str(tmp_path / "copy"), stored.path, str(tmp_path / "aside"))
 
-    assert crawl.check().found == 0
+    assert stored.check().found == 0
     assert sorted(os.listdir(tmp_path)) == ["copy", "store"]
 
 
-def test_a_store_without_epochs_left_to_skip_is_not_restored(crawl: Crawl, tmp_path: Path) -> None:
-    crawl.put(META, EPOCH_KEY, b"%d" % ((1 << EPOCH_BITS) - SKIPPED_EPOCHS))
-    back_up(crawl.path, str(tmp_path / "copy"))
+def test_a_store_without_epochs_left_to_skip_is_not_restored(stored: StoredCrawl, tmp_path: Path) -> None:
+    stored.put(META, EPOCH_KEY, b"%d" % ((1 << EPOCH_BITS) - SKIPPED_EPOCHS))
+    back_up(stored.path, str(tmp_path / "copy"))
 
     with pytest.raises(StoreError, match="used up"):
         restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import closing
 from math import inf
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgpack
 import pytest
@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.packed_json import as_json, as_msgpack
-from taskqueue.store.contract import Batch, Family
+from taskqueue.store.contract import Store, StoreReader
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -31,26 +31,31 @@ from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
 
 ALL = range(1, len(STATE_NAMES))
 FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'
 
 
-class Crawl(Protocol):
-    """What the fixture of that name can do."""
-
-    path: str
-
-    def write(self, batch: Batch) -> None: ...
-    def delete(self, family: Family, key: bytes) -> None: ...
-    def put(self, family: Family, key: bytes, value: bytes) -> None: ...
-    def check(self, most: int = 100) -> Findings: ...
-    def project(self) -> ProjectRecord: ...
+@pytest.fixture
+def new() -> Disk:
+    """With an empty store."""
+    return Disk()
 
 
-def exported(path: str | Path, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
-    with closing(ReadOnlyStore(str(path))) as reader:
-        return list(export_lines(reader, project_records(reader), list(states), form))
+@pytest.fixture
+def other() -> Disk:
+    """With another one."""
+    return Disk()
+
+
+def lines_of(reader: StoreReader, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
+    return list(export_lines(reader, project_records(reader), list(states), form))
+
+
+def exported(disk: Disk, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
+    with closing(MemoryStore(disk)) as reader:
+        return lines_of(reader, states, form)
 
 
 def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
@@ -59,15 +64,21 @@ def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
     return {row["taskid"]: row for row in rows if "taskid" in row}
 
 
-def brought(
-    path: str | Path, lines: Iterable[bytes], known: KnownTasks = "refuse", form: ExportFormat = JSON
+def bring(
+    store: Store, lines: Iterable[bytes], known: KnownTasks = "refuse", form: ExportFormat = JSON
 ) -> ImportCounts:
-    with closing(RocksStore(path)) as store:
-        return list(import_lines(store, lines, known, boot=7.0, environment=Calendar(), form=form))[-1]
+    return list(import_lines(store, lines, known, boot=7.0, environment=Calendar(), form=form))[-1]
 
 
-def checked(path: str | Path) -> Findings:
-    with closing(ReadOnlyStore(str(path))) as reader:
+def brought(
+    disk: Disk, lines: Iterable[bytes], known: KnownTasks = "refuse", form: ExportFormat = JSON
+) -> ImportCounts:
+    with closing(MemoryStore(disk)) as store:
+        return bring(store, lines, known, form)
+
+
+def checked(disk: Disk) -> Findings:
+    with closing(MemoryStore(disk)) as reader:
         return check(reader, Findings())
 
 
@@ -80,8 +91,8 @@ def many(count: int) -> list[bytes]:
 # ------------------------------------------------------------------------------------------------ export
 
 
-def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: Crawl) -> None:
-    lines = exported(crawl.path)
+def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: CrawlInMemory) -> None:
+    lines = exported(crawl.disk)
 
     first = json.loads(lines[0])
     assert first["taskqueue"] == 5
@@ -90,22 +101,22 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     assert json.loads(lines[-1]) == {"tasks": 9}
 
 
-def test_tasks_come_in_the_order_in_which_they_would_run(crawl: Crawl) -> None:
-    assert list(tasks(exported(crawl.path))) == [
+def test_tasks_come_in_the_order_in_which_they_would_run(crawl: CrawlInMemory) -> None:
+    assert list(tasks(exported(crawl.disk))) == [
         "leased", "unlisted", "ready-1", "ready-2", "delayed", "ended", "failed", "cancelled", "bare",
     ]  # fmt: skip
 
 
-def test_a_task_is_exported_as_it_is_now(crawl: Crawl) -> None:
-    row = tasks(exported(crawl.path))["failed"]
+def test_a_task_is_exported_as_it_is_now(crawl: CrawlInMemory) -> None:
+    row = tasks(exported(crawl.disk))["failed"]
 
     assert (row["state"], row["retried"], row["ended_at"], row["itag"]) == ("failed", 3, 1.6e9, "v1")
     assert (row["url"], row["lastcrawltime"], row["held_back"]) == ("http://site/failed", 1.5e9, True)
     assert "exetime" not in row
 
 
-def test_a_result_is_exported_with_its_task(crawl: Crawl) -> None:
-    rows = tasks(exported(crawl.path))
+def test_a_result_is_exported_with_its_task(crawl: CrawlInMemory) -> None:
+    rows = tasks(exported(crawl.disk))
 
     assert {taskid: row["result"] for taskid, row in rows.items() if "result" in row} == {
         "ended": {"$msgpack": "gaFyxAFi"},
@@ -113,15 +124,15 @@ def test_a_result_is_exported_with_its_task(crawl: Crawl) -> None:
     }
 
 
-def test_a_result_that_is_missing_ends_an_export(crawl: Crawl) -> None:
+def test_a_result_that_is_missing_ends_an_export(crawl: CrawlInMemory) -> None:
     crawl.delete(layout.RESULTS, layout.id_key(1, "ended"))
 
     with pytest.raises(Unreadable, match=r"results.*it is missing"):
-        exported(crawl.path)
+        exported(crawl.disk)
 
 
-def test_only_the_states_that_are_asked_for_are_exported(crawl: Crawl) -> None:
-    assert list(tasks(exported(crawl.path, [FAILED, DELAYED]))) == ["delayed", "failed"]
+def test_only_the_states_that_are_asked_for_are_exported(crawl: CrawlInMemory) -> None:
+    assert list(tasks(exported(crawl.disk, [FAILED, DELAYED]))) == ["delayed", "failed"]
 
 
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats()
@@ -155,35 +166,50 @@ def test_a_plain_body_is_plain_json() -> None:
     assert as_json(msgpack.packb({"fetch": {"method": "GET"}, "n": 1.5})) == Raw(b'{"fetch":{"method":"GET"},"n":1.5}')
 
 
-def test_the_secret_of_a_store_is_not_exported(crawl: Crawl, tmp_path: Path) -> None:
+def test_the_secret_of_a_store_is_not_exported(crawl: CrawlInMemory, new: Disk) -> None:
     secrets = []
-    for path in (crawl.path, str(tmp_path / "new")):
-        with closing(RocksStore(path)) as store:
+    for disk in (crawl.disk, new):
+        with closing(MemoryStore(disk)) as store:
             secrets.append(Ledger(store).begin("boot").secret)
     before, own = secrets
 
     for form in (JSON, MESSAGEPACK):
-        assert not any(before in line or before.hex().encode() in line for line in exported(crawl.path, form=form))
-    brought(tmp_path / "new", exported(crawl.path))
+        assert not any(before in line or before.hex().encode() in line for line in exported(crawl.disk, form=form))
+    brought(new, exported(crawl.disk))
 
-    with closing(RocksStore(tmp_path / "new")) as store:
+    with closing(MemoryStore(new)) as store:
         assert Ledger(store).begin("boot").secret == own != before
 
 
 # ------------------------------------------------------------------------------------------------ import
 
 
-def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, tmp_path: Path) -> None:
-    lines = exported(crawl.path)
+def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: CrawlInMemory, new: Disk) -> None:
+    lines = exported(crawl.disk)
 
-    assert brought(tmp_path / "new", lines) == ImportCounts(projects=2, new=9)
+    assert brought(new, lines) == ImportCounts(projects=2, new=9)
 
-    assert checked(tmp_path / "new").problems == []
-    before, after = tasks(lines), tasks(exported(tmp_path / "new"))
+    assert checked(new).problems == []
+    before, after = tasks(lines), tasks(exported(new))
     for taskid in ("leased", "unlisted"):
         assert before.pop(taskid)["state"] == "processing"
         assert after.pop(taskid)["state"] == "ready"
     assert after == before
+
+
+def test_stores_on_disk_are_exported_and_brought_in_as_those_in_memory(
+    crawl: CrawlInMemory, stored: StoredCrawl, new: Disk, tmp_path: Path
+) -> None:
+    with closing(ReadOnlyStore(stored.path)) as reader:
+        lines = lines_of(reader)
+    with closing(RocksStore(tmp_path / "new")) as store:
+        counts = bring(store, lines)
+
+    assert lines == exported(crawl.disk)
+    assert counts == brought(new, lines)
+    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+        assert lines_of(reader) == exported(new)
+        assert check(reader, Findings()).problems == []
 
 
 @pytest.mark.parametrize(
@@ -194,43 +220,43 @@ def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, tmp_path: Path) -
         ({"state": "success", "result": {"$msgpack": "gQ=="}}, "line 2: .*no MessagePack value"),
     ],
 )
-def test_a_result_that_no_task_can_have_is_refused(tmp_path: Path, more: dict[str, object], says: str) -> None:
+def test_a_result_that_no_task_can_have_is_refused(new: Disk, more: dict[str, object], says: str) -> None:
     row = {"project": "news", "taskid": "a", "url": "http://site/"} | more
 
     with pytest.raises(BadLine, match=says):
-        brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+        brought(new, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
 
-def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: Crawl, tmp_path: Path) -> None:
-    brought(tmp_path / "second", exported(crawl.path))
+def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: CrawlInMemory, new: Disk, other: Disk) -> None:
+    brought(other, exported(crawl.disk))
 
-    brought(tmp_path / "third", exported(tmp_path / "second"))
+    brought(new, exported(other))
 
-    assert exported(tmp_path / "third") == exported(tmp_path / "second")
+    assert exported(new) == exported(other)
 
 
-def test_an_unlimited_rate_is_exported_in_words_that_people_read(crawl: Crawl) -> None:
-    [news, _] = json.loads(exported(crawl.path)[0])["projects"]
+def test_an_unlimited_rate_is_exported_in_words_that_people_read(crawl: CrawlInMemory) -> None:
+    [news, _] = json.loads(exported(crawl.disk)[0])["projects"]
 
     assert news["overrides"] == {"rate": "inf"}
 
 
-def test_a_setting_that_is_a_text_stays_one_whatever_it_says(tmp_path: Path) -> None:
+def test_a_setting_that_is_a_text_stays_one_whatever_it_says(new: Disk) -> None:
     overrides = {"max_queue": "inf", "group": "inf", "fetch": {"proxy": "inf"}}
     first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": overrides}]}
 
-    brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
+    brought(new, [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+    with closing(MemoryStore(new)) as reader:
         [news] = project_records(reader)
     assert news.overrides == overrides | {"max_queue": inf}
-    assert json.loads(exported(tmp_path / "new")[0])["projects"][0]["overrides"] == overrides
+    assert json.loads(exported(new)[0])["projects"][0]["overrides"] == overrides
 
 
-def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, tmp_path: Path) -> None:
-    brought(tmp_path / "new", exported(crawl.path))
+def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: CrawlInMemory, new: Disk) -> None:
+    brought(new, exported(crawl.disk))
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+    with closing(MemoryStore(new)) as reader:
         news = next(record for record in project_records(reader) if record.name == "news")
     was = crawl.project()
     assert (news.state, news.overrides, news.totals) == (was.state, was.overrides, was.totals)
@@ -239,25 +265,25 @@ def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, 
     assert (news.bucket_level, news.bucket_at) == (0.0, 7.0)
 
 
-def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: Crawl, tmp_path: Path) -> None:
-    brought(tmp_path / "new", exported(crawl.path))
+def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: CrawlInMemory, new: Disk) -> None:
+    brought(new, exported(crawl.disk))
 
-    row = tasks(exported(tmp_path / "new"))["leased"]
+    row = tasks(exported(new))["leased"]
     assert (row["url"], row["priority"], "deferred" in row) == ("http://site/other", 9, False)
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK])
-def test_what_is_known_of_a_page_is_moved_with_its_task(tmp_path: Path, form: ExportFormat) -> None:
+def test_what_is_known_of_a_page_is_moved_with_its_task(new: Disk, other: Disk, form: ExportFormat) -> None:
     row = {
         "project": "news", "taskid": "a", "state": "delayed", "exetime": 1.8e9, "held_back": True,
         "url": "http://site/", "schedule": {"recrawl": {"min": 3600.0, "max": 86400.0}},
         "page": [7200.0, '"1"', "", "d2e3"],
     }  # fmt: skip
-    brought(tmp_path / "second", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+    brought(other, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
-    brought(tmp_path / "third", exported(tmp_path / "second", form=form), form=form)
+    brought(new, exported(other, form=form), form=form)
 
-    assert tasks(exported(tmp_path / "third"))["a"] == row
+    assert tasks(exported(new))["a"] == row
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK])
@@ -265,56 +291,58 @@ def test_what_is_known_of_a_page_is_moved_with_its_task(tmp_path: Path, form: Ex
     "state",
     [{"state": "ready", "url": "http://site/", "schedule": {}}, {"state": "success", "ended_at": 1.7e9, "bare": True}],
 )
-def test_when_a_task_first_came_is_moved_with_it(tmp_path: Path, form: ExportFormat, state: dict[str, object]) -> None:
+def test_when_a_task_first_came_is_moved_with_it(
+    new: Disk, other: Disk, form: ExportFormat, state: dict[str, object]
+) -> None:
     row = {"project": "news", "taskid": "a", "pushed_at": 1_600_000_000} | state
-    brought(tmp_path / "second", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+    brought(other, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
-    brought(tmp_path / "third", exported(tmp_path / "second", form=form), form=form)
+    brought(new, exported(other, form=form), form=form)
 
-    assert tasks(exported(tmp_path / "third"))["a"] == row
+    assert tasks(exported(new))["a"] == row
 
 
 @pytest.mark.parametrize(("url", "page"), [("http://site/", [7200.0, "", "", ""]), ("http://other/", None)])
-def test_what_was_deferred_keeps_the_interval_of_the_same_page(
-    tmp_path: Path, url: str, page: list[object] | None
-) -> None:
+def test_what_was_deferred_keeps_the_interval_of_the_same_page(new: Disk, url: str, page: list[object] | None) -> None:
     schedule = {"recrawl": {"min": 3600.0, "max": 86400.0}}
     row = {
         "project": "news", "taskid": "a", "state": "processing", "url": "http://site/", "schedule": schedule,
         "page": [7200.0, '"1"', "", "d2e3"], "deferred": {"url": url, "schedule": schedule | {"force_update": True}},
     }  # fmt: skip
-    brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+    brought(new, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
-    assert tasks(exported(tmp_path / "new"))["a"].get("page") == page
-
-
-def test_tasks_that_are_equal_stay_first_in_first_out(tmp_path: Path) -> None:
-    brought(tmp_path / "new", many(20))
-
-    assert list(tasks(exported(tmp_path / "new"))) == [f"t{n}" for n in range(20)]
+    assert tasks(exported(new))["a"].get("page") == page
 
 
-def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: Crawl) -> None:
+def test_tasks_that_are_equal_stay_first_in_first_out(new: Disk) -> None:
+    brought(new, many(20))
+
+    assert list(tasks(exported(new))) == [f"t{n}" for n in range(20)]
+
+
+def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: CrawlInMemory) -> None:
     with pytest.raises(StoreError, match='"news" has tasks already; say --merge'):
-        brought(crawl.path, many(1))
+        brought(crawl.disk, many(1))
 
-    assert len(tasks(exported(crawl.path))) == 9
+    assert len(tasks(exported(crawl.disk))) == 9
 
 
-def test_tasks_that_are_known_stay_as_they_are(crawl: Crawl) -> None:
+def test_tasks_that_are_known_stay_as_they_are(crawl: CrawlInMemory) -> None:
     lines = many(3)
     row = {"project": "news", "taskid": "failed", "state": "ready", "url": "http://site/again"}
     lines[1] = json.dumps(row).encode()
 
-    assert brought(crawl.path, lines, "skip") == ImportCounts(new=2, known=1)
+    assert brought(crawl.disk, lines, "skip") == ImportCounts(new=2, known=1)
 
     assert crawl.check().problems == []
-    assert tasks(exported(crawl.path))["failed"]["url"] == "http://site/failed"
+    assert tasks(exported(crawl.disk))["failed"]["url"] == "http://site/failed"
     assert crawl.project().state == "paused"
 
 
 @pytest.mark.parametrize(("held_back", "after"), [(None, None), (0, 1)])
-def test_retries_of_an_older_store_stay_to_be_counted(crawl: Crawl, held_back: int | None, after: int | None) -> None:
+def test_retries_of_an_older_store_stay_to_be_counted(
+    crawl: CrawlInMemory, held_back: int | None, after: int | None
+) -> None:
     record = crawl.project()
     record.held_back = held_back
     crawl.put(layout.PROJECTS, layout.project_key(record.number), layout.encode(record))
@@ -322,22 +350,22 @@ def test_retries_of_an_older_store_stay_to_be_counted(crawl: Crawl, held_back: i
     row = {"project": "news", "taskid": "late", "state": "delayed", "exetime": 1.8e9, "held_back": True}
     lines[1] = json.dumps(row | {"url": "http://site/"}).encode()
 
-    brought(crawl.path, lines, "skip")
+    brought(crawl.disk, lines, "skip")
 
     assert crawl.project().held_back == after
 
 
 @pytest.mark.parametrize("taskid", ["leased", "unlisted"])
-def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: Crawl, taskid: str) -> None:
+def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: CrawlInMemory, taskid: str) -> None:
     lines = many(1)
     lines[1] = json.dumps({"project": "news", "taskid": taskid, "state": "ready", "url": "http://site/"}).encode()
 
-    assert brought(crawl.path, lines, "skip") == ImportCounts(known=1)
+    assert brought(crawl.disk, lines, "skip") == ImportCounts(known=1)
 
     assert crawl.check().problems == []
 
 
-def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: Crawl) -> None:
+def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: CrawlInMemory) -> None:
     record = crawl.project()
     record.ready_low = ready_key(5, 1).to_bytes(16, "big")
     record.delayed_low = time_key(1.9e9, 1).to_bytes(16, "big")
@@ -348,48 +376,48 @@ def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: Cr
         json.dumps(row | {"taskid": f"first-{state}", "state": state}).encode() for state in ("ready", "delayed")
     ]
 
-    assert brought(crawl.path, lines, "skip").new == 2
+    assert brought(crawl.disk, lines, "skip").new == 2
 
     assert crawl.check().problems == []
 
 
-def test_what_clear_has_left_of_a_task_gives_way_to_it(crawl: Crawl) -> None:
+def test_what_clear_has_left_of_a_task_gives_way_to_it(crawl: CrawlInMemory) -> None:
     lines = many(1)
     row = {"project": "news", "taskid": "left", "state": "delayed", "exetime": 2e9, "url": "http://site/"}
     lines[1] = json.dumps(row).encode()
 
-    assert brought(crawl.path, lines, "skip").new == 1
+    assert brought(crawl.disk, lines, "skip").new == 1
 
     assert crawl.check().problems == []
-    assert tasks(exported(crawl.path))["left"]["state"] == "delayed"
+    assert tasks(exported(crawl.disk))["left"]["state"] == "delayed"
 
 
-def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_another(tmp_path: Path) -> None:
+def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_another(new: Disk) -> None:
     lines = many(3 * BATCH_TASKS)
 
-    with closing(RocksStore(tmp_path / "new")) as store:
+    with closing(MemoryStore(new)) as store:
         steps = import_lines(store, lines, "refuse", boot=7.0, environment=Calendar())
         assert [next(steps).new for _ in range(3)][-1] == 2 * BATCH_TASKS
 
-    assert checked(tmp_path / "new").problems == []
-    assert brought(tmp_path / "new", lines, "skip") == ImportCounts(new=BATCH_TASKS, known=2 * BATCH_TASKS)
-    assert checked(tmp_path / "new").problems == []
-    assert len(tasks(exported(tmp_path / "new", [READY]))) == 3 * BATCH_TASKS
+    assert checked(new).problems == []
+    assert brought(new, lines, "skip") == ImportCounts(new=BATCH_TASKS, known=2 * BATCH_TASKS)
+    assert checked(new).problems == []
+    assert len(tasks(exported(new, [READY]))) == 3 * BATCH_TASKS
 
 
-def test_a_task_that_comes_twice_is_brought_in_once(tmp_path: Path) -> None:
+def test_a_task_that_comes_twice_is_brought_in_once(new: Disk) -> None:
     lines = many(2)
     lines[2] = lines[1]
 
-    assert brought(tmp_path / "new", lines) == ImportCounts(projects=1, new=1, known=1)
-    assert checked(tmp_path / "new").problems == []
+    assert brought(new, lines) == ImportCounts(projects=1, new=1, known=1)
+    assert checked(new).problems == []
 
 
-def test_lines_without_their_last_one_are_told_from_whole_ones(tmp_path: Path) -> None:
+def test_lines_without_their_last_one_are_told_from_whole_ones(new: Disk) -> None:
     with pytest.raises(BadLine, match="end after 5 tasks, without their last line"):
-        brought(tmp_path / "new", many(5)[:-1])
+        brought(new, many(5)[:-1])
 
-    assert len(tasks(exported(tmp_path / "new"))) == 5
+    assert len(tasks(exported(new))) == 5
 
 
 @pytest.mark.parametrize(
@@ -414,9 +442,9 @@ def test_lines_without_their_last_one_are_told_from_whole_ones(tmp_path: Path) -
         (b'{"tasks":7}', "line 2: there should be 7 tasks, and were 0"),
     ],
 )
-def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, line: bytes, says: str) -> None:
+def test_a_line_that_is_none_is_named_by_its_number(new: Disk, line: bytes, says: str) -> None:
     with pytest.raises(BadLine, match=says):
-        brought(tmp_path / "new", [FIRST, line, b'{"tasks":1}'])
+        brought(new, [FIRST, line, b'{"tasks":1}'])
 
 
 @pytest.mark.parametrize(
@@ -435,11 +463,11 @@ def test_a_line_that_is_none_is_named_by_its_number(tmp_path: Path, line: bytes,
         ("page", [60.0, "e" * 257]),
     ],
 )
-def test_a_value_that_no_task_can_have_is_named_by_its_line(tmp_path: Path, field: str, value: object) -> None:
+def test_a_value_that_no_task_can_have_is_named_by_its_line(new: Disk, field: str, value: object) -> None:
     row = {"project": "news", "taskid": "a", "state": "failed", "url": "u"} | {field: value}
 
     with pytest.raises(BadLine, match=f"line 2: .*{field}"):
-        brought(tmp_path / "new", [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
+        brought(new, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
 
 @pytest.mark.parametrize(
@@ -457,34 +485,34 @@ def test_a_value_that_no_task_can_have_is_named_by_its_line(tmp_path: Path, fiel
     ],
 )
 def test_settings_that_no_project_can_have_are_refused_and_nothing_is_brought_in(
-    crawl: Crawl, overrides: object, says: str
+    crawl: CrawlInMemory, overrides: object, says: str
 ) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "shop"}, {"name": "bad", "overrides": overrides}]}
 
     with pytest.raises(BadLine, match=f'line 1: project "bad": {says}'):
-        brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'])
+        brought(crawl.disk, [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(crawl.path)) as reader:
+    with closing(MemoryStore(crawl.disk)) as reader:
         assert [record.name for record in project_records(reader)] == ["news", "empty"]
 
 
 @pytest.mark.parametrize("field", [{"finished": 2**64}, {"totals": {"new": 2**64}}, {"pause": [2**64]}])
 def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
-    tmp_path: Path, field: dict[str, object]
+    new: Disk, field: dict[str, object]
 ) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "news"} | field]}
 
     with pytest.raises(BadLine, match=r"line 1: .*(expected a number from 0 to|Expected `int` <= )"):
-        brought(tmp_path / "new", [json.dumps(first).encode(), b'{"tasks":0}'])
+        brought(new, [json.dumps(first).encode(), b'{"tasks":0}'])
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+    with closing(MemoryStore(new)) as reader:
         assert project_records(reader) == []
 
 
-def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Crawl) -> None:
+def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: CrawlInMemory) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": {"rate": -1}}]}
 
-    assert brought(crawl.path, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == ImportCounts()
+    assert brought(crawl.disk, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == ImportCounts()
 
     assert crawl.project().overrides == {"rate": float("inf")}
 
@@ -496,17 +524,17 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
         (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 5"),
     ],
 )
-def test_what_is_no_export_is_refused(tmp_path: Path, first: bytes, says: str) -> None:
+def test_what_is_no_export_is_refused(new: Disk, first: bytes, says: str) -> None:
     with pytest.raises(BadLine, match=says):
-        brought(tmp_path / "new", [first])
+        brought(new, [first])
     with pytest.raises(BadLine, match="line 1"):
-        brought(tmp_path / "new", [])
+        brought(new, [])
 
 
-def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) -> None:
-    brought(tmp_path / "new", exported(crawl.path))
+def test_bodies_and_settings_are_the_same_bytes(crawl: CrawlInMemory, new: Disk) -> None:
+    brought(new, exported(crawl.disk))
 
-    with closing(ReadOnlyStore(str(tmp_path / "new"))) as reader:
+    with closing(MemoryStore(new)) as reader:
         specs = [layout.decode_spec(value)[1] for _, value in reader.scan(layout.SPECS, b"", b"\xff", 100)]
     assert {bytes(spec.body) for spec in specs if spec.url != "http://site/other"} == {b"\x81\xa1a\xc4\x01b"}
 
@@ -514,16 +542,16 @@ def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, tmp_path: Path) ->
 # ------------------------------------------------------------------------------------------------ MessagePack
 
 
-def test_both_forms_say_the_same(crawl: Crawl, tmp_path: Path) -> None:
-    brought(tmp_path / "new", exported(crawl.path, form=MESSAGEPACK), form=MESSAGEPACK)
-    brought(tmp_path / "old", exported(crawl.path))
+def test_both_forms_say_the_same(crawl: CrawlInMemory, new: Disk, other: Disk) -> None:
+    brought(new, exported(crawl.disk, form=MESSAGEPACK), form=MESSAGEPACK)
+    brought(other, exported(crawl.disk))
 
-    assert checked(tmp_path / "new").problems == []
-    assert exported(tmp_path / "new") == exported(tmp_path / "old")
-    assert exported(tmp_path / "new", form=MESSAGEPACK) == exported(tmp_path / "old", form=MESSAGEPACK)
+    assert checked(new).problems == []
+    assert exported(new) == exported(other)
+    assert exported(new, form=MESSAGEPACK) == exported(other, form=MESSAGEPACK)
 
 
-def test_in_messagepack_a_body_is_written_as_the_bytes_that_it_is(tmp_path: Path) -> None:
+def test_in_messagepack_a_body_is_written_as_the_bytes_that_it_is(new: Disk, other: Disk) -> None:
     odd = b"\x82\xa1a\xcd\x00\x01\x07\xc4\x02\xff\x00"
     lines = many(1)
     row = {
@@ -534,26 +562,26 @@ def test_in_messagepack_a_body_is_written_as_the_bytes_that_it_is(tmp_path: Path
         "body": json.loads(bytes(as_json(odd))),
     }
     lines[1] = json.dumps(row).encode()
-    brought(tmp_path / "old", lines)
+    brought(other, lines)
 
-    written = exported(tmp_path / "old", form=MESSAGEPACK)
-    brought(tmp_path / "new", written, form=MESSAGEPACK)
+    written = exported(other, form=MESSAGEPACK)
+    brought(new, written, form=MESSAGEPACK)
 
     assert odd in written[1]
-    assert exported(tmp_path / "new") == exported(tmp_path / "old")
+    assert exported(new) == exported(other)
 
 
-def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: Crawl) -> None:
-    first, *_, last = exported(crawl.path, form=MESSAGEPACK)
+def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: CrawlInMemory) -> None:
+    first, *_, last = exported(crawl.disk, form=MESSAGEPACK)
 
     assert [project["name"] for project in msgpack.unpackb(first)["projects"]] == ["news", "empty"]
     assert msgpack.unpackb(first)["projects"][0]["overrides"] == {"rate": inf}
     assert msgpack.unpackb(last) == {"tasks": 9}
 
 
-def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
-    assert detect_format(exported(crawl.path, form=MESSAGEPACK)[0]) is MESSAGEPACK
-    assert detect_format(exported(crawl.path)[0]) is JSON
+def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: CrawlInMemory) -> None:
+    assert detect_format(exported(crawl.disk, form=MESSAGEPACK)[0]) is MESSAGEPACK
+    assert detect_format(exported(crawl.disk)[0]) is JSON
     assert detect_format(b"") is JSON
 
 
@@ -566,8 +594,8 @@ def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
         (msgpack.packb({"tasks": 7}), "map 2: there should be 7 tasks, and were 0"),
     ],
 )
-def test_a_map_that_is_none_is_named_by_its_number(tmp_path: Path, part: bytes, says: str) -> None:
+def test_a_map_that_is_none_is_named_by_its_number(new: Disk, part: bytes, says: str) -> None:
     first = msgpack.packb({"taskqueue": 1, "projects": [{"name": "news"}]})
 
     with pytest.raises(BadLine, match=says):
-        brought(tmp_path / "new", [first, part], form=MESSAGEPACK)
+        brought(new, [first, part], form=MESSAGEPACK)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from itertools import combinations
 from math import inf
-from typing import Final, Protocol
+from typing import Final
 
 import pytest
 from msgspec.structs import replace
@@ -21,21 +20,15 @@ from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.tools.consistency import check, find_problems
 from taskqueue.store.tools.findings import Findings
 from tests.unit.core.conftest import World, packed, task
+from tests.unit.store.conftest import CrawlInMemory
 
 DAMAGES: Final = 400
 TASKS: Final = (layout.IDS, layout.SPECS, *layout.ORDERS.values(), layout.HISTORY, layout.RESULTS)
 
 Records = dict[Family, list[Entry]]
-
-
-class Crawl(Protocol):
-    """What the fixture of that name can do."""
-
-    path: str
 
 
 class Counted:
@@ -51,15 +44,6 @@ class Counted:
 
     def scan(self, family: Family, start: bytes, end: bytes, limit: int) -> list[Entry]:
         return self._store.scan(family, start, end, limit)
-
-
-def of_every_kind(crawl: Crawl) -> Disk:
-    """What the fixture has: among others tasks that are bare, cleared, leased and unlisted."""
-    disk = Disk()
-    with closing(ReadOnlyStore(crawl.path)) as reader:
-        puts = {family: reader.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
-    disk.write(Batch(puts=puts))
-    return disk
 
 
 def lived() -> Disk:
@@ -87,8 +71,8 @@ def lived() -> Disk:
 
 
 @pytest.fixture(params=["of every kind", "lived"])
-def disk(request: pytest.FixtureRequest, crawl: Crawl) -> Disk:
-    return of_every_kind(crawl) if request.param == "of every kind" else lived()
+def disk(request: pytest.FixtureRequest, crawl: CrawlInMemory) -> Disk:
+    return crawl.disk if request.param == "of every kind" else lived()
 
 
 def records_of(disk: Disk) -> Records:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Protocol
 
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import StoreStats, read_stats
-
-
-class Crawl(Protocol):
-    """What the fixture of that name can do."""
-
-    path: str
+from tests.unit.store.conftest import StoredCrawl
 
 
 def figures(path: str, cache_bytes: int = 1 << 20) -> StoreStats:
@@ -24,29 +18,29 @@ def figures(path: str, cache_bytes: int = 1 << 20) -> StoreStats:
         return read_stats(reader, cache_bytes)
 
 
-def test_tasks_are_counted_by_project_and_state(crawl: Crawl) -> None:
-    found = figures(crawl.path)
+def test_tasks_are_counted_by_project_and_state(stored: StoredCrawl) -> None:
+    found = figures(stored.path)
 
     assert [(project.name, project.state) for project in found.projects] == [("empty", "running"), ("news", "paused")]
     assert found.projects[1].counts == TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
     assert found.tasks == 9
 
 
-def test_bytes_are_those_of_the_files(crawl: Crawl) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_bytes_are_those_of_the_files(stored: StoredCrawl) -> None:
+    with closing(RocksStore(stored.path)) as store:
         store.compact()
-    found = figures(crawl.path)
+    found = figures(stored.path)
 
-    tables = sum(file.stat().st_size for file in Path(crawl.path).glob("*.sst"))
+    tables = sum(file.stat().st_size for file in Path(stored.path).glob("*.sst"))
     assert sum(family.table_bytes for family in found.families) == tables
     assert sum(level.table_bytes for level in found.levels) == tables
     assert found.file_bytes > tables
 
 
-def test_what_is_not_in_tables_yet_is_counted_apart(crawl: Crawl) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_what_is_not_in_tables_yet_is_counted_apart(stored: StoredCrawl) -> None:
+    with closing(RocksStore(stored.path)) as store:
         store.write(store.begin(), Batch(puts={"specs": [(b"x" * 12, b"y" * 100_000)]}))
-        found = figures(crawl.path)
+        found = figures(stored.path)
 
     specs = next(family for family in found.families if family.name == "specs")
     assert specs.log_bytes > 100_000
@@ -69,14 +63,14 @@ def test_an_id_needs_its_part_of_index_and_filter_in_the_cache(tmp_path: Path) -
     assert found.cache.table_bytes > 0
 
 
-def test_a_cache_that_is_too_short_for_the_ids_is_told(crawl: Crawl) -> None:
-    with closing(RocksStore(crawl.path)) as store:
+def test_a_cache_that_is_too_short_for_the_ids_is_told(stored: StoredCrawl) -> None:
+    with closing(RocksStore(stored.path)) as store:
         store.compact()
 
-    needed = figures(crawl.path).cache.needed_bytes
+    needed = figures(stored.path).cache.needed_bytes
 
-    assert not figures(crawl.path, needed).cache.is_short
-    assert figures(crawl.path, needed - 1).cache.is_short
+    assert not figures(stored.path, needed).cache.is_short
+    assert figures(stored.path, needed - 1).cache.is_short
 
 
 def test_before_any_id_is_in_a_table_nothing_is_said_of_the_cache(tmp_path: Path) -> None:
