@@ -113,13 +113,15 @@ def test_a_changed_record_is_named_or_taken_by_all_that_reads_it(records: Record
 
 def test_how_much_a_project_takes_is_told_or_refused(stored: StoredCrawl, records: Records) -> None:
     every = [(family, *entry) for family in (layout.SPECS, *layout.ORDERS.values()) for entry in records[family]]
+    as_it_was: Records = {}
     for seed in range(SIZES):
         chance = random.Random(seed)
         family, key, value = chance.choice(every)
-        stored.put(family, key, changed(value, chance))
+        was = as_it_was.get(family, [])
+        stored.write(Batch(puts=as_it_was | {family: [*was, (key, changed(value, chance))]}))
         with suppress(TaskQueueError), closing(ReadOnlyStore(stored.path)) as reader:
             sizes_of(reader)
-        stored.put(family, key, value)
+        as_it_was = {family: [(key, value)]}
 
 
 @pytest.mark.parametrize("value", [b"", b"x", b"-1", b"9" * 5000, b"\xff"])
