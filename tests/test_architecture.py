@@ -23,7 +23,7 @@ FOLDERS = sorted({path.parent for path in MODULES})
 
 IMPURE = {"time", "random", "os", "logging", "threading", "asyncio", "socket", "datetime", "uuid", "secrets", "pathlib"}
 VAGUE_NAMES = ("util", "manager", "handle_", "process_", "do_")
-NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD"}
+NAMES_OF_THE_STANDARD_LIBRARY = {"do_GET", "do_HEAD", "handle_error"}
 """Methods that a base class there calls by these names."""
 
 SETS = {"set", "frozenset"}

@@ -1,8 +1,15 @@
-"""The demo from start to end: choose the crawl, start the processes, watch, check the result, stop.
+"""The demo from start to end: serve a site, start a daemon and two fetchers, watch the crawl, stop.
 
-no crawl yet, or the last one finished   a new one: the project is deleted and created again, the start page pushed
-the last one unfinished                  continues where it was, whatever ended it
-unfinished, but of another site          a new one, and the output says so
+    site        served by a thread of the demo
+    scheduler   taskqueue scheduler --store data/demo/store --web, with a page if it stays and [web] is installed
+    fetcher-1   taskqueue work taskqueue.demo.crawler:crawl -p demo
+    fetcher-2   the same
+
+The state of a crawl is in the daemon's store. A file beside it tells which crawl that is:
+
+    no crawl yet, or the last one finished   a new one: the project is deleted and created again, the start page pushed
+    the last one unfinished                  goes on where it was, whatever ended it
+    unfinished, but of another site          a new one, and the output says so
 """
 
 from __future__ import annotations
@@ -10,50 +17,54 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import msgspec
 from rich.console import Console
 
 from taskqueue import Client
-from taskqueue.demo import crawl_run as runs
-from taskqueue.demo import services
-from taskqueue.demo.crawl_run import Run
-from taskqueue.demo.evidence import gather
-from taskqueue.demo.monitor import CrawlMonitor, over
-from taskqueue.demo.page import Site
+from taskqueue.demo.display import Display, is_finished, over
 from taskqueue.demo.processes import Processes, locked
-from taskqueue.demo.progress_display import open_display
-from taskqueue.demo.verdict import Claim, check_claims
-from taskqueue.demo.walk_progress import show_walk
-from taskqueue.demo.webserver import site_of
-from taskqueue.errors import ConfigError, TaskQueueError
+from taskqueue.demo.site import LOOPBACK, served
+from taskqueue.errors import ConfigError, RequestTimeout, TaskQueueError
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.views import Counts
 from taskqueue.terminal.screen import Text
 
+BUNDLED = "the bundled site"
+PROJECT = "demo"
+FILE = "crawl.json"
+BURST = 10
+FETCHERS = ("fetcher-1", "fetcher-2")
+CONCURRENCY = 8
+"""Pages at once in each fetcher."""
+
+SCHEDULER_PORT = 7400
+WEB_PORT = 7401
+SITE_PORT = 7480
+"""Each is used if it is free, else any other."""
+
+WEB_NEEDS = ("jinja2", "starlette", "uvicorn")
+
+LOOK_SECONDS = 0.2
+ANSWER_SECONDS = 1.0
+"""How long a look waits for an answer; the daemon may just have been killed, and another look comes soon."""
+PATIENCE_SECONDS = 30.0
+"""How long the start of the daemon, and what has to be done, may take on a busy machine."""
+
 INTERRUPTED = 130
-"""Exit status of a program ended by Ctrl-C."""
-
-NO_PAGE = "none: pip install 'taskqueue-scheduler[web]'"
-
-Part = str | tuple[str, str]
-"""A piece of text, with or without a style."""
+"""Exit status of a program that Ctrl-C ended."""
 
 
 class Options(NamedTuple):
-    """Options of the demo.
-
-    Attributes:
-        once: exit when the crawl is finished.
-        folder: of HTML pages to serve; None: the bundled site.
-        data: folder for the store, logs and the like.
-        rate: pages per second.
-    """
+    """Options of the demo: ``folder`` None is the bundled site, ``rate`` is in pages a second."""
 
     once: bool
     folder: Path | None
@@ -61,29 +72,41 @@ class Options(NamedTuple):
     rate: float
 
 
+class Crawl(msgspec.Struct, frozen=True):
+    """A crawl, as stored between starts of the demo; ``port`` of its site is in the urls of all its tasks."""
+
+    site: str
+    port: int
+    is_finished: bool = False
+
+
 def run_demo(options: Options, console: Console) -> int:
     """Run the demo until it is interrupted or, with ``once``, until the crawl is finished.
 
     Returns:
-        Exit status: 0; 1 if a claim about the crawl doesn't hold; 130 if it was interrupted before its end with
-            ``once``.
+        Exit status: 0; 130 if it was interrupted before the end of the crawl with ``once``.
 
     Raises:
         TaskQueueError: the demo can't run; the message says why.
     """
-    site = _site(options.folder)
+    if options.folder and not (options.folder / "index.html").is_file():
+        raise ConfigError(f"{options.folder}: no index.html there; name a folder of HTML pages")
     options.data.mkdir(parents=True, exist_ok=True)
-    with locked(options.data) as lock, _interruptible():
-        return _Demo(options, console, site, Processes(options.data, lock)).run()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # A closed terminal is like Ctrl-C, too.
+        signal.signal(number, signal.default_int_handler)
+    with locked(options.data) as lock, ExitStack() as stack:
+        return _Demo(options, console, Processes(options.data, lock), stack).run()
 
 
 class _Demo:
-    def __init__(self, options: Options, console: Console, site: Site, processes: Processes) -> None:
+    def __init__(self, options: Options, console: Console, processes: Processes, stack: ExitStack) -> None:
         self._options = options
         self._console = console
-        self._site = site
         self._processes = processes
-        self._pages = 0
+        self._stack = stack
+        self._site = str(options.folder.resolve()) if options.folder else ""
+        self._name = str(options.folder or BUNDLED)
+        self._settings: dict[str, Setting] = {"rate": options.rate, "burst": BURST, "retry_delay": [2, 10, 60]}
         self._next_time = "it goes on where it was"
 
     def run(self) -> int:
@@ -96,113 +119,177 @@ class _Demo:
             self._stop()
 
     def _crawl(self) -> int:
-        before = runs.load(self._options.data)
-        run = self._next_run(before)
-        self._count_pages()
-        site_url = self._start_site(run)
-        with (
-            closing(services.start_scheduler(self._processes, self._options.data, self._options.rate)) as looking,
-            closing(services.patient_client(looking.url)) as client,
-        ):
-            self._begin(client, run, site_url)
-            monitor = CrawlMonitor(looking, self._processes, self._console, self._pages)
-            monitor.look()
-            page_url = "" if self._options.once else services.start_web(self._processes, client.url)
-            services.start_fetchers(self._processes, client.url)
-            self._introduce(before, run, site_url, client.url, page_url, over(monitor.counts))
-            return self._watch(monitor, client, run, site_url)
+        before = last_crawl(self._options.data)
+        goes_on = before is not None and before.site == self._site and not before.is_finished
+        crawl = Crawl(self._site, self._serve(before.port if before and goes_on else 0))
+        url, page = self._start_scheduler()
+        looking = self._stack.enter_context(Client(url, timeout=ANSWER_SECONDS, name="demo"))
+        self._await_project(looking)
+        client = self._stack.enter_context(Client(url, timeout=PATIENCE_SECONDS, name="demo"))
+        start = f"http://{LOOPBACK}:{crawl.port}/"
+        if not goes_on:
+            client.projects.delete(PROJECT)
+            client.projects.set(PROJECT, self._settings)
+            client.push(PROJECT, start)
+        # After the daemon has acknowledged the first page, before a fetcher starts.
+        save(self._options.data, crawl)
+        done = over(client.projects.show(PROJECT).counts)
+        work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", "-p", PROJECT, "-j", str(CONCURRENCY))
+        for name in FETCHERS:
+            self._processes.start(name, *work, "--url", url)
+        self._introduce(start, url, page, _previously(before, goes_on, done))
+        self._watch(looking, done)
+        save(self._options.data, msgspec.structs.replace(crawl, is_finished=True))
+        if not self._options.once:
+            self._stay(looking, url, start)
+        return 0
 
-    def _count_pages(self) -> None:
-        if self._options.folder:
-            with show_walk(self._console, self._options.folder) as tell:
-                self._site.expected(tell)
-            self._say()
-        self._pages = len(self._site.expected())
+    # ------------------------------------------------------------------------------------------ what runs
 
-    def _next_run(self, before: Run | None) -> Run:
-        if before and not before.is_finished and before.site == self._site_name():
-            return msgspec.structs.replace(before, starts=before.starts + 1)
-        return Run((before.number if before else 0) + 1, self._site_name(), services.free_port(services.SITE_PORT))
+    def _serve(self, port: int) -> int:
+        """Serve the site at the port of the unfinished crawl; 0: there is none."""
+        log = self._stack.enter_context((self._options.data / "site.log").open("a" if port else "w", buffering=1))
+        for wanted in (port,) if port else (SITE_PORT, 0):
+            try:
+                return self._stack.enter_context(served(self._options.folder, wanted, log))
+            except OSError:
+                continue
+        raise TaskQueueError(
+            f"port {port}, where the pages of the unfinished crawl are served, is taken; "
+            f"free it, or remove {self._options.data} to start over"
+        )
 
-    def _site_name(self) -> str:
-        return str(self._options.folder.resolve()) if self._options.folder else ""
+    def _start_scheduler(self) -> tuple[str, str]:
+        """Start the daemon; returns its address, and that of its page or why there is none."""
+        url = f"tcp://{LOOPBACK}:{_free_port(SCHEDULER_PORT)}"
+        has_page = not self._options.once and all(map(find_spec, WEB_NEEDS))
+        web = f"{LOOPBACK}:{_free_port(WEB_PORT)}" if has_page else ""
+        store = str(self._options.data / "store")
+        page = ("--web", web) if web else ()
+        self._processes.start("scheduler", "taskqueue", "scheduler", "--bind", url, "--store", store, *page)
+        return url, f"http://{web}/" if web else "none: pip install 'taskqueue-scheduler[web]'"
 
-    def _start_site(self, run: Run) -> str:
-        data = self._options.data
-        if run.starts == 1:
-            runs.forget_access(data)
-        elif services.free_port(run.port) != run.port:
-            raise TaskQueueError(
-                f"port {run.port}, where the pages of the unfinished crawl are served, is taken; "
-                f"free it, or remove {data} to start over"
-            )
-        return services.start_site(self._processes, run.port, runs.access_log(data, run.starts), self._options.folder)
+    def _await_project(self, looking: Client) -> None:
+        """Make the project, or give the one of an unfinished crawl its pace, as soon as the daemon answers."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            with suppress(RequestTimeout):
+                looking.projects.set(PROJECT, self._settings)
+                return
+            if self._processes.dead() or time.monotonic() > until:
+                raise TaskQueueError(f"the scheduler did not start: {self._processes.last_words('scheduler')}")
 
-    def _begin(self, client: Client, run: Run, site_url: str) -> None:
-        """Prepare the scheduler for a new crawl; an unfinished one is there already."""
-        if run.starts == 1:
-            client.projects.delete(services.PROJECT)
-            client.projects.start(services.PROJECT)
-            client.push(services.PROJECT, site_url)
-        runs.save(self._options.data, run)
-
-    def _watch(self, monitor: CrawlMonitor, client: Client, run: Run, site_url: str) -> int:
+    def _watch(self, looking: Client, before: int) -> None:
+        """Show the crawl until it is finished, and say what was crawled."""
         hint = "Ctrl-C stops it; started again, it goes on. Try kill -9 with any pid, too."
-        before = over(monitor.counts)
-        with open_display(self._console, hint) as live:
-            monitor.until_finished(live)
-        seconds = time.monotonic() - monitor.started_at
-        evidence = gather(monitor, client, self._site, site_url, run, self._options.data)
-        runs.save(self._options.data, msgspec.structs.replace(run, finished_at=time.time()))
+        seconds, counts = self._show(looking, hint, is_finished)
         self._next_time = "a new crawl begins"
-        claims = check_claims(evidence)
-        self._conclude(run, over(monitor.counts) - before, seconds, claims)
-        if not self._options.once:
-            self._stay(monitor, client, site_url)
-        return 0 if all(claim.holds for claim in claims) else 1
+        pages = over(counts) - before
+        now = f", {pages:,} of them now," if before else ""
+        took = f"{seconds:.1f} s, {pages / seconds:.1f} a second"
+        ended = f"{counts.success:,} success, {counts.failed:,} failed"
+        self._say(f"\nCrawled {over(counts):,} pages of {self._name}{now} in {took}: {ended}.", "bold")
 
-    # ---------------------------------------------------------------------------------------- what is said
+    def _show(self, looking: Client, hint: str, is_last: Callable[[Counts], bool]) -> tuple[float, Counts]:
+        """Show the crawl until a look is the last one; processes that died are started again."""
+        began_at = time.monotonic()
+        with Display(self._console, hint) as display:
+            while True:
+                for name, ending in self._processes.dead().items():
+                    self._restart(name, ending)
+                seconds = time.monotonic() - began_at
+                if (counts := _counts(looking)) is not None:
+                    display.show(seconds, counts)
+                    if is_last(counts):
+                        return seconds, counts
+                time.sleep(LOOK_SECONDS)
 
-    def _say(self, *parts: Part) -> None:
-        self._console.print(Text.assemble(*parts), highlight=False, soft_wrap=True)
-
-    def _introduce(self, before: Run | None, run: Run, site_url: str, url: str, page_url: str, done: int) -> None:
-        name = self._site_name() or "the bundled site"
-        previously = _previously(before, run, done)
-        self._say((f"Crawl {run.number}", "bold"), f": {name}, {self._pages} pages{previously}\n")
-        self._say(f"  site        {site_url}")
-        pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *services.FETCHERS)]
-        self._say(f"  scheduler   {url}, {pids[0]}")
-        self._say(f"  fetchers    {', '.join(pids[1:])}; {services.CONCURRENCY} pages at once each")
-        if not self._options.once:
-            self._say(f"  page        {page_url or NO_PAGE}")
-        self._say(f"  pace        {services.BURST} pages at once, then {self._options.rate:g} a second")
-        self._say(f"  data        {self._options.data}: store, config, logs\n")
-
-    def _conclude(self, run: Run, pages: int, seconds: float, claims: list[Claim]) -> None:
-        speed = pages / seconds
-        figures = f"{pages} pages in {seconds:.1f} s, {speed:.1f} pages/s"
-        self._say((f"\nCrawl {run.number} is finished", "bold"), f": {figures}\n")
-        for claim in claims:
-            mark = ("✓", "green") if claim.holds else ("✗", "bold red")
-            self._say("  ", mark, f" {claim.name:10} {claim.text}")
-
-    def _stay(self, monitor: CrawlMonitor, client: Client, site_url: str) -> None:
-        self._say("\nThe scheduler and the fetchers stay until Ctrl-C. In another terminal, try:\n")
-        flag = "" if client.url.endswith(f":{services.SCHEDULER_PORT}") else f" --url {client.url}"
-        self._say(f"  {_command()} status{flag}")
-        self._say(f"  {_command()} task show {services.PROJECT} {site_url}{flag}")
-        self._say(f"  {_command()} push {services.PROJECT} {site_url} --force-update{flag}\n")
-        with open_display(self._console, f"Ctrl-C stops everything; started again, {self._next_time}.") as live:
-            monitor.forever(live)
+    def _stay(self, looking: Client, url: str, start: str) -> None:
+        command = _command()
+        flag = "" if url.endswith(f":{SCHEDULER_PORT}") else f" --url {url}"
+        self._say("The scheduler and the fetchers stay until Ctrl-C. In another terminal, try:\n")
+        self._say(f"  {command} status{flag}")
+        self._say(f"  {command} task list {PROJECT} --state failed{flag}")
+        self._say(f"  {command} push {PROJECT} {start} --force-update{flag}\n")
+        self._show(looking, f"Ctrl-C stops everything; started again, {self._next_time}.", lambda counts: False)
 
     def _stop(self) -> None:
         """Stop fetchers first, so that they can hand back their tasks; a second Ctrl-C kills everything."""
         try:
-            self._processes.stop(services.FETCHERS)
-            self._processes.stop_all()
-        except KeyboardInterrupt:
+            self._processes.stop(*FETCHERS)
+            self._processes.stop("scheduler")
+        finally:
             self._processes.kill_all()
+
+    # ------------------------------------------------------------------------------------------ what is said
+
+    def _say(self, text: str, style: str = "") -> None:
+        self._console.print(Text.assemble((text, style)), highlight=False, soft_wrap=True)
+
+    def _introduce(self, start: str, url: str, page: str, previously: str) -> None:
+        pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *FETCHERS)]
+        self._say(f"Crawling {self._name}{previously}\n", style="bold")
+        about = "" if self._options.folder else ", 557 pages of which 12 are missing"
+        self._say(f"  site        {start}{about}")
+        self._say(f"  scheduler   {url}, {pids[0]}")
+        self._say(f"  fetchers    {', '.join(pids[1:])}; {CONCURRENCY} pages at once each")
+        if not self._options.once:
+            self._say(f"  page        {page}")
+        self._say(f"  pace        {BURST} pages at once, then {self._options.rate:g} a second")
+        self._say(f"  data        {self._options.data}: store, logs\n")
+
+    def _restart(self, name: str, ending: str) -> None:
+        before = self._processes.pid(name)
+        self._processes.restart(name)
+        self._say(f"  {name} (pid {before}) {ending}: started again as pid {self._processes.pid(name)}")
+
+
+def last_crawl(data: Path) -> Crawl | None:
+    """The last crawl of this data folder; None: there was none.
+
+    Raises:
+        ConfigError: the file isn't one of ours.
+    """
+    file = data / FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Crawl)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{file}: {error}; remove {data} to start over") from None
+
+
+def save(data: Path, crawl: Crawl) -> None:
+    """Replace the file as a whole."""
+    fresh = data / f"{FILE}.new"
+    fresh.write_bytes(msgspec.json.encode(crawl))
+    os.replace(fresh, data / FILE)
+
+
+def _previously(before: Crawl | None, goes_on: bool, done: int) -> str:
+    if before is None:
+        return ""
+    if goes_on:
+        return f". It goes on where it was: {done:,} pages are done already"
+    if before.is_finished:
+        return ". The last crawl was finished, so this is a new one"
+    return f". The unfinished crawl of {before.site or BUNDLED} is dropped, so this is a new one"
+
+
+def _counts(client: Client) -> Counts | None:
+    """Tasks of the crawl; None if the daemon doesn't answer."""
+    try:
+        return client.projects.show(PROJECT).counts
+    except RequestTimeout:
+        return None
+
+
+def _free_port(wanted: int) -> int:
+    """The wanted port of loopback if nobody listens there, else one that the system picks."""
+    for port in (wanted, 0):
+        with suppress(OSError), socket.create_server((LOOPBACK, port)) as probe:
+            return int(probe.getsockname()[1])
+    raise TaskQueueError(f"no free port on {LOOPBACK}")
 
 
 def _command() -> str:
@@ -211,34 +298,3 @@ def _command() -> str:
         return "taskqueue"
     beside_python = os.path.join(os.path.dirname(sys.executable), "taskqueue")
     return min(beside_python, os.path.relpath(beside_python), key=len)
-
-
-def _previously(before: Run | None, run: Run, done: int) -> str:
-    if before is None:
-        return ""
-    if run.starts > 1:
-        return f". It goes on where it was: {done} are done already"
-    if before.is_finished:
-        return f". Crawl {before.number} was finished, so this is a new one"
-    return f". Crawl {before.number} was of another site and is dropped, so this is a new one"
-
-
-def _site(folder: Path | None) -> Site:
-    if folder and not (folder / "index.html").is_file():
-        raise ConfigError(f"{folder}: no index.html there; name a folder of HTML pages")
-    return site_of(folder)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Make SIGTERM and a closed terminal stop the demo as cleanly as Ctrl-C."""
-    before = {name: signal.signal(name, _interrupt) for name in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt

@@ -1,35 +1,36 @@
-"""The demo's child processes: started, restarted, stopped, and never left behind.
+"""The demo's processes: modules that are started as programs, started again, stopped, and never left behind.
 
-Each runs by ``child_main``, in a process group of its own, so that Ctrl-C reaches the demo alone, which then stops
-them in order. Each inherits the lock of the data folder, which is released when the last of them has ended.
+The demo holds the other end of each one's standard input. When the demo is gone, kill -9 included, reading ends, and
+the process kills itself at once: no orphan keeps the store, the port or the terminal. Each has a process group of its
+own, so that Ctrl-C reaches the demo alone, and inherits the lock of the data folder, which is free when all have ended.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from taskqueue.errors import TaskQueueError
 
-COMMAND = "taskqueue.cli.main:main"
-PATIENCE_SECONDS = 5.0
+LOCK_SECONDS = 5.0
 """How long to wait for the lock while the processes of a killed demo are dying."""
 STOP_SECONDS = 10.0
 """How long a process may take to stop before it is killed."""
 RESTARTS = 20
-"""How often a process that died is started again before the demo gives up on it."""
-LOCK = "lock"
+"""How often processes that died are started again before the demo gives up."""
 
 
 class Processes:
-    """The running processes, by name.
+    """The running processes by name.
 
     Args:
         folder: for their logs.
@@ -39,19 +40,15 @@ class Processes:
     def __init__(self, folder: Path, lock: int) -> None:
         self._folder = folder
         self._lock = lock
-        self._commands: dict[str, Sequence[str]] = {}
+        self._commands: dict[str, list[str]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self.restarts = 0
+        self._restarts = 0
 
     def start(self, name: str, *command: str) -> None:
-        """Start MODULE:FUNCTION ARGUMENT... with a new log."""
-        self.log(name).write_bytes(b"")
-        self._commands[name] = command
+        """Start ``python -m COMMAND...`` with a new log."""
+        self._log(name).write_bytes(b"")
+        self._commands[name] = [sys.executable, "-m", __name__, *command]
         self._launch(name)
-
-    def log(self, name: str) -> Path:
-        """The log file of a process."""
-        return self._folder / f"{name}.log"
 
     def pid(self, name: str) -> int:
         return self._running[name].pid
@@ -61,57 +58,57 @@ class Processes:
         codes = {name: process.poll() for name, process in self._running.items()}
         return {name: _ending(code) for name, code in codes.items() if code is not None}
 
-    def revive(self, name: str) -> None:
-        """Restart a process that died.
+    def restart(self, name: str) -> None:
+        """Start a process again that died.
 
         Raises:
-            TaskQueueError: it has been restarted too often.
+            TaskQueueError: too many have died.
         """
-        self.restarts += 1
-        if self.restarts > RESTARTS:
-            raise TaskQueueError(f"{name} doesn't stay alive: {self.last_words(name)}")
+        self._restarts += 1
+        if self._restarts > RESTARTS:
+            raise TaskQueueError(f"the {name} doesn't stay alive: {self.last_words(name)}")
         _wait(self._running[name], 0)
         self._launch(name)
 
     def last_words(self, name: str) -> str:
         """The last line of a process's log."""
-        lines = self.log(name).read_text(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return said[-1] if said else f"nothing in {self.log(name)}"
+        lines = [*filter(str.strip, self._log(name).read_text(errors="replace").split("\n"))]
+        return lines[-1].strip() if lines else f"nothing in {self._log(name)}"
 
-    def stop(self, names: Iterable[str]) -> None:
+    def stop(self, *names: str) -> None:
         """Ask these processes to stop, and wait for them."""
-        running = [self._running[name] for name in names if name in self._running]
-        for process in running:
+        stopping = [self._running[name] for name in names if name in self._running]
+        for process in stopping:
             process.terminate()
         until = time.monotonic() + STOP_SECONDS
-        for process in running:
+        for process in stopping:
             _wait(process, until - time.monotonic())
-        for name in names:
-            self._running.pop(name, None)
-
-    def stop_all(self) -> None:
-        """Stop all processes, the last started first."""
-        for name in reversed(list(self._running)):
-            self.stop([name])
 
     def kill_all(self) -> None:
-        """Kill all processes."""
+        """Kill the processes that still run."""
         for process in self._running.values():
             _wait(process, 0)
 
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
     def _launch(self, name: str) -> None:
-        with self.log(name).open("ab") as log:
+        with self._log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "taskqueue.demo.child_main", *self._commands[name]],
+                self._commands[name],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 process_group=0,
-                # What the environment says of another daemon is not meant for this one.
-                env={name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")},
+                env=_environment(),
                 pass_fds=(self._lock,),
             )
+
+
+def _environment() -> dict[str, str]:
+    """Without what is said of another daemon; this one soon notices that a fetcher was killed."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")}
+    return kept | {"TASKQUEUE_SERVER_FETCHER_TIMEOUT": "10"}
 
 
 @contextmanager
@@ -121,25 +118,21 @@ def locked(folder: Path) -> Iterator[int]:
     Raises:
         TaskQueueError: another demo has the lock.
     """
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        _lock(lock, folder)
-        yield lock
-    finally:
-        os.close(lock)
-
-
-def _lock(lock: int, folder: Path) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while True:
-        try:
-            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with open(folder / "lock", "w") as lock:
+        until = time.monotonic() + LOCK_SECONDS
+        while not _has_locked(lock.fileno()):
             if time.monotonic() > until:
-                raise TaskQueueError(
-                    f"another demo is running with {folder}; stop it, or name another folder with --data"
-                ) from None
+                raise TaskQueueError(f"another demo runs with {folder}; stop it, or name another folder with --data")
             time.sleep(0.05)
+        yield lock.fileno()
+
+
+def _has_locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
@@ -148,10 +141,21 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    finally:
-        if process.stdin:
-            process.stdin.close()
+    if process.stdin:
+        process.stdin.close()
 
 
 def _ending(code: int) -> str:
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit status {code}"
+
+
+def _die_with_demo() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_die_with_demo, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

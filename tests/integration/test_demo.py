@@ -1,4 +1,7 @@
-"""The demo as a newcomer runs it: a real daemon, site and fetchers; killed, gone on with, started again."""
+"""The demo as a newcomer runs it: a real daemon, site and fetchers; killed, gone on with, started again.
+
+It is judged from outside: by the site's log, by what the daemon tells any client, by what is printed.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,28 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from taskqueue import Client
+from taskqueue.demo.demo import BURST
+from taskqueue.demo.site import bundled_pages
 
 pytestmark = pytest.mark.timeout(120, func_only=True)
 """The wait for one's turn does not count."""
 
-COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "demo"]
+COMMAND = [sys.executable, "-m", "taskqueue", "demo"]
 WAIT_SECONDS = 90
-BRISK = ("--rate", "150")
-"""For what is not about the pace."""
+RATE = 50.0
+SLOW = ("--rate", "2")
+"""There are pages left when it is interrupted, however late that is."""
+QUICK = ("--once", "--rate", "inf")
 
 Demo = subprocess.Popen[bytes]
 DemoFactory = Callable[..., Demo]
@@ -31,8 +40,8 @@ DemoFactory = Callable[..., Demo]
 
 @pytest.fixture(autouse=True)
 def turn() -> Iterator[None]:
-    """One demo test at a time on this machine: one that is interrupted needs the port of its site again."""
-    with open(Path(tempfile.gettempdir()) / f"taskqueue-demo-tests-{os.getuid()}", "w") as lock:
+    """One demo test at a time: one that is interrupted needs the port of its site again."""
+    with open(__file__) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -58,162 +67,147 @@ def demo(data: Path) -> Iterator[DemoFactory]:
         yield start
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A site of 42 pages, one of them missing."""
+    root = tmp_path / "my [pages]"
+    root.mkdir()
+    links = "".join(f'<a href="page {n}.html">{n}</a>' for n in range(40))
+    (root / "index.html").write_text(f'{links}<a href="gone.html">gone</a>')
+    for n in range(40):
+        (root / f"page {n}.html").write_text('<a href="/?utm_source=page">home</a>')
+    return root
+
+
+PAGES = {"/": 200, "/gone.html": 404} | {f"/page%20{n}.html": 200 for n in range(40)}
+
+
+class Get(NamedTuple):
+    """A line of the site's log."""
+
+    at: float
+    status: int
+    target: str
+
+
+def gets(data: Path) -> list[Get]:
+    lines = [line.split(" ") for line in (data / "site.log").read_text().splitlines()]
+    return sorted(Get(float(at), int(status), target) for at, status, target in lines)
+
+
+def statuses(data: Path) -> dict[str, int]:
+    return {get.target: get.status for get in gets(data)}
+
+
 def ended(it: Demo) -> tuple[int, str]:
     """Exit status and what it printed, since it was last read."""
     output = it.communicate(timeout=WAIT_SECONDS)[0]
     return it.returncode, output.decode()
 
 
+def lines(it: Demo) -> Iterator[str]:
+    assert it.stdout is not None
+    return map(bytes.decode, it.stdout)
+
+
 def read_until(it: Demo, pattern: str) -> re.Match[str]:
     """The first match of a line that it prints."""
-    assert it.stdout is not None
     seen = []
-    for line in map(bytes.decode, it.stdout):
+    for line in lines(it):
         seen.append(line)
         if match := re.search(pattern, line):
             return match
     raise AssertionError(f"{pattern!r} is not in:\n{''.join(seen)}")
 
 
-def processes_of(data: Path) -> list[int]:
-    """Processes that have this data folder in their command line."""
-    entries = [entry for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [int(entry.name) for entry in entries if str(data) in _command_line(entry)]
-
-
-def _command_line(process: Path) -> str:
-    try:
-        return (process / "cmdline").read_text()
-    except OSError:
-        return ""
-
-
 def wait_until_gone(data: Path) -> None:
-    until = time.monotonic() + WAIT_SECONDS
-    while processes_of(data):
-        assert time.monotonic() < until, processes_of(data)
+    """Each process of the demo has the lock until it ends."""
+    with (data / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def test_once_crawls_every_page_exactly_once_at_the_pace_and_says_so(demo: DemoFactory, data: Path) -> None:
-    status, output = ended(demo("--once"))
-
-    assert status == 0, output
-    assert "Crawl 1: the bundled site, 557 pages\n" in output
-    assert "✓ pages      all 557 fetched, each exactly once: 513 × 200, 12 × 404, 32 redirects" in output
-    assert "✓ tasks      545 success, 12 failed, 0 left" in output
-    assert '✓ 404s       12 of 12 failed, with the reason: "404 Not Found"' in output
-    assert "✓ pace       fastest window: " in output
-    assert processes_of(data) == []
+def assert_stopped_cleanly(data: Path) -> None:
+    with (data / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert "Traceback" not in "".join(log.read_text() for log in data.glob("*.log"))
 
 
-def test_after_a_finished_crawl_the_next_start_says_so_and_begins_a_new_one(demo: DemoFactory) -> None:
-    assert ended(demo("--once", "--rate", "inf"))[0] == 0
-
-    status, output = ended(demo("--once", "--rate", "inf"))
-
-    assert status == 0, output
-    assert "Crawl 2: the bundled site, 557 pages. Crawl 1 was finished, so this is a new one" in output
-    assert "✓ pages      all 557 fetched, each exactly once" in output
-
-
-def test_killed_in_the_middle_it_leaves_nothing_behind_and_goes_on_where_it_was(demo: DemoFactory, data: Path) -> None:
-    first = demo("--once", *BRISK)
-    read_until(first, r" [1-9]\d\d success")
-    first.kill()
-    wait_until_gone(data)
-
-    status, output = ended(demo("--once", *BRISK))
-
-    assert status == 0, output
-    done = re.search(r"Crawl 1: the bundled site, 557 pages\. It goes on where it was: (\d+) are done already", output)
-    assert done is not None
-    assert 100 <= int(done[1]) < 557
-    assert "✓ pages      all 557 fetched, each " in output
-    assert "it was interrupted: " in output
-
-
-@pytest.mark.parametrize("name", ["scheduler", "fetcher"])
-def test_a_process_that_is_killed_is_started_again_and_the_crawl_goes_on(demo: DemoFactory, name: str) -> None:
-    it = demo("--once", *BRISK)
-    pid = int(read_until(it, rf"{name}.* pid (\d+)")[1])
-    read_until(it, r" [1-9]\d\d success")
-    os.kill(pid, signal.SIGKILL)
-
-    read_until(it, rf"{name}.* \(pid {pid}\) was killed by SIGKILL: started again")
-    status, output = ended(it)
-
-    assert status == 0, output
-    assert "✓ pages      all 557 fetched, each " in output
-    assert "it was interrupted: " in output
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_it_stops_everything_cleanly_and_goes_on_the_next_time(
-    demo: DemoFactory, data: Path, how: signal.Signals
+def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_page(
+    demo: DemoFactory, data: Path, folder: Path
 ) -> None:
-    it = demo(*BRISK)
-    read_until(it, r" [1-9]\d\d success")
-    it.send_signal(how)
+    unfinished = demo("--site", str(folder), "--once", *SLOW)
+    read_until(unfinished, r" [1-9]\d? success")
+    unfinished.send_signal(signal.SIGINT)
+    assert ended(unfinished)[0] == 130
 
-    status, output = ended(it)
-    assert status == 0, output
-    assert "Stopping" in output
-    assert "Traceback" not in output + "".join(log.read_text() for log in data.glob("*.log"))
-    assert processes_of(data) == []
-
-    status, output = ended(demo("--once", *BRISK))
-    assert status == 0, output
-    assert "It goes on where it was: " in output
-    assert "✓ pages      all 557 fetched, each exactly once, although it was interrupted" in output
-
-
-def test_without_once_it_and_its_page_stay_when_the_crawl_is_finished_until_it_is_interrupted(
-    demo: DemoFactory,
-) -> None:
-    it = demo("--rate", "inf")
+    it = demo()
+    read_until(it, rf"Crawling .* The unfinished crawl of {re.escape(str(folder))} is dropped, so this is a new one")
+    url = read_until(it, r"scheduler +(tcp://\S+),")[1]
     page = read_until(it, r"page +(http://127\.0\.0\.1:\d+/)")[1]
-    read_until(it, r"Crawl 1 is finished")
+    other = demo("--once")
+    looks = []
+    with Client(url, timeout=WAIT_SECONDS) as client:
+        for line in lines(it):
+            asked_at = time.monotonic()
+            looks.append((asked_at, client.projects.show("demo").totals.selected))
+            if line.startswith("Crawled 557 pages of the bundled site in "):
+                assert line.endswith(": 545 success, 12 failed.\n")
+                break
+        failed = client.tasks.list("demo", "failed").tasks
+        assert client.verify() == []
     with urllib.request.urlopen(f"{page}daemon") as answer:
         assert b"running for" in answer.read()
-    read_until(it, r"taskqueue status")
+
+    assert {task.error for task in failed} == {"404 Not Found"}
+    assert statuses(data) == {target: page.status for target, page in bundled_pages().items()}
+    assert len(gets(data)) == 557
+    # A look is answered after it was asked, a page arrives after its task was handed out: no false alarms.
+    for asked_at, selected in looks:
+        for arrived, get in enumerate(gets(data), 1):
+            assert arrived - selected <= BURST + RATE * max(0.0, get.at - asked_at) + 0.001
+
+    refusal = f"taskqueue: another demo runs with {data}; stop it, or name another folder with --data\n"
+    assert ended(other) == (1, refusal)
     it.send_signal(signal.SIGINT)
+    status, output = ended(it)
+    assert (status, "Stopping; started again, a new crawl begins." in output) == (0, True)
+    assert_stopped_cleanly(data)
 
-    assert ended(it)[0] == 0
 
+def test_stopped_or_killed_it_leaves_nothing_behind_and_goes_on_where_it_was(
+    demo: DemoFactory, data: Path, folder: Path
+) -> None:
+    it = demo("--site", str(folder), "--once", *SLOW)
+    read_until(it, r" [1-9]\d? success")
+    it.send_signal(signal.SIGTERM)
+    status, output = ended(it)
+    assert (status, "Stopping; started again, it goes on where it was." in output) == (130, True)
+    assert_stopped_cleanly(data)
 
-def test_any_folder_of_pages_can_be_crawled(demo: DemoFactory, tmp_path: Path) -> None:
-    pages = tmp_path / "my [pages]"
-    pages.mkdir()
-    (pages / "index.html").write_text('<a href="a b.html">a</a> <a href="gone.html">gone</a>')
-    (pages / "a b.html").write_text('<a href="index.html?utm_source=a">home</a>')
-
-    status, output = ended(demo("--once", "--site", str(pages)))
-
+    status, output = ended(demo("--site", str(folder), *QUICK))
     assert status == 0, output
-    assert f"Crawl 1: {pages}, 4 pages\n" in output
-    assert "✓ pages      all 4 fetched, each exactly once: 3 × 200, 1 × 404, 0 redirects" in output
+    assert f"Crawling {folder}. It goes on where it was: " in output
+    assert re.search(rf"\nCrawled 42 pages of {re.escape(str(folder))}, .*: 41 success, 1 failed\.\n", output)
+    assert statuses(data) == PAGES
+    assert len(gets(data)) == 42
+    assert_stopped_cleanly(data)
 
+    it = demo("--site", str(folder), "--once", *SLOW)
+    read_until(it, "The last crawl was finished, so this is a new one")
+    scheduler = int(read_until(it, r"scheduler .* pid (\d+)")[1])
+    fetcher = int(read_until(it, r"fetchers +pid (\d+)")[1])
+    os.kill(scheduler, signal.SIGKILL)
+    read_until(it, rf"scheduler \(pid {scheduler}\) was killed by SIGKILL: started again")
+    os.kill(fetcher, signal.SIGKILL)
+    read_until(it, rf"fetcher-1 \(pid {fetcher}\) was killed by SIGKILL: started again")
+    read_until(it, r" [1-9]\d? success")
+    it.kill()
+    wait_until_gone(data)
 
-def test_an_unfinished_crawl_of_another_site_is_dropped_and_it_says_so(demo: DemoFactory, tmp_path: Path) -> None:
-    first = demo("--once")
-    read_until(first, r" [1-9]\d\d success")
-    first.send_signal(signal.SIGINT)
-    assert ended(first)[0] == 130
-    pages = tmp_path / "pages"
-    pages.mkdir()
-    (pages / "index.html").write_text("all")
-
-    status, output = ended(demo("--once", "--site", str(pages)))
-
+    status, output = ended(demo("--site", str(folder), *QUICK))
     assert status == 0, output
-    assert "Crawl 1 was of another site and is dropped, so this is a new one" in output
-
-
-def test_two_demos_do_not_share_a_folder(demo: DemoFactory, data: Path) -> None:
-    first = demo()
-    read_until(first, r"\d+ success")
-
-    status, output = ended(demo("--once"))
-
-    assert status == 1
-    assert output == (f"taskqueue: another demo is running with {data}; stop it, or name another folder with --data\n")
+    done = re.search(r"It goes on where it was: (\d+) pages are done already", output)
+    assert done is not None
+    assert 1 <= int(done[1]) < 42
+    assert ": 41 success, 1 failed." in output
+    assert statuses(data) == PAGES

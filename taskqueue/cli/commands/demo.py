@@ -10,7 +10,7 @@ RATE = 50.0
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="End when the crawl is finished; exit 0 only if all went as it must.")
+@click.option("--once", is_flag=True, help="End when the crawl is finished.")
 @click.option(
     "--site",
     metavar="DIR",

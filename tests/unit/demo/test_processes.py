@@ -17,6 +17,9 @@ from taskqueue.demo import processes as module
 from taskqueue.demo.processes import Processes, locked
 from taskqueue.errors import TaskQueueError
 
+SERVER = ("http.server", "--bind", "127.0.0.1", "0")
+"""Runs until it is stopped."""
+
 STARTER = """
 import sys
 from pathlib import Path
@@ -24,7 +27,7 @@ from taskqueue.demo.processes import Processes, locked
 
 with locked(Path(sys.argv[1])) as lock:
     processes = Processes(Path(sys.argv[1]), lock)
-    processes.start("child", "signal:pause")
+    processes.start("child", "http.server", "--bind", "127.0.0.1", "0")
     print(processes.pid("child"), flush=True)
     sys.stdin.read()
 """
@@ -47,58 +50,58 @@ def wait(pid: int) -> None:
 
 
 def test_what_runs_is_not_dead(processes: Processes) -> None:
-    processes.start("child", "signal:pause")
+    processes.start("child", *SERVER)
 
     assert processes.dead() == {}
 
 
-def test_one_that_was_killed_is_told_and_runs_again_when_it_is_revived(processes: Processes) -> None:
-    processes.start("child", "signal:pause")
+def test_one_that_was_killed_is_told_and_runs_again_if_it_is_restarted(processes: Processes) -> None:
+    processes.start("child", *SERVER)
     pid = processes.pid("child")
     os.kill(pid, signal.SIGKILL)
     wait(pid)
 
     assert processes.dead() == {"child": "was killed by SIGKILL"}
-    processes.revive("child")
+    processes.restart("child")
 
     assert processes.dead() == {}
     assert processes.pid("child") != pid
 
 
 def test_one_that_ends_by_itself_is_told_with_its_last_words(processes: Processes) -> None:
-    processes.start("child", "no.such.module:main")
+    processes.start("child", "no.such.module")
     wait(processes.pid("child"))
 
     assert processes.dead() == {"child": "ended with exit status 1"}
-    assert processes.last_words("child") == "ModuleNotFoundError: No module named 'no'"
+    assert processes.last_words("child").endswith("(ModuleNotFoundError: No module named 'no')")
 
 
 def test_one_that_dies_again_and_again_is_given_up(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RESTARTS", 1)
-    processes.start("child", "no.such.module:main")
-    processes.revive("child")
+    processes.start("child", "no.such.module")
+    processes.restart("child")
     wait(processes.pid("child"))
 
-    with pytest.raises(TaskQueueError, match=r"child doesn't stay alive: ModuleNotFoundError"):
-        processes.revive("child")
+    with pytest.raises(TaskQueueError, match=r"the child doesn't stay alive: .*No module named 'no'"):
+        processes.restart("child")
 
 
-def test_stopping_ends_all_and_waits_for_it(processes: Processes) -> None:
+def test_stopping_ends_processes_and_waits_for_it(processes: Processes) -> None:
     for name in ("one", "two"):
-        processes.start(name, "signal:pause")
+        processes.start(name, *SERVER)
     pids = [processes.pid(name) for name in ("one", "two")]
 
-    processes.stop_all()
+    processes.stop("one", "two", "never started")
 
     assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
 
 
 def test_one_that_does_not_listen_is_killed(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOP_SECONDS", 0.0)
-    processes.start("child", "signal:pause")
+    processes.start("child", *SERVER)
     pid = processes.pid("child")
 
-    processes.stop(["child"])
+    processes.stop("child")
 
     assert not Path(f"/proc/{pid}").exists()
 
@@ -119,7 +122,7 @@ def test_when_the_starter_is_killed_its_processes_die_and_the_folder_is_free(tmp
 
 
 def test_a_folder_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
 
-    with locked(tmp_path), pytest.raises(TaskQueueError, match="another demo is running"), locked(tmp_path):
+    with locked(tmp_path), pytest.raises(TaskQueueError, match="another demo runs"), locked(tmp_path):
         pass
