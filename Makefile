@@ -199,11 +199,16 @@ bench-full: $(BENCH_STAMP) ## the same in full: some hours, up to 30 million tas
 	$(BENCH).database.moving --save
 	$(BENCH).latency --save $(BUILDS)
 	$(BENCH).lateness --save $(BUILDS)
+	$(BENCH).overdue $(BUILDS)
 	$(BENCH).idle --save --rounds 3 $(BUILDS)
 	$(BENCH).slots --save --slots 1k,1m,10m --only daemon
 	$(BENCH).slots --save --slots 1k,100k,1m --only core,memory,idle,scrapy
 	$(BENCH).web --save --rounds 5
 	$(BENCH).store --tasks 1m,10m
+	$(BENCH).check --tasks 1m
+	$(BENCH).night
+	$(BENCH).remaining
+	$(BENCH).instructions
 	$(BENCH).report
 
 screenshots: $(STAMP) programs ## the pictures of the documents, of a crawl of some minutes, in docs/img

@@ -90,11 +90,6 @@ class Daemon:
             self._process.wait()
             self._process = None
 
-    def restart(self) -> None:
-        """``stop`` and ``start``."""
-        self.stop()
-        self.start()
-
     def cpu_seconds(self) -> float:
         """CPU time that it has used, in all threads, since its start."""
         return processes.cpu_seconds(self.pid)

@@ -90,6 +90,16 @@ def test_each_target_that_a_document_shows_is_in_the_makefile() -> None:
     assert shown <= known
 
 
+def test_each_benchmark_that_a_document_names_is_run_by_a_target() -> None:
+    run = set(re.findall(r"\$\(BENCH\)\.([\w.]+)", (ROOT / "Makefile").read_text()))
+    # A decision may rest on what was measured once: it says at which commit.
+    lasting = "\n".join(document.read_text() for document in DOCUMENTS if document.parent.name != "decisions")
+    named = set(re.findall(r"python -m benchmarks\.([\w.]+)", lasting))
+
+    assert "lifecycle" in named
+    assert named <= run
+
+
 def test_each_error_code_is_in_the_protocol() -> None:
     protocol = (ROOT / "docs" / "protocol.md").read_text()
     codes = {

@@ -28,7 +28,7 @@ from taskqueue.protocol.requests import Failures
 from taskqueue.protocol.views import FailureGroup
 
 PAGE_FAILURES: Final = 512
-"""Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own (``benchmarks/failures.py``)."""
+"""Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own."""
 
 COUNTS_MOST: Final = 64
 """Requests in progress."""
