@@ -55,17 +55,23 @@ def record(message: str, *arguments: object) -> logging.LogRecord:
 def test_a_reader_that_stands_still_costs_lines_which_are_counted_but_no_time() -> None:
     with pipe() as (reader, writer):
         handler = LogHandler(writer.fileno(), most_bytes=20_000, stuck_seconds=0.01)
+        handler.emit(record("event number=%d", -1))
+        first = reader.readline().decode()
+        # A page with room would take lines of the thread between those that are lost, and so would let others in.
+        os.write(writer.fileno(), b"x" * (SMALLEST_PIPE - 1) + b"\n")
 
         for number in range(1000):
             handler.emit(record("event number=%d %s", number, "x" * 100))
         handler.close()
 
+        reader.readline()
         lines: list[str] = []
         while not lines or "log-lost" not in lines[-1]:
             lines.append(reader.readline().decode())
         handler.emit(record("event number=%d", 1000))
         lines.append(reader.readline().decode())
     kept = len(lines) - 2
+    assert "number=-1" in first
     assert [line.split()[4] for line in lines[:kept]] == [f"number={number}" for number in range(kept)]
     assert 20 < kept < 200
     assert f"log-lost lines={1000 - kept};" in lines[-2]
