@@ -1,4 +1,4 @@
-"""Makes the blocking client, ``taskqueue/client/blocking/``, of the asynchronous one beside it.
+"""Makes the blocking client, ``taskqueue/client/blocking/``, of the asynchronous one beside it, and ``Robots``.
 
     python -m tools.blocking_client            write it anew
     python -m tools.blocking_client --check    exit status 1 if it is not what would be written; `make lint` does so
@@ -14,6 +14,9 @@ Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs thi
 
 Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
 client is made and closed is all that is written here: OPENING.
+
+``Robots`` is made of ``AsyncRobots``, too: a plain copy, with REWRITTEN. What can't be copied, one fetch at a time for
+each site, is in ``fetches.py`` for both: where one has a task that all await, the other has a lock and an event.
 """
 
 from __future__ import annotations
@@ -46,6 +49,23 @@ IN_LOOP: Final = {
     "report_soon": "self._background.future({call})",
 }
 """Methods that are not ``async`` and belong into the loop all the same, and how they are called there."""
+
+ROBOTS: Final = PACKAGE / "robots" / "async_robots.py", PACKAGE / "robots" / "robots.py"
+
+REWRITTEN: Final = {
+    r"\bawait |\basync (?=def\b|for\b|with\b)": "",
+    r"\bAsync(?=[A-Z])": "",
+    r"\bAwaitable\[(\w+)\]": r"\1",
+    r"\basyncio\.sleep\b": "time.sleep",
+    r"\basyncio\.to_thread\((\w+), ": r"\1(",
+    r"robots\.txt for asyncio\.": "robots.txt for code that waits.\n\nMade by ``python -m tools.blocking_client`` of "
+    "``AsyncRobots``; change that one.\n",
+    r"It is used in one event loop; tasks that ask for one site at once have its robots\.txt fetched once, also if "
+    r"the\s+first of them is cancelled meanwhile\.": "Its methods wait while a robots.txt is fetched; threads that ask "
+    "for one site at once have it fetched once.",
+    r"a coroutine function of a url; returns": "called with a url, returns",
+}
+"""What is written instead in the copy of AsyncRobots, by regular expressions, each of which must be found."""
 
 ANNOTATIONS: Final = {
     "AsyncGenerator": "Iterator",
@@ -107,7 +127,16 @@ def twins() -> dict[Path, str]:
     modules.pop("__init__.py")
     made = {TARGET / name: module_of(name, module) for name, module in modules.items()}
     made[TARGET / "__init__.py"] = FOLDER
+    made[ROBOTS[1]] = copied_text(ROBOTS[0].read_text())
     return {path: formatted(text, path) for path, text in made.items()}
+
+
+def copied_text(text: str) -> str:
+    """The text of a module without anything asynchronous, not formatted yet."""
+    for pattern, instead in REWRITTEN.items():
+        text, found = re.subn(pattern, instead, text)
+        assert found, pattern
+    return text
 
 
 def module_of(name: str, module: ast.Module) -> str:
@@ -321,9 +350,8 @@ def formatted(text: str, path: Path) -> str:
 
 def differing(made: dict[Path, str], folder: Path = TARGET) -> Iterable[Path]:
     """Files of the folder that are not as they would be made, those that would not be made at all included."""
-    present = set(folder.glob("*.py"))
-    stale = [path for path, text in made.items() if path not in present or path.read_text() != text]
-    return sorted([*stale, *(present - made.keys())])
+    stale = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
+    return sorted([*stale, *(set(folder.glob("*.py")) - made.keys())])
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from taskqueue.client.robots.book import (
     rules_of,
 )
 from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
+from taskqueue.client.robots.fetches import AsyncFetches
 from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
 from taskqueue.client.robots.slot_delays import AsyncSlots, several_projects, slot_of_host
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
@@ -66,7 +67,7 @@ class AsyncRobots:
         self._projects = several_projects(projects, needed=slots is not None)
         self._slot_of = slot_of
         self._book = Book(agent, Limits(max_age, min_delay, max_delay, max_origins))
-        self._fetching: dict[str, asyncio.Task[Copy]] = {}
+        self._fetches = AsyncFetches()
 
     async def allowed(self, url: str) -> bool:
         """Whether the url may be fetched now; also what is none of http and https, which has no robots.txt.
@@ -131,8 +132,7 @@ class AsyncRobots:
         while (file := walk.next_file()) is not None:
             await asyncio.sleep(pause)
             answer = await self._answer(file.text)
-            # Half a second for a file of 50 MiB.
-            read = await asyncio.to_thread(read_answer, answer)
+            read = await asyncio.to_thread(read_answer, answer)  # Half a second for a file of 50 MiB.
             for task in walk.tasks(file, read):
                 yield task
             pause = self._book.pause(page, time.monotonic())
@@ -147,17 +147,11 @@ class AsyncRobots:
     async def _copy(self, page: WebUrl) -> Copy:
         """What is known of a site, after its robots.txt was fetched if it had to be."""
         copy = self._book.copy(page, time.monotonic())
-        if copy is not None:
-            return copy
-        fetching = self._fetching.get(page.origin)
-        if fetching is None:
-            fetching = self._fetching[page.origin] = asyncio.create_task(self._fetched(page))
-            fetching.add_done_callback(lambda _: self._fetching.pop(page.origin))
-        return await asyncio.shield(fetching)
+        return copy or await self._fetches.once(page.origin, lambda: self._fetched(page))
 
     async def _fetched(self, page: WebUrl) -> Copy:
-        answer = await self._answer(robots_txt(page))
-        return self._book.keep(page, answer, time.monotonic())
+        copy = self._book.copy(page, time.monotonic())  # Another one may just have fetched it.
+        return copy or self._book.keep(page, await self._answer(robots_txt(page)), time.monotonic())
 
     async def _answer(self, url: str) -> Answer | Exception:
         try:
@@ -172,12 +166,13 @@ class AsyncRobots:
         news = self._book.news(page, copy, slot, time.monotonic())
         if news is None:
             return
+        heard = False
         try:
             for project in self._projects:
                 await slots.set(project, news.slot, delay=news.delay)
+            heard = True
         except ClientError as error:
             log.warning("event=slot-untold slot=%r delay=%g error=%r", news.slot, news.delay, error)
-            self._book.unheard(news, time.monotonic())
-        except asyncio.CancelledError:
-            self._book.unheard(news, time.monotonic())
-            raise
+        finally:  # Also if this is cancelled or interrupted.
+            if not heard:
+                self._book.unheard(news, time.monotonic())

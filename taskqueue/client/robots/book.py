@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Final, NamedTuple
 
 from taskqueue.client.links.web_urls import WebUrl, web_url
@@ -29,7 +30,7 @@ class Limits(NamedTuple):
 
 
 class Book:
-    """Copies of robots.txt, and judgements by them.
+    """Copies of robots.txt, and judgements by them. Threads may share it: a lock guards what it keeps.
 
     Args:
         agent: the crawler's product token.
@@ -41,14 +42,17 @@ class Book:
         self._copies = Copies(checked_agent(agent), limits.max_age, limits.max_origins)
         self._delays = SlotDelays(limits.max_origins)
         self._limits = limits
+        self._lock = threading.Lock()
 
     def copy(self, page: WebUrl, now: float) -> Copy | None:
         """What is known of the page's site; None: its robots.txt must be fetched."""
-        return self._copies.get(page.origin, now)
+        with self._lock:
+            return self._copies.get(page.origin, now)
 
     def keep(self, page: WebUrl, answer: Answer | Exception, now: float) -> Copy:
         """Take what came of fetching the robots.txt of the page's site."""
-        return self._copies.keep(page.origin, answer, now)
+        with self._lock:
+            return self._copies.keep(page.origin, answer, now)
 
     def crawl_delay(self, copy: Copy) -> float | None:
         """Seconds that the site asks for, within the limits; None: it asks for nothing."""
@@ -58,11 +62,13 @@ class Book:
 
     def news(self, page: WebUrl, copy: Copy, slot: str, now: float) -> SlotDelay | None:
         """What the page's slot is to be told, and counts as told; None: nothing."""
-        return self._delays.news(slot, page.origin, self.crawl_delay(copy), now) if slot else None
+        with self._lock:
+            return self._delays.news(slot, page.origin, self.crawl_delay(copy), now) if slot else None
 
     def unheard(self, news: SlotDelay, now: float) -> None:
         """It could not be told."""
-        self._delays.unheard(news, now)
+        with self._lock:
+            self._delays.unheard(news, now)
 
     def pause(self, page: WebUrl, now: float) -> float:
         """Seconds between two files of the page's site that are fetched without a task."""

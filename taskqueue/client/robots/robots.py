@@ -1,8 +1,10 @@
-"""Robots: robots.txt for code that waits; it may be shared by all threads of a process."""
+"""Robots: robots.txt for code that waits.
+
+Made by ``python -m tools.blocking_client`` of ``AsyncRobots``; change that one.
+"""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Unpack
@@ -19,6 +21,7 @@ from taskqueue.client.robots.book import (
     rules_of,
 )
 from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
+from taskqueue.client.robots.fetches import Fetches
 from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
 from taskqueue.client.robots.slot_delays import Slots, several_projects, slot_of_host
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
@@ -34,9 +37,9 @@ class Robots:
     Its methods wait while a robots.txt is fetched; threads that ask for one site at once have it fetched once.
 
     Args:
-        fetch: called with a url, returns status and body of the answer, ``(200, b"…")``. It has followed redirects,
-            gives up after a time of its own, and has undone what Content-Encoding says; of a body it need not return
-            more than 50 MiB. Whatever it raises means that the site can't be reached.
+        fetch: called with a url, returns status and body of the answer, ``(200, b"…")``. It has followed
+            redirects, gives up after a time of its own, and has undone what Content-Encoding says; of a body it need
+            not return more than 50 MiB. Whatever it raises means that the site can't be reached.
         agent: the crawler's product token, such as "examplebot", which its User-Agent has, too.
         slots: ``client.slots`` of a client: crawl-delays are told there, once for each change. It matters for projects
             that are divided into slots. A delay that a site no longer asks for stays.
@@ -65,8 +68,7 @@ class Robots:
         self._projects = several_projects(projects, needed=slots is not None)
         self._slot_of = slot_of
         self._book = Book(agent, Limits(max_age, min_delay, max_delay, max_origins))
-        self._lock = threading.Lock()
-        self._fetching: dict[str, threading.Event] = {}
+        self._fetches = Fetches()
 
     def allowed(self, url: str) -> bool:
         """Whether the url may be fetched now; also what is none of http and https, which has no robots.txt.
@@ -130,7 +132,9 @@ class Robots:
         pause = 0.0
         while (file := walk.next_file()) is not None:
             time.sleep(pause)
-            yield from walk.tasks(file, read_answer(self._answer(file.text)))
+            answer = self._answer(file.text)
+            read = read_answer(answer)  # Half a second for a file of 50 MiB.
+            yield from walk.tasks(file, read)
             pause = self._book.pause(page, time.monotonic())
 
     def _known(self, page: WebUrl, url: str) -> Copy:
@@ -141,25 +145,13 @@ class Robots:
         return copy
 
     def _copy(self, page: WebUrl) -> Copy:
-        """What is known of a site, after its robots.txt was fetched if it had to be: by one thread."""
-        while True:
-            with self._lock:
-                copy = self._book.copy(page, time.monotonic())
-                if copy is not None:
-                    return copy
-                others = self._fetching.get(page.origin)
-                if others is None:
-                    mine = self._fetching[page.origin] = threading.Event()
-                    break
-            others.wait()
-        try:
-            answer = self._answer(robots_txt(page))
-            with self._lock:
-                return self._book.keep(page, answer, time.monotonic())
-        finally:
-            with self._lock:
-                del self._fetching[page.origin]
-            mine.set()
+        """What is known of a site, after its robots.txt was fetched if it had to be."""
+        copy = self._book.copy(page, time.monotonic())
+        return copy or self._fetches.once(page.origin, lambda: self._fetched(page))
+
+    def _fetched(self, page: WebUrl) -> Copy:
+        copy = self._book.copy(page, time.monotonic())  # Another one may just have fetched it.
+        return copy or self._book.keep(page, self._answer(robots_txt(page)), time.monotonic())
 
     def _answer(self, url: str) -> Answer | Exception:
         try:
@@ -171,14 +163,16 @@ class Robots:
         return checked_answer(answer)
 
     def _tell(self, slots: Slots, page: WebUrl, copy: Copy, slot: str) -> None:
-        with self._lock:
-            news = self._book.news(page, copy, slot, time.monotonic())
+        news = self._book.news(page, copy, slot, time.monotonic())
         if news is None:
             return
+        heard = False
         try:
             for project in self._projects:
                 slots.set(project, news.slot, delay=news.delay)
+            heard = True
         except ClientError as error:
             log.warning("event=slot-untold slot=%r delay=%g error=%r", news.slot, news.delay, error)
-            with self._lock:
+        finally:  # Also if this is cancelled or interrupted.
+            if not heard:
                 self._book.unheard(news, time.monotonic())
