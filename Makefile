@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+RUN_STAMP := $(VENV)/.installed-run
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
@@ -27,15 +28,22 @@ help: ## list the targets
 
 setup: $(STAMP) ## make .venv and install everything into it
 
-$(STAMP): setup.cfg setup.py pyproject.toml
+# A newcomer waits for this before the first page is crawled, so here is only what the demo needs.
+$(RUN_STAMP): setup.cfg setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing into $(VENV), which takes half a minute …"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[test]'
+	@echo "installing taskqueue and its page into $(VENV), which takes less than half a minute …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[web]'
 	@touch $@
 
-run: $(STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
+# By the name of what is installed already: pip adds what the extra names and builds nothing anew.
+$(STAMP): $(RUN_STAMP)
+	@echo "installing what the tests need, too, which takes about a minute …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check 'taskqueue-scheduler[test]'
+	@touch $@
+
+run: $(RUN_STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
 	@$(BIN)/taskqueue demo $(if $(ONCE),--once) $(if $(SITE),--site '$(SITE)')
 
 # Of Debian: the browser that looks at the pages, and what reads the metrics. Elsewhere they are to be installed by hand.
