@@ -1,8 +1,9 @@
 """Debian's Chromium in front of a daemon that serves its pages: what a reader sees, clicks and types.
 
 site      a daemon, its web process and a client, for all tests of a module; nothing in it is expected to be first
-browser   a Chromium without a window, for all tests of a module
-reader    a new window of it, which watches what must not happen: a script of somebody else, a request to elsewhere,
+browser   a Chromium without a window, for all modules that a process of pytest runs one after the other
+reader    a window of it, for all tests of a module that ask for the same: a new one takes a process of the browser, and
+          twice the CPU of a page. It watches what must not happen: a script of somebody else, a request to elsewhere,
           an error in the console, a violation of the content-security policy. A test in which one does, fails.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page, Request, ViewportSize, expect, sync_playwright
@@ -42,6 +44,16 @@ window.violated = [];
 document.addEventListener("securitypolicyviolation",
   (event) => window.violated.push(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));
 """
+
+
+LINKS: Final = """() => [...document.querySelectorAll("a[href], form[action]")].map(
+  (one) => new URL(one.href?.baseVal ?? one.href ?? one.action, location).href)"""
+FOREIGN: Final = """() => {
+  const ours = (one) => one.matches("script") && one.src.startsWith(`${location.origin}/static/`);
+  const foreign = "script, img, iframe, object, embed, base, b, h1 + h1, [style], [onload], [onerror]";
+  return [...document.querySelectorAll(foreign)].filter((one) => !ours(one)).map((one) => one.outerHTML.slice(0, 120));
+}"""
+"""Elements and attributes that no template of ours has."""
 
 
 class Site(NamedTuple):
@@ -93,6 +105,13 @@ class Reader:
         if self.page.url.startswith(self._address):
             self.wrong += self.page.evaluate("window.violated ?? []")
 
+    def leave(self) -> list[str]:
+        """Go away from the page at the end of a test; returns what has gone wrong in it."""
+        self.look()
+        self.page.goto("about:blank")
+        wrong, self.wrong = self.wrong, []
+        return wrong
+
     def _hear(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.wrong.append(f"console: {message.text}")
@@ -107,6 +126,13 @@ class Reader:
 
 
 Open = Callable[..., Reader]
+
+
+def assert_tame(page: Page) -> None:
+    """Nothing of what it shows has become anything but text."""
+    assert page.title() != "hacked"
+    assert page.evaluate(FOREIGN) == []
+    assert {urlsplit(link).scheme for link in page.evaluate(LINKS)} <= {"http", "https"}
 
 
 @contextmanager
@@ -139,31 +165,39 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield it
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with chromium() as it:
         yield it
 
 
+@pytest.fixture(scope="module")
+def windows(browser: Browser, site: Site) -> Iterator[Open]:
+    """Open a window of the module, or find it again."""
+    opened: dict[str, Reader] = {}
+
+    def window(**how: Any) -> Reader:
+        if (key := repr(how)) not in opened:
+            context = browser.new_context(timezone_id="Asia/Tokyo", locale="en-GB", **how)
+            opened[key] = Reader(context.new_page(), site.address)
+        return opened[key]
+
+    yield window
+    for reader in opened.values():
+        reader.page.context.close()
+
+
 @pytest.fixture
-def reads(browser: Browser, site: Site) -> Iterator[Open]:
-    """Open a window: its width, and what else ``Browser.new_context`` takes."""
-    readers = []
-    contexts = []
+def reads(windows: Open) -> Iterator[Open]:
+    """Take a window: its width, and what else ``Browser.new_context`` takes."""
+    taken: list[Reader] = []
 
-    def open_window(width: int = 1280, height: int = 900, **how: Any) -> Reader:
-        size = ViewportSize(width=width, height=height)
-        context = browser.new_context(viewport=size, timezone_id="Asia/Tokyo", locale="en-GB", **how)
-        contexts.append(context)
-        readers.append(Reader(context.new_page(), site.address))
-        return readers[-1]
+    def take(width: int = 1280, height: int = 900, **how: Any) -> Reader:
+        taken.append(windows(viewport=ViewportSize(width=width, height=height), **how))
+        return taken[-1]
 
-    yield open_window
-    for reader in readers:
-        reader.look()
-    for context in contexts:
-        context.close()
-    assert [wrong for reader in readers for wrong in reader.wrong] == []
+    yield take
+    assert [wrong for reader in taken for wrong in reader.leave()] == []
 
 
 @pytest.fixture

@@ -6,43 +6,22 @@ What must not happen is watched by every window; see ``conftest``.
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser
 
 from taskqueue import Client
-from tests.integration.browser.conftest import Reader, Site
+from tests.integration.browser.conftest import Reader, Site, assert_tame
 from tests.integration.browser.crawl import HOSTILE_NAME, MARKUP, TEXTS
 
-LINKS: Final = "() => [...document.querySelectorAll('a[href], form[action]')].map((one) => one.href ?? one.action)"
-FOREIGN: Final = """() => {
-  const ours = (one) => one.matches("script") && one.src.startsWith(`${location.origin}/static/`);
-  const foreign = "script, img, iframe, object, embed, base, b, h1 + h1, [style], [onload], [onerror]";
-  return [...document.querySelectorAll(foreign)].filter((one) => !ours(one)).map((one) => one.outerHTML.slice(0, 120));
-}"""
-"""Elements and attributes that no template of ours has."""
-
-
-def assert_tame(page: Page) -> None:
-    """Nothing of what it shows has become anything but text."""
-    assert page.title() != "hacked"
-    assert page.evaluate(FOREIGN) == []
-    assert {urlsplit(link).scheme for link in page.evaluate(LINKS)} <= {"http", "https"}
-
-
 PLACES: Final = (
-    "/projects/hostile",
-    "/projects/hostile/tasks",
     "/projects/hostile/tasks?state=failed",
-    "/projects/hostile/tasks?state=processing",
     f"/projects/hostile/tasks?state=failed&url={quote(MARKUP)}&error={quote(MARKUP)}",
     "/failures?project=hostile",
     "/failures?project=hostile&by=host",
-    "/fetchers",
     f"/fetchers?filter={quote(MARKUP[:64])}",
     f"/fetchers/{quote(HOSTILE_NAME, safe='')}",
-    "/log",
     f"/?filter={quote(MARKUP[:64])}&group={quote(MARKUP[:64])}",
 )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
-from tests.integration.browser.conftest import Open, Reader
+from tests.integration.browser.conftest import Open, assert_tame
 
 PAGES: Final = (
     "/",
@@ -27,6 +27,9 @@ PAGES: Final = (
     "/log",
     "/daemon",
 )
+
+PHONE: Final = ViewportSize(width=390, height=844)
+LAPTOP: Final = ViewportSize(width=1280, height=900)
 
 WIDEST: Final = """() => {
   const edge = document.documentElement.clientWidth;
@@ -50,16 +53,15 @@ def nameless(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_as_wide_as_a_phone(reads: Open, path: str) -> None:
-    page = reads(390, 844, has_touch=True, is_mobile=True).open(path)
+def test_a_page_opens_without_an_error_fits_a_phone_and_names_all_that_it_has(reads: Open, path: str) -> None:
+    page = reads(**PHONE, has_touch=True, is_mobile=True).open(path)
 
-    assert page.evaluate(WIDEST) == [0, []]
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_opens_without_an_error_and_all_that_it_has_has_a_name(reader: Reader, path: str) -> None:
-    page = reader.open(path)
-
+    wider = page.evaluate(WIDEST)
+    page.set_viewport_size(LAPTOP)  # a phone is not shown all that there is
+    unnamed = nameless(page)
+    page.set_viewport_size(PHONE)
+    assert wider == [0, []]
+    assert unnamed == []
     assert page.locator("h1").count() == 1
     assert page.title().endswith(" · taskqueue")
-    assert nameless(page) == []
+    assert_tame(page)
