@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urldefrag, urljoin, urlsplit
 
@@ -48,10 +47,20 @@ class Way(NamedTuple):
 
 WAYS: Final = [Way(strips, is_option) for strips in (False, True) for is_option in (False, True)]
 
+IN_TWO_WAYS: Final = pytest.mark.parametrize("site", [WAYS[1], WAYS[2]], ids=str, indirect=True)
+"""Of what depends on each choice by itself: kept and an option, stripped and a header."""
+
 
 class Site(NamedTuple):
-    """What stands behind the proxy, and whoever asks it."""
+    """What stands behind the proxy, and whoever asks it.
 
+    Attributes:
+        web: asked without the proxy.
+        secret: a token that lets an admin in.
+    """
+
+    web: Web
+    secret: str
     proxy: Proxy
     browser: httpx.Client
     client: Client
@@ -79,16 +88,31 @@ def client(daemon: Daemon) -> Iterator[Client]:
         yield it
 
 
-@pytest.fixture(scope="module", params=WAYS, ids=str)
-def site(request: pytest.FixtureRequest, daemon: Daemon, client: Client) -> Iterator[Site]:
-    way: Way = request.param
-    web = Web(daemon.url, TRUSTED | (OPTION if way.is_option else {}))
-    says = ANNA if way.is_option else ANNA | PREFIX
-    try:
-        with proxy(web.address, PATH, says, strips=way.strips) as it, httpx.Client(timeout=WAIT_SECONDS) as browser:
-            yield Site(it, browser, client)
-    finally:
+@pytest.fixture(scope="module")
+def web_for(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Way], tuple[Web, str]]]:
+    """Start a web process, or find the one of another way again; with a token."""
+    started: dict[bool, tuple[Web, str]] = {}
+
+    def web_for(way: Way) -> tuple[Web, str]:
+        if way.is_option not in started:
+            tokens = tmp_path_factory.mktemp("web") / "tokens.json"
+            secret = add_token(tokens, "anna", "admin", None)
+            chosen = TRUSTED | {"TASKQUEUE_WEB_TOKENS": str(tokens)} | (OPTION if way.is_option else {})
+            started[way.is_option] = Web(daemon.url, chosen), secret
+        return started[way.is_option]
+
+    yield web_for
+    for web, _ in started.values():
         web.kill()
+
+
+@pytest.fixture(scope="module", params=WAYS, ids=str)
+def site(request: pytest.FixtureRequest, web_for: Callable[[Way], tuple[Web, str]], client: Client) -> Iterator[Site]:
+    way: Way = request.param
+    web, secret = web_for(way)
+    says = ANNA if way.is_option else ANNA | PREFIX
+    with proxy(web.address, PATH, says, strips=way.strips) as it, httpx.Client(timeout=WAIT_SECONDS) as browser:
+        yield Site(web, secret, it, browser, client)
 
 
 class Walk:
@@ -106,10 +130,13 @@ class Walk:
         self.wrong: list[str] = []
         self.pages: list[str] = []
 
-    def go(self) -> None:
-        """Walk until nothing is new."""
-        while self._ahead:
-            self._read(self._ahead.pop())
+    def go(self, most: int) -> None:
+        """Walk until nothing is new, or so many steps."""
+        while self._ahead and most:
+            most -= 1
+            steps, self._ahead = self._ahead, []
+            for address in steps:
+                self._read(address)
 
     def _read(self, address: str) -> None:
         answer = self._site.browser.get(address, follow_redirects=True)
@@ -144,8 +171,8 @@ class Walk:
             self._ahead.append(target)
 
     def _ask(self, api: str) -> None:
-        if api not in self._known:
-            self._known.add(api)
+        if (shape := _shape(api)) not in self._known:
+            self._known.add(shape)
             if self._site.browser.options(api).status_code != 204:
                 self.wrong.append(f"OPTIONS {api}")
 
@@ -161,7 +188,7 @@ class Walk:
 
 
 def _shape(target: str) -> str:
-    """What pages with the same links share: the path without usual taskids, and the query without values."""
+    """What addresses that are made alike share: the path without usual taskids, and the query without values."""
     parts = urlsplit(target)
     return (
         f"{re.sub('[0-9a-f]{32}', '*', parts.path)}?{sorted(part.partition('=')[0] for part in parts.query.split('&'))}"
@@ -178,9 +205,19 @@ def _texts(value: object) -> Iterator[str]:
         yield value
 
 
+def test_no_link_of_the_first_page_and_of_those_it_leads_to_leaves_the_path(site: Site) -> None:
+    walk = Walk(site)
+    walk.go(2)
+
+    assert walk.wrong == []
+    assert site.proxy.outside == []
+    assert len(walk.pages) > 10
+
+
+@IN_TWO_WAYS
 def test_no_link_of_any_page_leaves_the_path_or_leads_to_nothing(site: Site) -> None:
     walk = Walk(site)
-    walk.go()
+    walk.go(100)
 
     assert walk.wrong == []
     assert site.proxy.outside == []
@@ -222,6 +259,7 @@ def test_metrics_are_below_the_path(site: Site) -> None:
     assert site.browser.get(f"{site.address}/healthz").text == "well\n"
 
 
+@IN_TWO_WAYS
 @pytest.mark.parametrize("name", NAMES)
 def test_a_task_of_any_name_has_a_page_and_addresses_of_the_interface(site: Site, name: str) -> None:
     there = f"/projects/names/tasks/{segment(name)}"
@@ -236,6 +274,7 @@ def test_a_task_of_any_name_has_a_page_and_addresses_of_the_interface(site: Site
     assert site.browser.post(f"{api}/retry").json() == {"outcomes": ["ignored"]}
 
 
+@IN_TWO_WAYS
 def test_slots_and_fetchers_may_be_named_by_dots(site: Site) -> None:
     api = f"{site.address}/api/v1"
     site.client.projects.set("slotted", {"slot": "host"})
@@ -248,6 +287,7 @@ def test_slots_and_fetchers_may_be_named_by_dots(site: Site) -> None:
     assert site.browser.get(f"{site.address}/fetchers/~..").status_code == 200
 
 
+@IN_TWO_WAYS
 @pytest.mark.parametrize(
     "path",
     [
@@ -269,46 +309,37 @@ def test_a_path_that_says_no_name_of_ours_is_refused_and_leads_nowhere(site: Sit
     assert "\r\nset-cookie:" not in head.lower()
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_who_signs_in_below_a_path_gets_a_cookie_of_that_path(daemon: Daemon, tmp_path: Path, way: Way) -> None:
-    tokens = tmp_path / "tokens.json"
-    secret = add_token(tokens, "anna", "admin", None)
-    chosen = {"TASKQUEUE_WEB_TOKENS": str(tokens), "TASKQUEUE_WEB_TRUST_PROXY": "127.0.0.1"}
-    web = Web(daemon.url, chosen | (OPTION if way.is_option else {}))
-    says = {} if way.is_option else PREFIX
-    try:
-        with proxy(web.address, PATH, says, strips=way.strips) as it, httpx.Client(timeout=WAIT_SECONDS) as browser:
-            asked = browser.get(f"{it.address}/log", headers={"Accept": "text/html"}, follow_redirects=True)
-            form = html.document_fromstring(asked.text).xpath("//form[@action=$there]", there=f"{PATH}/login")[0]
-            fields = {**form.fields, "token": secret}
-            ours = {"Origin": it.address.removesuffix(PATH)}
-            let_in = browser.post(urljoin(it.address, form.get("action")), data=fields, headers=ours)
-            page = browser.get(urljoin(it.address, let_in.headers["location"]))
-            (csrf,) = html.document_fromstring(page.text).xpath("//meta[@name='csrf']/@content")
-            let_out = browser.post(f"{it.address}/logout", data={"csrf": csrf}, headers=ours)
+def test_who_signs_in_below_a_path_gets_a_cookie_of_that_path(site: Site) -> None:
+    says = {name: said for name, said in site.proxy.says.items() if name not in ANNA}
+    with (
+        proxy(site.web.address, PATH, says, strips=site.proxy.strips) as it,
+        httpx.Client(timeout=WAIT_SECONDS) as browser,
+    ):
+        asked = browser.get(f"{it.address}/log", headers={"Accept": "text/html"}, follow_redirects=True)
+        form = html.document_fromstring(asked.text).xpath("//form[@action=$there]", there=f"{PATH}/login")[0]
+        fields = {**form.fields, "token": site.secret}
+        ours = {"Origin": it.address.removesuffix(PATH)}
+        let_in = browser.post(urljoin(it.address, form.get("action")), data=fields, headers=ours)
+        page = browser.get(urljoin(it.address, let_in.headers["location"]))
+        (csrf,) = html.document_fromstring(page.text).xpath("//meta[@name='csrf']/@content")
+        let_out = browser.post(f"{it.address}/logout", data={"csrf": csrf}, headers=ours)
 
-            assert [urlsplit(str(asked.url)).path, let_in.headers["location"]] == [f"{PATH}/login", f"{PATH}/log"]
-            assert page.status_code == 200
-            assert re.findall("path=[^;]*", let_in.headers["set-cookie"], re.IGNORECASE) == [f"Path={PATH}"] * 2
-            assert let_out.headers["location"] == f"{PATH}/login"
-            assert browser.get(f"{it.address}/log").status_code == 401
-    finally:
-        web.kill()
+        assert [urlsplit(str(asked.url)).path, let_in.headers["location"]] == [f"{PATH}/login", f"{PATH}/log"]
+        assert page.status_code == 200
+        assert re.findall("path=[^;]*", let_in.headers["set-cookie"], re.IGNORECASE) == [f"Path={PATH}"] * 2
+        assert let_out.headers["location"] == f"{PATH}/login"
+        assert browser.get(f"{it.address}/log").status_code == 401
 
 
-def test_who_looks_at_one_page_below_two_paths_gets_links_of_the_own_one(daemon: Daemon, client: Client) -> None:
-    web = Web(daemon.url, TRUSTED)
-    try:
-        with ExitStack() as stack:
-            browser = stack.enter_context(httpx.Client(timeout=WAIT_SECONDS))
-            told, streams = [], []
-            for path in ("/a", "/b"):
-                it = stack.enter_context(proxy(web.address, path, ANNA | {"X-Forwarded-Prefix": path}, strips=True))
-                answer = stack.enter_context(browser.stream("GET", f"{it.address}/live/projects/news?"))
-                streams.append(answer.iter_lines())  # it ends when nobody has it any more
-                told.append(next(line for line in streams[-1] if line.startswith("data: ")))
+@pytest.mark.parametrize("site", [WAYS[2]], ids=str, indirect=True)
+def test_who_looks_at_one_page_below_two_paths_gets_links_of_the_own_one(site: Site) -> None:
+    with ExitStack() as stack:
+        told, streams = [], []
+        for path in ("/a", "/b"):
+            it = stack.enter_context(proxy(site.web.address, path, ANNA | {"X-Forwarded-Prefix": path}, strips=True))
+            answer = stack.enter_context(site.browser.stream("GET", f"{it.address}/live/projects/news?"))
+            streams.append(answer.iter_lines())  # it ends when nobody has it any more
+            told.append(next(line for line in streams[-1] if line.startswith("data: ")))
 
-            assert ["/a/projects/news/" in told[0], "/b/projects/news/" in told[0]] == [True, False]
-            assert ["/a/projects/news/" in told[1], "/b/projects/news/" in told[1]] == [False, True]
-    finally:
-        web.kill()
+        assert ["/a/projects/news/" in told[0], "/b/projects/news/" in told[0]] == [True, False]
+        assert ["/a/projects/news/" in told[1], "/b/projects/news/" in told[1]] == [False, True]
