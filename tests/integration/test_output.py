@@ -220,16 +220,16 @@ def test_projects_are_sorted_filtered_and_limited_in_status_and_stats(run: Run) 
     assert run("status", "--limit", "1").out.splitlines()[4] == "and 1 more"
 
 
-def test_all_of_many_projects_and_fetchers_are_told_in_whatever_order(daemon: DaemonFactory, peer: PeerFactory) -> None:
+def test_all_of_many_projects_and_fetchers_are_told_in_whatever_order(
+    daemon: DaemonFactory, peer: PeerFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
     it = daemon(projects={f"p{n:03}": {} for n in range(450)})
     for n in range(30):
         peer(it).ask("hello", capacity=1, name=f"web{n}")
-    environment = os.environ | {"TASKQUEUE_URL": it.url}
 
     def told(*arguments: str) -> str:
-        return subprocess.run(
-            [*COMMAND, *arguments], stdout=subprocess.PIPE, text=True, env=environment, timeout=WAIT_SECONDS, check=True
-        ).stdout
+        assert main((*arguments, "--url", it.url)) == 0
+        return capsys.readouterr().out
 
     for sort in ("name", "ready"):
         reply = json.loads(told("status", "--json", "--sort", sort))
@@ -248,15 +248,24 @@ PRINTING = (
 )  # fmt: skip
 
 
-def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(run_apart: Run) -> None:
+def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(
+    run_apart: Run, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_into_pipe(*arguments: str) -> Ended:
+        with open(os.dup(writing), "w") as stdout, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", stdout)
+            return run(*arguments)
+
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        ended = {command: run_apart(*command.split(), stdout=writing) for command in PRINTING}
+        ended = {command: run_into_pipe(*command.split()) for command in PRINTING}
+        apart = run_apart("status", stdout=writing)
     finally:
         os.close(writing)
 
     assert ended == dict.fromkeys(PRINTING, (141, "", ""))
+    assert apart == (141, "", "")
 
 
 def test_a_file_that_takes_nothing_is_one_line(run_apart: Run) -> None:
@@ -264,22 +273,22 @@ def test_a_file_that_takes_nothing_is_one_line(run_apart: Run) -> None:
         assert run_apart("status", stdout=full.fileno()) == (1, "", "taskqueue: No space left on device\n")
 
 
-def test_the_exit_status_is_what_the_documents_say(run_apart: Run) -> None:
+def test_the_exit_status_is_what_the_documents_say(run: Run, run_apart: Run) -> None:
     assert run_apart("status").status == 0
-    assert run_apart("--help").status == 0
+    assert run("--help").status == 0
     assert run_apart("project", "show", "nobody").status == 1
-    assert run_apart("task", "show", "news", "nothing").status == 1
-    assert run_apart("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
-    assert run_apart("fetchers", "--project", "nobody").status == 1
-    assert run_apart("project", "stop", "nobody", "news").status == 1
-    assert run_apart("push", "news", "nonsense", "http://a/").status == 1
-    assert run_apart("store", "import", "/no/such/file", "--store", "/no/such/store") == (
+    assert run("task", "show", "news", "nothing").status == 1
+    assert run("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
+    assert run("fetchers", "--project", "nobody").status == 1
+    assert run("project", "stop", "nobody", "news").status == 1
+    assert run("push", "news", "nonsense", "http://a/").status == 1
+    assert run("store", "import", "/no/such/file", "--store", "/no/such/store") == (
         1,
         "",
         "taskqueue: /no/such/file: No such file or directory\n",
     )
-    assert run_apart("top").status == 1
-    assert run_apart("stats", "--window", "5y").status == 2
-    assert run_apart("project", "delete", "news").status == 2
+    assert run("top").status == 1
+    assert run("stats", "--window", "5y").status == 2
+    assert run("project", "delete", "news").status == 2
     assert run_apart("fly").status == 2
-    assert run_apart().status == 2
+    assert run().status == 2
