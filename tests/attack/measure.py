@@ -26,6 +26,7 @@ from tests.attack.rows import Row
 from tests.attack.target import MIB, Target, target
 from tests.attack.waits import Listener, Waits, polite_client
 from tests.integration.conftest import Peer
+from tests.integration.nursery import Forked
 from tests.integration.small_disk import may_mount, mounted
 
 WARM_TASKS: Final = 20
@@ -191,7 +192,7 @@ def attacker(row: Row, it: Target, under: Conditions, errors: int | None = None)
     arguments = [row.name, it.url, str(under.seconds), str(under.scale)]
     command = [sys.executable, "-m", "tests.attack.attacker", *arguments]
     # Without a buffer, so that what it says soon after its beginning is not read with that, and lost.
-    start = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True)
+    start = Forked[bytes](command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True)
     with start as process:
         try:
             yield Attacking(process)

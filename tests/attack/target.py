@@ -21,7 +21,7 @@ from tests.attack.polite import PROJECT
 LOOK_SECONDS: Final = 0.02
 """Between two looks at its memory."""
 MIB: Final = 1 << 20
-ADDRESS_SPACE_KB: Final = 12 * 1024 * 1024
+ADDRESS_SPACE_BYTES: Final = 12 << 30
 """The system refuses it more, should the watch be too slow."""
 STOP_SECONDS: Final = 10.0
 """How long a SIGTERM may take to be heard before that counts as never."""
@@ -38,7 +38,15 @@ rate = inf
 rate = inf
 """
 
-SHELL: Final = 'ulimit -S -n {files} && ulimit {hard} -n {files} && ulimit -v {space} && exec "$@"'
+LIMITED: Final = """\
+import sys
+from resource import RLIMIT_AS, RLIMIT_NOFILE, getrlimit, setrlimit
+files, is_hard, space, *arguments = sys.argv[1:]
+setrlimit(RLIMIT_NOFILE, (int(files), int(files) if is_hard == "True" else getrlimit(RLIMIT_NOFILE)[1]))
+setrlimit(RLIMIT_AS, (int(space), int(space)))
+from taskqueue.cli.main import main
+sys.exit(main(arguments))
+"""
 
 
 class Target:
@@ -119,27 +127,35 @@ class Target:
 
 @contextmanager
 def target(
-    command: str, kill_above: int, files: int = 0, hard: bool = False, folder: Path | None = None, settings: str = ""
+    command: str,
+    kill_above: int,
+    files: int = 0,
+    hard: bool = False,
+    folder: Path | None = None,
+    settings: str = "",
+    start: type[subprocess.Popen[str]] = subprocess.Popen,
 ) -> Iterator[Target]:
     """A started daemon, in a folder that goes when it goes.
 
     Args:
-        command: the ``taskqueue`` to be run.
+        command: the ``taskqueue`` to be run, beside its ``python``.
         kill_above: bytes of memory at which it is killed.
         files: that it may open at first; 0: as many as this process.
         hard: it can't raise that.
         folder: that its own is made in; None: where temporary files are.
         settings: lines of its config, of [store] or with their sections.
+        start: starts the process.
     """
     with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
         config = Path(made) / "taskqueue.toml"
         config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT, settings=settings))
-        limits = SHELL.format(
-            files=files or os.sysconf("SC_OPEN_MAX"), hard="-H" if hard else "-S", space=ADDRESS_SPACE_KB
-        )
-        start = ["sh", "-c", limits, "sh", command, "scheduler", "-c", str(config), "--log-level", "error"]
+        limits = [str(files or os.sysconf("SC_OPEN_MAX")), str(hard), str(ADDRESS_SPACE_BYTES)]
+        program = [str(Path(command).with_name("python")), "-c", LIMITED, *limits]
         with (Path(made) / "log").open("w") as log:
-            process = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=log, text=True)
+            process = start(
+                [*program, "scheduler", "-c", str(config), "--log-level", "error"],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
         assert process.stdout is not None
         said = process.stdout.readline()
         if " listens on " not in said:

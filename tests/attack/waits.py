@@ -11,6 +11,8 @@ from statistics import median
 from threading import Thread
 from typing import Final, NamedTuple
 
+from tests.integration.nursery import Forked
+
 EVERY_SECONDS: Final = 0.05
 """A client that has to wait asks no more meanwhile: a wait stands for all the ones that would have begun during it, at
 this distance. (Gil Tene, 'How NOT to Measure Latency', 2013: coordinated omission.)"""
@@ -88,7 +90,7 @@ def _during(seconds: float) -> Iterator[float]:
 def polite_client(url: str) -> Iterator[Listener]:
     """One in a process of its own."""
     command = [sys.executable, "-m", "tests.attack.polite", url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Listener(process)
         finally:

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Final, NamedTuple
 
 from tests.integration.conftest import ROOT
+from tests.integration.nursery import Forked
 
 PROJECT: Final = "news"
 Commands = dict[str, tuple[str, ...]]
@@ -128,4 +129,4 @@ class Crew:
 
     def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, *self._commands[what], self._url, PROJECT, *map(str, arguments)]
-        return subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)
+        return Forked[bytes](command, cwd=ROOT, stdout=self._write_end)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.chaos.crew import PROJECT, Ledger
 from tests.chaos.troubles import ASK_AGAIN_MS, TROUBLES, Scene
-from tests.integration.conftest import ROOT, Message, Peer
+from tests.integration.conftest import Message, Peer
+from tests.integration.nursery import run_forked
 
 CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check", "--store")
 
@@ -59,7 +59,7 @@ def _problems(scene: Scene, ledger: Ledger) -> list[str]:
         found.append(log[log.index("Traceback") :][:2000])
     if code := scene.daemon.stop():
         found.append(f"it stopped with exit code {code}:\n{log[-1000:]}")
-    checked = subprocess.run([*CHECK, str(scene.shim.store)], cwd=ROOT, capture_output=True, text=True, check=False)
+    checked = run_forked([*CHECK, scene.shim.store])
     if checked.returncode:
         found.append(f"store check:\n{checked.stdout}{checked.stderr}")
     return found

@@ -72,7 +72,8 @@ static uint64_t chance = 88172645463325252ull;
     static type (*real_##name)(__VA_ARGS__);               \
     if (!real_##name) *(void **)&real_##name = dlsym(RTLD_NEXT, #name)
 
-__attribute__((constructor)) static void begin(void) {
+/* Called again in a process that was forked, and has an environment of its own. */
+__attribute__((constructor)) void begin_faults(void) {
     const char *path = getenv("FAULTS_FOLDER");
     if (!path) return;
     snprintf(folder, sizeof folder, "%s", path);

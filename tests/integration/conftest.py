@@ -29,7 +29,7 @@ from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.target import Target, target_of
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.faults.shim import Shim, build
-from tests.integration.nursery import Forked, nursery
+from tests.integration.nursery import Forked
 from tests.postgres import drop_schema, new_target, postgres_url
 
 STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
@@ -79,7 +79,7 @@ class Daemon:
         self.store_path = Path(settings.get("path", folder / "data"))
         self.url = "tcp://127.0.0.1:*"
         self.started_with = ""
-        self.process: subprocess.Popen[str] | Forked | None = None
+        self.process: Forked[str] | None = None
         self._settings: dict[str, Any] = {"path": str(self.store_path), "auto_create": True} | settings
         self._peers: list[Peer] = []
 
@@ -92,14 +92,9 @@ class Daemon:
         """Start it, and wait for nothing."""
         self.configure(bind=self.url)
         variables = {**os.environ, **self.environment}
+        command = [sys.executable, "-c", self.entry, str(self.config_file)]
         with self.log_file.open("a") as log:
-            if self.entry == ENTRY and not self.environment:
-                self.process = nursery().start(self.config_file, variables, log)
-                return
-            arguments = [sys.executable, "-c", self.entry, str(self.config_file)]
-            self.process = subprocess.Popen(
-                arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables
-            )
+            self.process = Forked(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
 
     def serving(self) -> Daemon:
         """Wait until it serves."""

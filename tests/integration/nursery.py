@@ -1,139 +1,178 @@
-"""Daemons forked from a process that has imported everything already, which is two thirds of the CPU of a start.
+"""Python programs forked from a process that has imported everything already, which is most of the CPU of a start.
 
-    tests ──config, environment, stdout, stderr──► nursery ──fork──► a child ──fork──► the daemon
-      ▲                                               └──its pid──►    └─ ends at once       │
-      └────────────────────────── whose parent they are then ◄───────────────────────────────┘
+    tests ──program, environment, streams──► nursery ──fork──► a child ──fork──► the program
+      ▲                                         └──its pid──►    └─ ends at once      │
+      └────────────────────────── whose parent they are then ◄───────────────────────┘
 
-The nursery has one thread, no socket of ZeroMQ and no store, so what a daemon has of it is what it would have imported.
-Whatever is to be started otherwise (over a shim, with another entry, by a command) is started by a process of its own.
+The nursery has one thread, no socket of ZeroMQ and no store, so what a program has of it is modules.
+Not multiprocessing's forkserver: its children are not those of the tests, which are to kill them, to wait for them and
+to pay for their CPU, and they end without Python's own end.
+
+A program that must not find anything imported, or whose environment changes Python itself (``PYTHON…``), is started by
+``subprocess``.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
-import select
+import runpy
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, AnyStr, Final
 
 ROOT: Final = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER: Final = 36
-MOST_BYTES: Final = 1 << 18
+MAX_BYTES: Final = 1 << 18
+"""Of a program's arguments and environment."""
+PRELOAD: Final = "LD_PRELOAD"
+IMPORTED: Final = (
+    "taskqueue.cli.commands.scheduler",
+    "taskqueue.cli.commands.work",
+    "taskqueue.client.blocking.client",
+    "taskqueue.server.main",
+    "taskqueue.store.postgres.postgres_store",
+    "taskqueue.store.rocksdb.rocks_store",
+    "tests.integration.line",
+)
 
 
-class Forked:
-    """What is used of a Popen, of a child that somebody else has forked.
+class Forked(subprocess.Popen[AnyStr]):
+    """A Popen whose command is ``[sys.executable, …]``, forked; of Python's options it may have -m and -c."""
 
-    Attributes:
-        stdout: what it prints.
-        returncode: None: it has not been seen to have ended.
-    """
+    def _execute_child(
+        self, args: Sequence[object], executable: None, preexec_fn: None, close_fds: bool, pass_fds: object,
+        cwd: str | Path | None, env: dict[str, str] | None, startupinfo: None, creationflags: int, shell: bool,
+        p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int, *rest: Any,
+    ) -> None:  # fmt: skip
+        """Take the place of Popen's own, the only method that starts a process."""
+        *_, start_new_session, _ = rest
+        streams = [number if given == -1 else given for number, given in enumerate((p2cread, c2pwrite, errwrite))]
+        environment = dict(os.environ if env is None else env)
+        said = json.dumps([[*map(str, args[1:])], str(cwd or Path.cwd()), environment, start_new_session])
+        self.pid = nursery(environment.get(PRELOAD, "")).fork(said.encode(), streams)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)  # type: ignore[attr-defined]
 
-    def __init__(self, pid: int, stdout: IO[str]) -> None:
-        self.pid = pid
-        self.stdout = stdout
-        self.returncode: int | None = None
 
-    def poll(self) -> int | None:
-        """Its exit code, if it has ended."""
-        if self.returncode is None:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
-            if ended:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, as soon as it has ended.
-
-        Raises:
-            TimeoutExpired: it has not, in so many seconds.
-        """
-        if self.poll() is None:
-            with os.fdopen(os.pidfd_open(self.pid)) as end:
-                select.select([end], [], [], timeout)
-        if (code := self.poll()) is None:
-            raise subprocess.TimeoutExpired("a forked daemon", timeout or 0.0)
-        return code
-
-    def send_signal(self, number: int) -> None:
-        """Send it a signal, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def kill(self) -> None:
-        """kill -9."""
-        self.send_signal(signal.SIGKILL)
+def run_forked(
+    command: Sequence[object], *, timeout: float = 60.0, check: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Fork a program, wait for its end, and return what it said, as ``subprocess.run`` does."""
+    pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+    with Forked[str]([*map(str, command)], text=True, **pipes | options) as process:
+        try:
+            said = process.communicate(timeout=timeout)
+        finally:
+            process.kill()
+    done = subprocess.CompletedProcess([*map(str, command)], process.returncode, *said)
+    if check:
+        done.check_returncode()
+    return done
 
 
 class Nursery:
     """The process that forks."""
 
-    def __init__(self) -> None:
-        # Whose parent has ended becomes a child of this process.
+    def __init__(self, preloaded: str) -> None:
+        # A process whose parent has ended becomes a child of this one.
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "tests.integration.nursery", str(theirs.fileno())]
-        self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=(theirs.fileno(),))
+        variables = os.environ | ({PRELOAD: preloaded} if preloaded else {})
+        self._process = subprocess.Popen(command, cwd=ROOT, pass_fds=(theirs.fileno(),), env=variables)
         theirs.close()
 
-    def start(self, config: Path, environment: Mapping[str, str], log: IO[str]) -> Forked:
-        """A daemon with that config file and environment, whose stderr goes to the log."""
-        ours, theirs = os.pipe()
-        said = json.dumps([str(config), dict(environment)]).encode()
-        socket.send_fds(self._socket, [said], [theirs, log.fileno()])
-        os.close(theirs)
-        return Forked(int(self._socket.recv(64)), os.fdopen(ours))
+    def fork(self, said: bytes, streams: Sequence[int]) -> int:
+        """Start a program with these stdin, stdout and stderr; returns its pid."""
+        socket.send_fds(self._socket, [said], streams)
+        return int(self._socket.recv(64))
 
 
 @cache
-def nursery() -> Nursery:
-    """That of this process, which ends with it."""
-    return Nursery()
+def nursery(preloaded: str) -> Nursery:
+    """The nursery of this process whose programs have this library beneath them; it ends with this process."""
+    return Nursery(preloaded)
 
 
 def main(descriptor: int) -> None:
-    """Fork for whoever has the other end, until it is closed."""
-    import taskqueue.store.rocksdb.rocks_store  # noqa: F401 - so that no daemon has to
-    from taskqueue.server.main import run
-
+    """Fork for the process at the other end, until that closes it."""
+    for module in IMPORTED:
+        import_module(module)
+    # Looked through by the garbage collector at the end of each program, this cost four times as much as all else.
+    gc.freeze()
+    # The shell may have started the tests with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with socket.socket(fileno=descriptor) as asked:
         while True:
-            said, given, _, _ = socket.recv_fds(asked, MOST_BYTES, 2)
+            said, given, _, _ = socket.recv_fds(asked, MAX_BYTES, 3)
             if not said:
                 return
-            if is_daemon := _fork(asked):
+            if is_program := _fork(asked):
                 break
             for each in given:
                 os.close(each)
-    if is_daemon:
-        config, environment = json.loads(said)
-        for number, each in enumerate(given, start=1):
-            os.dup2(each, number)
-            os.close(each)
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.exit(run(config))
+    if is_program:
+        _run(given, *json.loads(said))
 
 
 def _fork(asked: socket.socket) -> bool:
-    """Fork, and tell the pid of the daemon; True: this is the daemon."""
+    """Fork, and tell the pid of the program; True: this is the program."""
     reading, writing = os.pipe()
     if child := os.fork():
         os.waitpid(child, 0)
         asked.send(os.read(reading, 64))
-    elif daemon := os.fork():
-        os.write(writing, str(daemon).encode())
+    elif program := os.fork():
+        os.write(writing, str(program).encode())
         os._exit(0)
     os.close(reading)
     os.close(writing)
     return not child
+
+
+def _run(streams: list[int], arguments: list[str], cwd: str, environment: dict[str, str], is_leader: bool) -> None:
+    for number, each in enumerate(streams):
+        os.dup2(each, number)
+        os.close(each)
+    sys.stdin, sys.stdout, sys.stderr = _open(0, "r"), _open(1, "w"), _open(2, "w")
+    if is_leader:
+        os.setsid()
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    if PRELOAD in environment:
+        ctypes.CDLL(environment[PRELOAD]).begin_faults()
+    _run_python(arguments)
+
+
+def _open(number: int, mode: str) -> IO[str]:
+    errors = "backslashreplace" if number == 2 else None
+    return open(number, mode, buffering=1 if number == 2 else -1, errors=errors, closefd=False)
+
+
+def _run_python(arguments: list[str]) -> None:
+    """Do what ``python`` does with these arguments."""
+    option, *rest = arguments
+    if option == "-c":
+        code, *rest = rest
+        sys.argv, sys.path[0] = [option, *rest], ""
+        exec(code, {"__name__": "__main__"})
+        sys.stdout.flush()  # as Python does before it waits for threads
+    elif option == "-m":
+        module, *rest = rest
+        sys.argv, sys.path[0] = [module, *rest], str(Path.cwd())
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        sys.argv, sys.path[0] = arguments, str(Path(option).resolve().parent)
+        runpy.run_path(option, run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from tests.attack.rows import ROWS
 from tests.attack.target import MIB, STOP_SECONDS, target
 from tests.attack.waits import polite_client
 from tests.integration.conftest import WAIT_SECONDS, Peer
+from tests.integration.nursery import Forked
 
 COMMAND: Final = str(Path(sys.executable).parent / "taskqueue")
 SECONDS: Final = 1.0
@@ -52,7 +53,8 @@ ROWS_AND_SCALES: Final = [
 @pytest.mark.parametrize(("name", "scale"), ROWS_AND_SCALES)
 def test_beside_a_bad_peer_others_are_served_and_memory_stays_bounded(name: str, scale: float) -> None:
     under, row = Conditions(COMMAND, SECONDS, MOST_BYTES, scale), ROWS[name]
-    with target(COMMAND, MOST_BYTES, row.files, row.hard, settings=SETTINGS) as it, polite_client(it.url) as polite:
+    daemon = target(COMMAND, MOST_BYTES, row.files, row.hard, settings=SETTINGS, start=Forked)
+    with daemon as it, polite_client(it.url) as polite:
         assert polite.wait_for_tasks(TASKS, WAIT_SECONDS)
         before = it.memory()
 

@@ -30,6 +30,7 @@ from taskqueue import (
     Worker,
     new_task,
 )
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -650,7 +651,7 @@ def test_a_worker_process_told_to_stop_ends_its_page_and_loses_nothing(
     one.push_many("news", urls(10))
 
     command = [sys.executable, "-c", WORKER, it.url]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         started = process.stdout.readline()
@@ -671,7 +672,7 @@ def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
     one.push_many("news", urls(10))
 
     command = [sys.executable, "-c", WORKER, it.url]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.kill()

@@ -18,6 +18,7 @@ import msgpack
 import pytest
 import zmq
 
+from tests.integration.nursery import run_forked
 from tests.zmtp import connected, frame
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ HELLO_MS = 100
 def start_refused(config: Path) -> subprocess.CompletedProcess[str]:
     """Run a daemon that must not start."""
     code = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
-    arguments = [sys.executable, "-c", code, str(config)]
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=30, check=False)
+    return run_forked([sys.executable, "-c", code, config])
 
 
 # ---------------------------------------------------------------------------------------- start and answer
@@ -494,13 +494,7 @@ def test_a_config_that_cant_be_ends_a_command_with_the_status_that_its_help_says
     elif text is not None:
         config.write_bytes(text if isinstance(text, bytes) else text.encode())
 
-    ended = subprocess.run(
-        [sys.executable, "-m", "taskqueue", *command, str(config)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    ended = run_forked([sys.executable, "-m", "taskqueue", *command, config])
 
     assert (ended.returncode, ended.stdout) == (status, "")
     assert ended.stderr.startswith(f"taskqueue: {config}: {said}")

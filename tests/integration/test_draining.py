@@ -16,6 +16,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.cli.main import main
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -74,7 +75,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Work]:
             command = [*COMMAND, "--name", name, "--url", it.url, "-j", "8", "--prefetch", "50"]
             log = stack.enter_context((tmp_path / f"{name}.log").open("a"))
             process = stack.enter_context(
-                subprocess.Popen(
+                Forked(
                     command,
                     cwd=tmp_path,
                     text=True,

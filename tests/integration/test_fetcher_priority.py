@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
+from tests.integration.nursery import Forked, run_forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -46,7 +47,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[..., Process]]:
         def start(*arguments: str) -> Process:
             command = [*TASKQUEUE, "work", "handlers:wait", "-j", "1", "--prefetch", "0", "--url", it.url, *arguments]
             pipe = subprocess.PIPE
-            process = stack.enter_context(subprocess.Popen(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe))
+            process = stack.enter_context(Forked(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe))
             stack.callback(process.kill)
             return process
 
@@ -89,6 +90,6 @@ def test_a_slow_machine_works_only_while_the_fast_one_is_busy(it: Daemon, work: 
         client.push("news", "http://site/2")
         assert line_of(fast) == "http://site/2"
 
-        listed = subprocess.run([*TASKQUEUE, "fetchers", "--json", "--url", it.url], capture_output=True, check=True)
+        listed = run_forked([*TASKQUEUE, "fetchers", "--json", "--url", it.url], check=True)
         assert sorted(json.loads(line).get("priority", 0) for line in listed.stdout.splitlines()) == [0, 10]
         let_go(fast)

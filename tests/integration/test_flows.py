@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import pytest
 from taskqueue import Client, FlowTask, RequestRejected, Task
 from taskqueue.cli.main import main
 from tests.integration.conftest import Daemon, Peer, PeerFactory
+from tests.integration.nursery import run_forked
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60.0
@@ -135,11 +135,8 @@ def test_a_task_runs_again_with_all_that_depends_on_it_and_nothing_else(client: 
 def test_the_example_runs_its_graph(it: Daemon, client: Client) -> None:
     client.projects.start("demo")
 
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "flow.py")],
-        env={**os.environ, "TASKQUEUE_URL": it.url, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=WAIT_SECONDS, check=True,
-    )  # fmt: skip
+    command = [sys.executable, ROOT / "examples" / "flow.py"]
+    done = run_forked(command, env={**os.environ, "TASKQUEUE_URL": it.url}, check=True)
 
     first, again = done.stdout.splitlines()
     name, _, told = first.partition(": success, ")

@@ -28,6 +28,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, Peer, PeerFactory
+from tests.integration.nursery import Forked, run_forked
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted
 
 AnyDisk = SmallDisk | QuotaDisk
@@ -236,7 +237,7 @@ def test_a_daemon_whose_output_goes_to_a_full_disk_serves_all_the_same(tmp_path:
     with socket.create_server(("127.0.0.1", 0)) as free:
         url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "data")]
-    with open("/dev/full", "w") as full, subprocess.Popen(command, stdout=full, stderr=full) as it:
+    with open("/dev/full", "w") as full, Forked(command, stdout=full, stderr=full) as it:
         try:
             assert peer(url).ask("verify")["problems"] == []
         finally:
@@ -302,10 +303,7 @@ def test_a_start_ends_at_once_where_another_daemon_has_the_store(daemon: DaemonF
     config = it.config_file.with_name("other.toml")
     config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
 
-    other = subprocess.run(
-        [*COMMAND, "scheduler", "-c", str(config)],
-        capture_output=True, text=True, timeout=WAIT_SECONDS, check=False,
-    )  # fmt: skip
+    other = run_forked([*COMMAND, "scheduler", "-c", config])
 
     assert other.returncode == 1
     assert f"{it.store_path}: another scheduler holds this store" in other.stderr

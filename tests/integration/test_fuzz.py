@@ -20,6 +20,7 @@ import msgpack
 import pytest
 
 from tests.integration import fuzzer_main
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
@@ -42,7 +43,7 @@ class Fuzzer:
     def __init__(self, url: str, seed: int, stack: ExitStack) -> None:
         command = [sys.executable, "-m", "tests.integration.fuzzer_main", url, str(FRAMES), str(seed)]
         self._process = stack.enter_context(
-            subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            Forked[bytes](command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
         )
         stack.callback(self._process.kill)
         self.thrown: Counter[str] = Counter()

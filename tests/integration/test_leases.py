@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client, Task
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -130,7 +130,7 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
         client.push_many("p", ["http://site/poison", *(f"http://site/{n}" for n in range(30))])
         counts = client.projects.show("p").counts
         while counts.success + counts.failed < 31:
-            with subprocess.Popen(command, cwd=tmp_path) as worker:
+            with Forked(command, cwd=tmp_path) as worker:
                 while worker.poll() is None and counts.success + counts.failed < 31:
                     counts = client.projects.show("p").counts
                 worker.terminate()

@@ -23,6 +23,7 @@ import pytest
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
@@ -144,7 +145,7 @@ class Crew:
 
     def _start(self, what: str, *arguments: object) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"tests.integration.{what}_main", self._url, *map(str, arguments)]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)
+        process = Forked[bytes](command, cwd=ROOT, stdout=self._write_end)
         self._stack.callback(process.wait, WAIT_SECONDS)
         self._stack.callback(process.kill)
         return process

@@ -15,6 +15,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.protocol.views import ProjectView
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -73,7 +74,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[[str], Process]]:
             command = [sys.executable, "-m", "taskqueue.cli.main", "work", f"handlers:{handler}", "--url", it.url]
             pipe = subprocess.PIPE
             process = stack.enter_context(
-                subprocess.Popen(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
+                Forked(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe, stderr=pipe)
             )
             stack.callback(process.kill)
             return process

@@ -30,6 +30,7 @@ from taskqueue.web.metrics import scrape
 from taskqueue.web.metrics.metric_table import METRICS
 from taskqueue.web.options import WebOptions
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
+from tests.integration.nursery import Forked
 
 ROOT: Final = Path(__file__).parents[2]
 ALERTS: Final = ROOT / "conf" / "prometheus-alerts.yml"
@@ -209,7 +210,7 @@ def web(tmp_path: Path) -> Iterator[Callable[[Daemon, str], None]]:
 
     def start(it: Daemon, address: str) -> None:
         command = [sys.executable, "-m", "taskqueue", "web", "--url", it.url, "--bind", address]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        process = Forked(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
         started.append(process)
         assert process.stderr is not None
         assert f"http://{address}/" in process.stderr.readline()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.integration.nursery import Forked
+
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
 
@@ -166,7 +168,7 @@ def test_a_client_that_waits_neither_asks_nor_wakes_up(daemon: DaemonFactory, pe
     watcher = peer(it)
 
     command = [sys.executable, "-c", CLIENT, it.url, str(QUIET_SECONDS)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with Forked(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         slept = int(process.stdout.readline())
         used = watcher.shell()

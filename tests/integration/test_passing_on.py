@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client, Task
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from taskqueue.protocol.views import FetcherView
@@ -47,8 +49,8 @@ def start() -> Iterator[Start]:
     with ExitStack() as stack:
 
         def start(*arguments: str, **environment: str) -> Process:
-            command = ["env", *(f"{name}={value}" for name, value in environment.items()), sys.executable, *arguments]
-            process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            command, variables = [sys.executable, *arguments], {**os.environ, **environment}
+            process = stack.enter_context(Forked[str](command, stdout=subprocess.PIPE, text=True, env=variables))
             stack.callback(process.kill)
             return process
 

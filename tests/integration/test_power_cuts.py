@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ import pytest
 from tests.faults.power import Least, Power
 from tests.faults.record import covered, events, log_writes
 from tests.faults.shim import Shim
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
@@ -99,7 +99,7 @@ def test_a_name_is_kept_that_two_threads_synced_at_once_and_one_that_nobody_sync
     shim.hold(["sync-folder"])
     command = [sys.executable, "-c", SYNCING_BY_TWO, str(shim.store)]
 
-    with subprocess.Popen(command, env=os.environ | shim.environment) as process:
+    with Forked(command, env=os.environ | shim.environment) as process:
         while begun(shim) < 2:
             assert process.poll() is None
         shim.heal()

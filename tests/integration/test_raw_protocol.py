@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
+from tests.integration.nursery import Forked, run_forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -31,7 +32,7 @@ def it(daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> Daemon:
 @pytest.fixture
 def fetcher(it: Daemon) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(EXAMPLE), "fetch", "demo"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     yield process
     process.kill()
     process.communicate(timeout=WAIT_SECONDS)
@@ -39,8 +40,7 @@ def fetcher(it: Daemon) -> Iterator[subprocess.Popen[str]]:
 
 def push(*urls: str) -> str:
     command = [sys.executable, str(EXAMPLE), "push", "demo", *urls]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=True)
-    return done.stdout
+    return run_forked(command, check=True).stdout
 
 
 def test_it_imports_nothing_but_pyzmq_msgpack_and_the_standard_library() -> None:

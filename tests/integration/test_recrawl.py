@@ -13,6 +13,7 @@ from queue import Queue
 from typing import TYPE_CHECKING
 
 from taskqueue import Client
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
@@ -85,7 +86,7 @@ class Site:
 def at_work(url: str, folder: Path) -> Iterator[None]:
     """A worker in a process of its own."""
     (folder / "handlers.py").write_text(HANDLERS)
-    worker = subprocess.Popen([*WORK, "handlers:crawl", "--url", url], cwd=folder, stderr=subprocess.DEVNULL)
+    worker = Forked([*WORK, "handlers:crawl", "--url", url], cwd=folder, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:

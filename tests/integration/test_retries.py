@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 
 from taskqueue import Client, new_task
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
@@ -53,7 +54,7 @@ class Retriers:
         record = self._folder / f"retrier-{len(self._processes)}"
         arguments = [self._url, "parents", str(RUNS), str(record)]
         command = [sys.executable, "-m", "tests.integration.retrier_main", *arguments]
-        process = subprocess.Popen(command, cwd=ROOT, stdout=self._write_end)
+        process = Forked[bytes](command, cwd=ROOT, stdout=self._write_end)
         self._stack.callback(process.wait, WAIT_SECONDS)
         self._stack.callback(process.kill)
         self._processes.append((process, record))

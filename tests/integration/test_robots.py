@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -94,7 +95,7 @@ def crawl(it: Daemon, client: Client, site: Site, expected: set[str]) -> None:
     """Run the example until these paths have been asked for and its project has finished."""
     command = [sys.executable, str(ROOT / "examples" / "polite_crawler.py"), f"{site.url}/"]
     variables = {"TASKQUEUE_URL": it.url, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as process:
+    with Forked(command, env=variables, stderr=subprocess.DEVNULL) as process:
         try:
             while not expected <= set(site.asked):
                 select.select([], [], [], 0.02)

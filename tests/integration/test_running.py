@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue.server.main import run as run_daemon
+from tests.integration.nursery import Forked, run_forked
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 WAIT_SECONDS = 30
@@ -32,7 +33,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             for name, value in variables.items():
                 monkeypatch.setenv(name, value)
             command = [*COMMAND, "scheduler", "--bind", "tcp://127.0.0.1:*", *map(str, options)]
-            it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            it = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(it.communicate, timeout=WAIT_SECONDS)
             stack.callback(it.kill)
             return it
@@ -49,7 +50,7 @@ def line(daemon: subprocess.Popen[str]) -> str:
 def run(*arguments: object) -> tuple[int, str, str]:
     """A command's exit status, stdout and stderr."""
     command = [*COMMAND, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    done = run_forked(command)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -102,9 +103,7 @@ def test_a_variable_that_cant_be_used_is_named(start: Start) -> None:
 def test_commands_of_the_store_find_it_by_the_same_variables(start: Start) -> None:
     assert "listens" in line(start(TASKQUEUE_STORE="variable", TASKQUEUE_STORE_CACHE="2 MiB"))
 
-    done = subprocess.run(
-        [*COMMAND, "store", "check"], capture_output=True, text=True, timeout=WAIT_SECONDS, check=True
-    )
+    done = run_forked([*COMMAND, "store", "check"], check=True)
 
     assert done.stdout.startswith("variable: ")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue.cli.main import main
+from tests.integration.nursery import run_forked
 from tests.postgres import EITHER_STORE
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def test_a_backup_that_is_cut_off_is_not_there(daemon: DaemonFactory, peer: Peer
     it = daemon()
     peer(it).push("news", "a")
 
-    done = subprocess.run([sys.executable, "-c", CUT_OFF, it.store_path, tmp_path / "copy"], check=False)
+    done = run_forked([sys.executable, "-c", CUT_OFF, it.store_path, tmp_path / "copy"])
 
     assert done.returncode == -signal.SIGKILL
     assert not (tmp_path / "copy").exists()

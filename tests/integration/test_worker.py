@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client, default_taskid
+from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -135,7 +136,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
         def start(*command: str) -> Process:
             pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-            process = stack.enter_context(subprocess.Popen(command, cwd=tmp_path, text=True, **pipes))
+            process = stack.enter_context(Forked(command, cwd=tmp_path, text=True, **pipes))
             stack.callback(process.kill)
             return process
 
@@ -652,9 +653,12 @@ def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, wor
     assert "Traceback" not in process.communicate()[1]
 
 
-def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(it: Daemon, client: Client, start: Any) -> None:
+def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(
+    it: Daemon, client: Client, start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_URL", it.url)
     client.push_many("demo", urls(3))
-    process = start("env", f"TASKQUEUE_URL={it.url}", sys.executable, str(EXAMPLES / "own_loop.py"))
+    process = start(sys.executable, str(EXAMPLES / "own_loop.py"))
     client.projects.wait("demo")
 
     process.send_signal(signal.SIGTERM)

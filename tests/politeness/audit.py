@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from taskqueue import Client
 from tests.integration.conftest import ROOT, Daemon, Peer
+from tests.integration.nursery import Forked
 from tests.politeness.hosts import Host, hosts_of, patterns, urls
 from tests.politeness.laws import Visit, violations
 
@@ -185,7 +186,7 @@ class Scene:
     def _start(self, what: str, *arguments: object, stdout: int | None = None) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"tests.politeness.{what}_main", *map(str, arguments)]
         with (self._folder / f"{what}.log").open("a") as log:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=stdout or log, stderr=log)
+            process = Forked[bytes](command, cwd=ROOT, stdout=stdout or log, stderr=log)
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         return process

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from taskqueue import Client
 from tests.integration.conftest import ROOT, Daemon
+from tests.integration.nursery import Forked
 from tests.politeness.judging_site import JudgingSite, complaints
 
 TIMEOUT_SECONDS: Final = 5
@@ -134,7 +135,7 @@ class Programs:
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
-        self._environment = {"TASKQUEUE_URL": url, "PYTHONPATH": str(ROOT), "CHANNEL": f"ipc://{folder}/channel"}
+        self._environment = {"TASKQUEUE_URL": url, "CHANNEL": f"ipc://{folder}/channel"}
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Programs:
@@ -154,7 +155,7 @@ class Programs:
         what, *arguments = shlex.split(command.removesuffix("&"))
         start = [sys.executable, *(["-m", "taskqueue.cli.main"] if what == "taskqueue" else [])]
         with (self._folder / "programs.log").open("a") as log:
-            process = subprocess.Popen(
+            process = Forked[bytes](
                 [*start, *arguments], cwd=self._folder, env=self._environment, stdout=log, stderr=log
             )
         if (what == "taskqueue" and arguments[0] != "work") or arguments[0].endswith(ENDING):
