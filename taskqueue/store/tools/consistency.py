@@ -80,7 +80,7 @@ NOBODY: Final = Task(0, "", 0, 0, 0, bare=True)
 """The task of an entry whose task is unknown."""
 
 
-class Seen(Struct):
+class Seen(Struct, gc=False):
     """An entry about a task, with what was looked up for it.
 
     Attributes:
@@ -105,7 +105,7 @@ class Seen(Struct):
     def is_here(self) -> bool:
         """Whether the task says that its entry is here."""
         task = self.task
-        return (layout.ORDERS.get(task.state), layout.order_key(task.project, task.key)) == (self.family, self.key)
+        return layout.order_key(task.project, task.key) == self.key and layout.ORDERS.get(task.state) == self.family
 
     @property
     def says(self) -> str:
@@ -167,7 +167,7 @@ FINDINGS: Final = (
     Finding([*_WAITING, *_OVER], _record_reason, of=layout.IDS),
     Finding(_WAITING, lambda e: is_cleared(e.task, e.tally.record.cleared) and "the project was cleared of it"),
     Finding([_LEASES], _lease_reason),
-    Finding(_OVER, lambda e: e.is_here and e.task.bare and "it has an entry, though it is bare"),
+    Finding(_OVER, lambda e: e.task.bare and e.is_here and "it has an entry, though it is bare"),
     Finding([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
     Finding([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
     Finding([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
@@ -433,7 +433,7 @@ class _Check:
                 continue
             self._flows.count(task)
             tally.count_record(task)
-            self._tell(Seen(self._checked, tally, layout.IDS, key, record, task.taskid, record, task=task))
+            self._tell(Seen(self._checked, tally, layout.IDS, key, record, task.taskid, record, None, task))
 
     def _specs(self, page: Sequence[Entry]) -> None:
         for key, _ in page:
@@ -462,7 +462,7 @@ class _Check:
             known = None if record is None else self._checked.read(layout.IDS, key, layout.task_at, key, record)
             task = known or NOBODY
             if tally is not None and not is_cleared(task, tally.record.cleared):
-                self._tell(Seen(self._checked, tally, layout.RESULTS, key, value, "", record, task=task))
+                self._tell(Seen(self._checked, tally, layout.RESULTS, key, value, "", record, None, task))
                 tally.results += task.has_result
 
     def _small(self, family: Family, decode: Callable[[bytes], object], page: Sequence[Entry]) -> None:
@@ -476,9 +476,9 @@ class _Check:
             self._checked.read(layout.PROPAGATIONS, key, decode_propagation, key, value)
 
     def _tell(self, seen: Seen) -> None:
-        for finding in _OF_FAMILY[seen.family]:
-            if reason := finding.told(seen):
-                self._checked.note(finding.of or seen.family, seen.key, reason, seen.taskid)
+        for _, told, of in _OF_FAMILY[seen.family]:
+            if reason := told(seen):
+                self._checked.note(of or seen.family, seen.key, reason, seen.taskid)
 
     def _is_counted(self, seen: Seen) -> bool:
         """Check and count an entry of a live task, unless it is not where the task says."""
@@ -498,9 +498,7 @@ class _Check:
         self, family: Family, page: Sequence[Entry], taskids: Sequence[str | None], specs_of: Sequence[str | None]
     ) -> Iterator[Seen]:
         """Entries whose projects and taskids are known, with the records of their tasks."""
-        keys = [
-            layout.id_key(layout.project_of(key), taskid or "") for (key, _), taskid in zip(page, taskids, strict=True)
-        ]
+        keys = [key[:PROJECT_BYTES] + (taskid or "").encode() for (key, _), taskid in zip(page, taskids, strict=True)]
         records = self._store.get(layout.IDS, keys)
         for (key, value), taskid, record, spec_of in zip(page, taskids, records, specs_of, strict=True):
             tally = self._checked.tally(family, key)
@@ -520,7 +518,7 @@ class _Check:
 
     def _recorded(self, family: Family, seen: Seen) -> Task | None:
         """The task of the record; a record that can't be decoded is told of this family."""
-        project, record = layout.project_of(seen.key), seen.record
+        project, record = seen.tally.record.number, seen.record
         if record is None:
             return None
         return self._checked.read(family, seen.key, layout.task_of, project, seen.taskid, record)
