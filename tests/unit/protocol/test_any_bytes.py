@@ -16,6 +16,7 @@ from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, re
 from taskqueue.protocol.fields import Assignment, NewTask, Token
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import Done, NewTasks
+from tests.nightly import usually
 
 TASK: dict[str, Any] = {
     "taskid": "é" * 20,
@@ -126,7 +127,7 @@ def test_any_bytes_are_a_message_or_rejected(raw: bytes) -> None:
     survives(raw)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=usually(500, nightly=1500))
 @given(
     st.sampled_from(VALID),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), min_size=1, max_size=4),
@@ -153,7 +154,7 @@ anything = st.recursive(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=usually(200, nightly=500))
 @given(st.sampled_from(sorted(FIELDS)), st.data())
 @example("done", None)
 def test_a_message_with_any_values_is_a_message_or_rejected(type_: str, data: st.DataObject | None) -> None:

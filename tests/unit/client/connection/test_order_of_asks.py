@@ -17,6 +17,7 @@ from taskqueue.client.connection.session import REQUEST_WINDOW, ClientSession
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import Hello, NewTasks
+from tests.nightly import usually
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 SIZES = st.integers(0, 90)
@@ -74,7 +75,9 @@ def assert_in_order(daemon: Daemon) -> None:
     assert heard == sorted(heard)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=usually(30, nightly=60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(before=SIZES, at_welcome=MOMENTS)
 def test_asks_leave_in_the_order_of_their_calls_whenever_the_welcome_comes(
     daemon: Daemon, before: int, at_welcome: list[tuple[int, int]]
