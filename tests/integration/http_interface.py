@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon
+from tests.integration.nursery import Forked
 
 
 class Web:
@@ -24,7 +25,7 @@ class Web:
 
     def __init__(self, daemon_url: str, environment: Mapping[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "taskqueue", "web", "--url", daemon_url, "--bind", "127.0.0.1:0"]
-        self.process = subprocess.Popen(
+        self.process = Forked[str](
             command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
         )
         assert self.process.stderr is not None

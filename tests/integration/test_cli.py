@@ -23,6 +23,7 @@ from taskqueue import Client
 from taskqueue.cli.main import main
 from taskqueue.protocol.choices import StateName
 from tests.integration.conftest import DaemonFactory, PeerFactory
+from tests.integration.nursery import Forked, run_forked
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
@@ -64,12 +65,12 @@ def crawler(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def worker(url: str, crawler: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+def worker(url: str, crawler: Path) -> Iterator[Callable[..., Forked[str]]]:
     """Start ``taskqueue work`` in the folder of the handlers."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Forked[str]] = []
 
-    def start(*arguments: str) -> subprocess.Popen[str]:
-        it = subprocess.Popen([*COMMAND, "work", *arguments], cwd=crawler, stderr=subprocess.PIPE, text=True)
+    def start(*arguments: str) -> Forked[str]:
+        it = Forked[str]([*COMMAND, "work", *arguments], cwd=crawler, stderr=subprocess.PIPE, text=True)
         started.append(it)
         return it
 
@@ -233,7 +234,7 @@ def test_tasks_come_from_a_pipe(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_interrupting_a_push_is_no_traceback(url: str) -> None:
     command = [*COMMAND, "push", "news", "-"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
+    with Forked[str](command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
         assert it.stdin is not None
         assert it.stderr is not None
         print('{"bad', file=it.stdin, flush=True)
@@ -516,7 +517,7 @@ def test_a_group_without_projects_is_the_same_error_everywhere(run: Run, command
 
 
 def test_the_status_of_a_group_has_the_fetchers_that_may_take_its_tasks(
-    run: Run, worker: Callable[..., subprocess.Popen[str]]
+    run: Run, worker: Callable[..., Forked[str]]
 ) -> None:
     run("project", "set", "blog", "group=others")
     run("push", "news", "http://site/other")
@@ -786,7 +787,7 @@ def answered(answer: str, *arguments: str) -> tuple[str, int]:
     """What a terminal shows of a command whose question somebody answers, and the exit status."""
     terminal, inside = pty.openpty()
     environment = os.environ | {"TERM": "dumb", "COLUMNS": "80"}
-    with subprocess.Popen([*COMMAND, *arguments], stdin=inside, stdout=inside, stderr=inside, env=environment) as it:
+    with Forked[bytes]([*COMMAND, *arguments], stdin=inside, stdout=inside, stderr=inside, env=environment) as it:
         os.close(inside)
         seen = b""
         while b"[y/N]" not in seen:
@@ -864,7 +865,7 @@ def test_waiting_on_a_terminal_shows_how_many_are_left(run: Run) -> None:
     run("push", "news", "http://site/")
     terminal, inside = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
-    with subprocess.Popen([*COMMAND, "wait", "news"], stdin=inside, stderr=inside, env=environment) as it:
+    with Forked[bytes]([*COMMAND, "wait", "news"], stdin=inside, stderr=inside, env=environment) as it:
         os.close(inside)
         seen = b""
         while b"news: 1 task to go" not in seen:
@@ -918,11 +919,12 @@ def test_status_says_which_projects_stand_still(run: Run) -> None:
     assert 'project "night"' not in out
 
 
-def test_status_says_that_it_has_not_asked_about_all_projects_that_may_stand_still(run: Run) -> None:
-    for name in [f"a{number:02}" for number in range(20)]:
-        run("project", "set", name, "slot=host")
-        run("push", name, "http://site/")
-        run("slot", "set", name, "site", "--block-until", "inf")
+def test_status_says_that_it_has_not_asked_about_all_projects_that_may_stand_still(run: Run, url: str) -> None:
+    with Client(url) as client:
+        for name in [f"a{number:02}" for number in range(20)]:
+            client.projects.set(name, {"slot": "host"})
+            client.push(name, "http://site/")
+            client.slots.set(name, "site", block_until=float("inf"))
     run("project", "set", "last", "rate=0")
     asked = run("status")[1]
     run("push", "last", "http://site/")
@@ -947,8 +949,7 @@ def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
 
 def test_status_shows_every_project_however_many_there_are(run: Run) -> None:
     names = [f"p{n:03}" for n in range(120)]
-    for name in names:
-        run("project", "start", name)
+    run("project", "start", *names)
 
     seen = [project["name"] for project in json.loads(run("status", "--json")[1])["projects"]]
 
@@ -1112,7 +1113,7 @@ def test_a_module_that_is_broken_is_one_line_with_its_place(
 
 def test_the_scheduler_runs_with_its_options_until_it_is_interrupted(tmp_path: Path) -> None:
     options = ["--bind", "tcp://127.0.0.1:*", "--store", str(tmp_path / "store"), "--durability", "none"]
-    with subprocess.Popen([*COMMAND, "scheduler", *options], stdout=subprocess.PIPE, text=True) as it:
+    with Forked[str]([*COMMAND, "scheduler", *options], stdout=subprocess.PIPE, text=True) as it:
         assert it.stdout is not None
         line = it.stdout.readline()
         it.send_signal(signal.SIGINT)
@@ -1124,16 +1125,16 @@ def test_the_scheduler_runs_with_its_options_until_it_is_interrupted(tmp_path: P
 def test_an_address_that_is_taken_is_one_line(url: str, tmp_path: Path) -> None:
     command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "store")]
 
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=WAIT_SECONDS, check=False)
+    done = run_forked(command, timeout=WAIT_SECONDS)
 
     assert done.returncode == 1
     assert f"can't listen on {url}" in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_what_a_terminal_can_not_write_is_no_error(url: str) -> None:
+def test_what_a_terminal_can_not_write_is_no_error(run: Run) -> None:
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    subprocess.run([*COMMAND, "push", "news", "http://é/", "--delay", "60"], check=True, stdout=subprocess.DEVNULL)
+    run("push", "news", "http://é/", "--delay", "60")
 
     done = subprocess.run(
         [*COMMAND, "task", "show", "news", "http://é/"], stdout=subprocess.PIPE, env=environment, text=True, check=True

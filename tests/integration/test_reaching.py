@@ -6,7 +6,6 @@ The time that a command would wait for an answer is longer than any test may tak
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import pytest
 
 from taskqueue import Client, RequestTimeout
 from tests.integration.conftest import WAIT_SECONDS, DaemonFactory, PeerFactory
+from tests.integration.nursery import run_forked
 from tests.integration.small_disk import QuotaDisk
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
@@ -49,7 +49,7 @@ def free_address() -> str:
 def said(url: str, timeout: str = "1h") -> str:
     """What ``taskqueue status`` says in one line before it ends with status 1."""
     command = [*COMMAND, "status", "--url", url, "--timeout", timeout]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    ended = run_forked(command, timeout=WAIT_SECONDS)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), ended.stderr
     return ended.stderr
 

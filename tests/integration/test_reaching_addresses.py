@@ -18,6 +18,7 @@ import pytest
 from taskqueue import Client
 from tests.faults.shim import WITHOUT_IPV6, Shim
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, DaemonFactory
+from tests.integration.nursery import Forked, run_forked
 from tests.ipv6 import NEEDS_IPV6
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
@@ -40,7 +41,7 @@ def port_of(it: Daemon) -> str:
 
 def run(*arguments: str, cwd: Path = ROOT) -> str:
     """What a command prints; it has to succeed."""
-    done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, cwd=cwd, timeout=90, check=False)
+    done = run_forked([*COMMAND, *arguments], cwd=cwd, timeout=90)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -55,7 +56,7 @@ def test_commands_and_workers_reach_a_daemon_on_ipv6(daemon: DaemonFactory, tmp_
     run("push", "news", "http://a/", "--url", it.url)
     work = [*COMMAND, "work", "handlers:crawl", "-p", "news", "--url", it.url]
 
-    with subprocess.Popen(work, cwd=tmp_path, stderr=subprocess.DEVNULL) as worker, Client(it.url) as client:
+    with Forked[bytes](work, cwd=tmp_path, stderr=subprocess.DEVNULL) as worker, Client(it.url) as client:
         assert client.projects.wait("news", timeout=WAIT_SECONDS)
         assert [fetcher.address for fetcher in client.fetchers.all() if fetcher.capacity] == ["::1"]
         worker.terminate()

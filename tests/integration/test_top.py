@@ -17,11 +17,17 @@ from typing import Any
 
 import pytest
 
+from tests.integration.nursery import Forked
+
 WAIT_SECONDS = 30
-COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "top", "--interval", "0.2"]
-OPEN_IT = "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.argv[1], sys.argv[1:])"
-IN_ITS_TERMINAL = [sys.executable, "-c", OPEN_IT]
+IN_ITS_TERMINAL = """
+import os, sys
+from taskqueue.cli.main import main
+os.open(os.ttyname(0), os.O_RDWR)
+sys.exit(main())
+"""
 """So that Ctrl-C is a signal: the first terminal that a new session opens is its own."""
+COMMAND = [sys.executable, "-c", IN_ITS_TERMINAL, "top", "--interval", "0.2"]
 
 HOME = b"\x1b[H"
 """What the picture of each look begins with."""
@@ -40,8 +46,8 @@ class Terminal:
         self.before = termios.tcgetattr(inside)
         self.resize(24, 80)
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        self.process = subprocess.Popen(
-            [*IN_ITS_TERMINAL, *COMMAND, *options, "--url", url],
+        self.process = Forked[bytes](
+            [*COMMAND, *options, "--url", url],
             start_new_session=True,
             stdin=inside,
             stdout=inside,

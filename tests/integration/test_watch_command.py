@@ -8,6 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.integration.nursery import Forked
+
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
 
@@ -18,7 +20,7 @@ def test_each_change_is_a_line_when_it_happens(daemon: DaemonFactory, peer: Peer
     it = daemon(projects={"news": {"rate": 5}})
     client = peer(it)
     command = [sys.executable, "-m", "taskqueue", "watch", "--json", "--url", it.url]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+    with Forked[str](command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         lines = map(json.loads, watching.stdout)
         first = next(lines)

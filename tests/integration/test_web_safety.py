@@ -28,6 +28,7 @@ from taskqueue.web.access.token_file import add_token, remove_token
 from taskqueue.web.options import Patience
 from tests.attack.page import fuzz
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer
+from tests.integration.nursery import Forked, run_forked
 
 CONNECTIONS = 520
 """That the open one takes."""
@@ -75,7 +76,7 @@ class Web:
         self.tokens = folder / "tokens.json"
         self.log_file = folder / "web.log"
         with self.log_file.open("w") as log:
-            self.process = subprocess.Popen([*command], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = Forked[str](command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True)
         line = daemon_line(self.log_file, "shows the daemon at")
         self.port = int(re.findall(r"http://127\.0\.0\.1:(\d+)/", line)[0])
         self.host = f"127.0.0.1:{self.port}"
@@ -471,7 +472,7 @@ def test_it_does_not_start_with_a_file_of_tokens_that_is_damaged(tmp_path: Path,
     path.touch(0o600)
     path.write_bytes(written)
     command = [sys.executable, "-m", "taskqueue", "web", "--bind", "127.0.0.1:0", "--tokens", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    done = run_forked(command, timeout=WAIT_SECONDS)
 
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
