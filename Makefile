@@ -164,7 +164,7 @@ pauses: $(STAMP) ## a store that fails for a moment, and how long 100 and 5,000 
 politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of which some are killed: what the hosts saw
 	$(BIN)/python -m tests.politeness --write
 
-fuzz: $(STAMP) ## fifty times as many requests to the HTTP interface as in make test, made of its document
+fuzz: $(STAMP) ## a hundred times as many requests to the HTTP interface as in make test, made of its document
 	TASKQUEUE_FUZZ_EXAMPLES=200 $(BIN)/pytest --timeout 3600 tests/integration/test_http_fuzz.py
 
 $(BENCH_STAMP): $(STAMP)

@@ -1,6 +1,6 @@
 """What the document of the HTTP interface allows, and what it does not: no bug answers, and refusals name the field.
 
-``make fuzz`` tries fifty times as much.
+``make fuzz`` tries a hundred times as much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from taskqueue.web.api.operations import OPERATIONS
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
 
-EXAMPLES: Final = int(os.environ.get("TASKQUEUE_FUZZ_EXAMPLES", "4"))
+EXAMPLES: Final = int(os.environ.get("TASKQUEUE_FUZZ_EXAMPLES", "2"))
 """For each operation, of what it allows, and as many of what it does not."""
 
 CHOSEN: Final = settings(
