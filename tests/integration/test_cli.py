@@ -22,21 +22,46 @@ import pytest
 from taskqueue import Client
 from taskqueue.cli.main import main
 from taskqueue.protocol.choices import StateName
-from tests.integration.conftest import DaemonFactory, PeerFactory
+from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 from tests.integration.nursery import Forked, run_forked
 
 WAIT_SECONDS = 30
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
+SETTINGS: dict[str, Any] = {"auto_create": False, "projects": {"news": {"rate": 5}}}
 LIST_DELAYED = ("task", "list", "news", "--state", "delayed", "--json")
 
 Capture = pytest.CaptureFixture[str]
 Run = Callable[..., tuple[int, str, str]]
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a daemon that serves most tests, one after the other."""
+    it = Daemon(tmp_path_factory.mktemp("daemon"), **SETTINGS).start()
+    yield it.url
+    assert it.stop() == 0
+
+
 @pytest.fixture
-def url(daemon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> str:
-    """A daemon with a project ``news``, named by the environment."""
-    address: str = daemon(auto_create=False, projects={"news": {"rate": 5}}).url
+def left_alone(shared: str) -> Iterator[str]:
+    """The shared daemon as it was at its start, but for its counters, its log and its operations."""
+    with Client(shared) as client:
+        client.projects.start("news")
+        yield shared
+        for project in client.status().projects:
+            client.projects.delete(project.name)
+
+
+@pytest.fixture
+def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A daemon with a project ``news``, named by the environment.
+
+    A worker that is killed is connected for a while; what a test with one finds is that of a daemon of its own.
+    """
+    is_alone = not {"worker", "daemon"} & {*request.fixturenames}
+    address: str = (
+        request.getfixturevalue("left_alone") if is_alone else request.getfixturevalue("daemon")(**SETTINGS).url
+    )
     monkeypatch.setenv("TASKQUEUE_URL", address)
     return address
 
@@ -987,7 +1012,7 @@ def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:
     assert found["has_room"] is True
 
 
-def test_a_list_without_anything_says_none(run: Run) -> None:
+def test_a_list_without_anything_says_none(daemon: DaemonFactory, run: Run) -> None:
     run("project", "delete", "news", "--yes")
     run("project", "start", "blog")
 
