@@ -1,7 +1,7 @@
 """Real PostgreSQL servers for tests: one for each process of the tests, a schema for each test.
 
     postgres_url()     of the server that tests share, started when it is first asked for
-    Cluster(...)       a server of a test's own, which it may kill, stop, and make a standby of
+    Cluster(...)       a server of a test's own, which it may kill, stop, and make a standby of; half a second of CPU
 
 TASKQUEUE_TEST_POSTGRES=URL names another server instead of the shared one. Otherwise the binaries are those of a wheel,
 so that nothing needs to be installed or set up; TASKQUEUE_TEST_POSTGRES_BIN=FOLDER takes others.
@@ -37,6 +37,15 @@ WAIT_SECONDS: Final = 60
 
 EITHER_STORE: Final = pytest.mark.parametrize("daemon", ["folder", "postgres"], indirect=True)
 """Marks a test whose daemons have their store in a folder, and once more in a database."""
+
+MADE: Final = """
+    select format('drop database %I with (force)', datname) from pg_database where datname !~ '^(postgres|template.)$'
+    union all select format('drop schema %I cascade', nspname) from pg_namespace
+    where nspname !~ '^(pg_.*|public|information_schema)$'
+    union all select format('drop owned by %1$I; drop role %1$I', rolname) from pg_roles
+    where rolname !~ '^(postgres|pg_.*)$'
+"""
+"""Statements that drop all that is not there at first."""
 
 QUICK: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
 """Settings of a server whose machine never goes down."""
@@ -132,6 +141,13 @@ class Cluster:
         with psycopg.connect(self.url, autocommit=True) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
+
+    def clear(self) -> None:
+        """Drop all that was made in it; start it before that if it was killed."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()
+        for (sql,) in self.run(MADE):
+            self.run(str(sql))
 
     def promote(self) -> None:
         """Make a standby a primary."""

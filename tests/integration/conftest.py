@@ -30,7 +30,7 @@ from taskqueue.store.postgres.target import Target, target_of
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.faults.shim import Shim, build
 from tests.integration.nursery import Forked
-from tests.postgres import drop_schema, new_target, postgres_url
+from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
 
 STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
 """Where daemons have their store if a test says nothing else; by ``postgres`` more tests than are made for it run on
@@ -249,6 +249,21 @@ def target() -> Iterator[Target]:
     found = new_target()
     yield found
     drop_schema(found)
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[Cluster]:
+    """The cluster of ``server``."""
+    made = Cluster(*QUICK)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def server(shared_cluster: Cluster) -> Cluster:
+    """A server that the test may kill, with nothing in it of the tests before."""
+    shared_cluster.clear()
+    return shared_cluster
 
 
 @pytest.fixture

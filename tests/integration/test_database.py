@@ -60,9 +60,8 @@ def cluster() -> Iterator[ClusterFactory]:
 
 
 def test_a_killed_server_loses_nothing_that_was_acknowledged(
-    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
 ) -> None:
-    server = cluster()
     it = daemon(url=server.url)
     pusher = Pusher(it, peer)
 
@@ -80,9 +79,8 @@ def test_a_killed_server_loses_nothing_that_was_acknowledged(
 
 
 def test_what_was_synced_before_the_server_is_killed_is_there_and_of_the_rest_there_are_no_gaps(
-    cluster: ClusterFactory,
+    server: Cluster,
 ) -> None:
-    server = cluster()
     target = target_of(server.url)
     store = PostgresStore(target)
     epoch = store.begin()
@@ -201,8 +199,7 @@ def test_a_client_that_waits_is_answered_though_the_daemon_has_lost_its_connecti
         assert waiting.result(WAIT_SECONDS)
 
 
-def test_nothing_is_synced_on_a_database_that_has_gone_back(cluster: ClusterFactory) -> None:
-    server = cluster()
+def test_nothing_is_synced_on_a_database_that_has_gone_back(server: Cluster) -> None:
     progress = Progress()
     store = PostgresStore(target_of(server.url), progress=progress)
     epoch = store.begin()
@@ -227,9 +224,9 @@ def test_nothing_is_synced_on_a_database_that_has_gone_back(cluster: ClusterFact
      ("interval", 3, "store-lost turns=2;", 2), ("commit", 5, "", 0)],
 )  # fmt: skip
 def test_only_what_was_acknowledged_is_said_to_be_lost_and_else_no_epochs_are_skipped(
-    cluster: ClusterFactory, caplog: pytest.LogCaptureFixture, durability: str, kept: int, event: str, counted: int
+    server: Cluster, caplog: pytest.LogCaptureFixture, durability: str, kept: int, event: str, counted: int
 ) -> None:
-    server, meters = cluster(), Meters()
+    meters = Meters()
     config = msgspec.convert({"store": {"url": server.url, "durability": durability}}, Config)
     opener = StoreOpener(False, meters)
     store = opener.open(config)
@@ -250,9 +247,9 @@ def test_only_what_was_acknowledged_is_said_to_be_lost_and_else_no_epochs_are_sk
 
 
 def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_another_schedulers_is_not(
-    cluster: ClusterFactory,
+    server: Cluster,
 ) -> None:
-    target = target_of(cluster().url)
+    target = target_of(server.url)
     progress = Progress()
     first = PostgresStore(target, progress=progress)
     first.begin()
@@ -274,9 +271,8 @@ def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_anot
 
 
 def test_an_epoch_that_another_scheduler_has_begun_anew_after_a_failover_is_not_taken_over(
-    cluster: ClusterFactory,
+    server: Cluster,
 ) -> None:
-    server = cluster()
     target = target_of(server.url)
     progress = Progress()
     first = PostgresStore(target, progress=progress)
@@ -298,9 +294,8 @@ def test_an_epoch_that_another_scheduler_has_begun_anew_after_a_failover_is_not_
 
 
 def test_a_server_that_does_not_answer_makes_requests_unavailable_until_it_does(
-    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
 ) -> None:
-    server = cluster()
     it = daemon(url=server.url, timeout=1)
     pusher = Pusher(it, peer)
     pusher.push_until_answered()
@@ -355,9 +350,8 @@ def test_nothing_is_acknowledged_that_was_not_sent_to_the_standby_because_somebo
 
 
 def test_a_daemon_waits_for_a_database_that_is_not_there_yet(
-    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
 ) -> None:
-    server = cluster()
     server.signal(signal.SIGKILL)
     it = daemon(url=server.url, start=False)
     it.launch()
@@ -370,9 +364,8 @@ def test_a_daemon_waits_for_a_database_that_is_not_there_yet(
 
 
 def test_a_daemon_that_starts_on_the_same_schema_ends_the_one_before(
-    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
 ) -> None:
-    server = cluster()
     first = daemon(url=server.url, schema="taskqueue")
     pusher = Pusher(first, peer)
     pusher.push_until_answered()
@@ -394,9 +387,8 @@ def test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it
 
 
 def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has_and_not_that_it_is_a_bug(
-    daemon: DaemonFactory, peer: PeerFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, peer: PeerFactory, server: Cluster
 ) -> None:
-    server = cluster()
     first = daemon(url=server.url, schema="taskqueue", projects={"news": {}})
     second = daemon(url=server.url, schema="taskqueue", projects={"news": {}})
     fetcher, client = peer(second), peer(second)
@@ -425,9 +417,9 @@ def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has
     ],
 )
 def test_a_wrong_url_ends_the_start_and_says_why_without_the_password(
-    daemon: DaemonFactory, cluster: ClusterFactory, url: str, status: int, said: str
+    daemon: DaemonFactory, server: Cluster, url: str, status: int, said: str
 ) -> None:
-    it = daemon(url=url.format(folder=cluster().folder).replace("@", ":geheim@"), start=False)
+    it = daemon(url=url.format(folder=server.folder).replace("@", ":geheim@"), start=False)
     it.launch()
 
     assert it.ended() == status
@@ -437,9 +429,8 @@ def test_a_wrong_url_ends_the_start_and_says_why_without_the_password(
 
 
 def test_a_database_of_another_encoding_is_refused_and_it_is_said_how_to_make_one(
-    daemon: DaemonFactory, cluster: ClusterFactory
+    daemon: DaemonFactory, server: Cluster
 ) -> None:
-    server = cluster()
     server.run("create database old encoding 'LATIN1' locale 'C' template template0")
     it = daemon(url=server.url.replace("/postgres?", "/old?"), start=False)
     it.launch()

@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.postgres.target import target_of
 from tests.integration.conftest import ROOT
-from tests.postgres import QUICK, Cluster, binaries
+from tests.postgres import Cluster, binaries
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +37,10 @@ LINES = [
 
 
 @pytest.fixture
-def server() -> Iterator[Cluster]:
-    """A server of the test's own, with a role that may do nothing yet."""
-    made = Cluster(*QUICK)
-    made.run("create role taskqueue login")
-    yield made
-    made.stop()
+def server(server: Cluster) -> Cluster:
+    """A server with a role that may do nothing yet."""
+    server.run("create role taskqueue login")
+    return server
 
 
 @pytest.fixture

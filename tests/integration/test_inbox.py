@@ -202,34 +202,30 @@ def test_a_notification_that_comes_while_a_turn_is_written_is_heard_after_it(
 
 
 def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
-    daemon: DaemonFactory, target: Target
+    daemon: DaemonFactory, target: Target, server: Cluster
 ) -> None:
-    server = Cluster(*QUICK)
-    try:
-        it = daemon(url=server.url, schema=target.schema)
-        numbers = count()
-        for _ in range(2):
-            for end in (it.kill, lambda: server.signal(signal.SIGKILL)):
-                with closing(producer(target, server.url)) as database:
-                    database.cursor().executemany(
-                        "insert into inbox (project, url) values ('news', %s)",
-                        [[f"http://site/{next(numbers)}"] for _ in range(2000)],
-                    )
-                    database.commit()
-                end()
-                if end == it.kill:
-                    it.start()
-                else:
-                    server.start()
-        with closing(producer(target, server.url)) as database, Client(it.url) as client:
-            wait_until_empty(database)
-            assert refusals(database) == []
-            project = client.projects.show("news")
-            # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
-            assert project.counts.ready == project.totals.new == next(numbers)
-            assert client.verify() == []
-    finally:
-        server.stop()
+    it = daemon(url=server.url, schema=target.schema)
+    numbers = count()
+    for _ in range(2):
+        for end in (it.kill, lambda: server.signal(signal.SIGKILL)):
+            with closing(producer(target, server.url)) as database:
+                database.cursor().executemany(
+                    "insert into inbox (project, url) values ('news', %s)",
+                    [[f"http://site/{next(numbers)}"] for _ in range(2000)],
+                )
+                database.commit()
+            end()
+            if end == it.kill:
+                it.start()
+            else:
+                server.start()
+    with closing(producer(target, server.url)) as database, Client(it.url) as client:
+        wait_until_empty(database)
+        assert refusals(database) == []
+        project = client.projects.show("news")
+        # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
+        assert project.counts.ready == project.totals.new == next(numbers)
+        assert client.verify() == []
 
 
 def test_rows_that_somebody_deletes_while_they_are_taken_up_are_no_tasks_or_gone_already(
