@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from shutil import copytree
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -29,13 +30,21 @@ COMMAND = "import sys; from taskqueue.cli.main import main; sys.exit(main(['sche
 ACCEPTING = COMMAND.format(", '--accept-damage'")
 
 
+FILLED: Final[dict[str, Path]] = {}
+"""Stores of daemons that were killed when they had acknowledged some thousand tasks, by their durability."""
+
+
 def filled(daemon: DaemonFactory, peer: PeerFactory, durability: str = "commit") -> Daemon:
-    """A daemon that was killed when it had acknowledged some thousand tasks."""
-    it = daemon(entry=COMMAND.format(""), durability=durability)
-    client = peer(it)
-    for n in range(BATCHES):
-        client.push("news", *(f"t{n}-{k}" for k in range(BATCH)))
-    it.kill()
+    """A daemon that does not run, on a copy of such a store."""
+    if durability not in FILLED:
+        first = daemon(durability=durability)
+        client = peer(first)
+        for n in range(BATCHES):
+            client.push("news", *(f"t{n}-{k}" for k in range(BATCH)))
+        first.kill()
+        FILLED[durability] = first.store_path
+    it = daemon(entry=COMMAND.format(""), durability=durability, start=False)
+    copytree(FILLED[durability], it.store_path)
     return it
 
 

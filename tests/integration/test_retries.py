@@ -18,6 +18,7 @@ import pytest
 
 from taskqueue import Client, new_task
 from tests.integration.nursery import Forked
+from tests.nightly import usually
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
@@ -29,7 +30,7 @@ WAIT_SECONDS = 60
 
 RUNS = 6
 """Of each task: five retries, and a failure for good."""
-TASKS = 2000
+TASKS = usually(500, nightly=2000)
 ALL_RUNS = TASKS * RUNS
 FETCHERS = 3
 KILLS = 3
@@ -84,8 +85,10 @@ class Retriers:
         return [line[1:] for line in lines if line[0] == kind]
 
 
-@pytest.mark.parametrize(("daemon", "seed"), [("folder", 1), ("folder", 2)], indirect=["daemon"])
-def test_whoever_is_killed_each_of_10000_retries_runs_with_its_body_and_each_failure_brings_its_new_task(
+@pytest.mark.parametrize(
+    ("daemon", "seed"), [("folder", 1), *usually([], nightly=[("folder", 2)])], indirect=["daemon"]
+)
+def test_whoever_is_killed_each_retry_runs_with_its_body_and_each_failure_brings_its_new_task(
     daemon: DaemonFactory, tmp_path: Path, seed: int
 ) -> None:
     # Long enough for a busy machine not to take the living for silent, short enough to wait for what the killed held.

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client
+from tests.nightly import usually
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
 
 pytestmark = pytest.mark.timeout(180)
 
-NEAR = 20_000
-FAR = 50_000
+NEAR = usually(6_000, nightly=20_000)
+FAR = usually(10_000, nightly=50_000)
+"""More than the daemon has in memory, of either."""
 WITHIN_SECONDS = 3.0
 LEAD_SECONDS = 2.0
 """Until the first of the near ones is due; those whose pushing takes longer are due when they arrive."""
