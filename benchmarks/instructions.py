@@ -31,7 +31,7 @@ from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskRepor
 from taskqueue.protocol.replies import Outgoing, Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
+from tests.memory_store import Disk, MemoryStore
 
 LENGTHS: Final = {256: (4, 12), 1: (20, 120)}
 """Batches of the two runs, by tasks a batch."""

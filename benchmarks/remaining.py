@@ -28,8 +28,8 @@ from taskqueue.protocol.replies import Outgoing, ProjectReply, Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks, ProjectShow
 from taskqueue.protocol.views import Remaining
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.units import duration_text
+from tests.memory_store import Disk, MemoryStore
 
 PROJECT: Final = "crawl"
 BEGIN: Final = 1_700_000_000.0

@@ -31,7 +31,7 @@ from taskqueue.protocol.replies import AnyOutgoing, DoneReply, NewTasksReply, Se
 from taskqueue.protocol.requests import AnyRequest, Incoming
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
+from tests.memory_store import Disk, MemoryStore
 
 TURN_FRAMES: Final = 4
 TURN_SECONDS: Final = 0.03

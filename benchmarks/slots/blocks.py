@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.store.contract import Batch
-from taskqueue.store.memory_store import Disk, Entries
 from taskqueue.store.records.layout import FAMILIES
+from tests.memory_store import Disk, Entries
 
 BLOCK: Final = 1000
 

@@ -23,7 +23,7 @@ from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, Task
 from taskqueue.protocol.replies import Outgoing, Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 PROJECT: Final = "bench"
 PUSHED: Final = 1000

@@ -1,4 +1,4 @@
-"""Keeps what the core decides: a Store of ordered bytes (in memory, RocksDB) and the Ledger on top of it.
+"""Keeps what the core decides: a Store of ordered bytes (RocksDB, PostgreSQL) and the Ledger on top of it.
 
 Here may live what knows bytes, files and the engine that keeps them. Nothing here decides what becomes of a task.
 

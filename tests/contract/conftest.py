@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from taskqueue.store.contract import Store
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.records.format import Migrations
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.memory_store import Disk, MemoryStore
 from tests.postgres import drop_schema, new_target
 
 

@@ -17,7 +17,7 @@ from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Boot, Peer, Setting, Wall
 from taskqueue.protocol.requests import Incoming
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
+from tests.memory_store import Disk, MemoryStore
 from tests.simulation.world import BEGINNING
 
 Message = dict[str, Any]

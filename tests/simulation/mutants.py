@@ -68,8 +68,9 @@ from taskqueue.protocol.fields import Again, Boot, NewTask, TaskReport, Token
 from taskqueue.protocol.replies import DoneOutcome
 from taskqueue.protocol.requests import Done, Hello
 from taskqueue.protocol.views import FetcherView
-from taskqueue.store import batch, memory_store
+from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
+from tests import memory_store
 from tests.simulation import host
 from tests.simulation.host import Host
 from tests.simulation.play import Play

@@ -16,9 +16,9 @@ from typing import Final, Literal, Protocol
 
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Batch, Family, Store
-from taskqueue.store.memory_store import Disk, Entries, MemoryStore
 from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.memory_store import Disk, Entries, MemoryStore
 from tests.postgres import drop_schema, new_target
 from tests.simulation.world import Crash
 

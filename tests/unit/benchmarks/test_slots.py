@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.slots import blocks
 from benchmarks.slots.core import Core
-from taskqueue.store.memory_store import Entries
+from tests.memory_store import Entries
 
 
 def test_keys_in_blocks_are_those_of_a_sorted_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,13 +30,13 @@ from taskqueue.core.tasks.task import (
 from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
+from tests.memory_store import Disk, MemoryStore
 
 
 class Ground:

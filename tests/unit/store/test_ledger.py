@@ -54,10 +54,10 @@ from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
 from tests.fields import fields_of
+from tests.memory_store import Disk, MemoryStore
 
 P = 7
 BODY = Raw(b"\x81\xa5fetch\xc0")

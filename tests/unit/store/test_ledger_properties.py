@@ -28,9 +28,9 @@ from taskqueue.core.tasks.task import (
 from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY
 from tests.fields import fields_of
+from tests.memory_store import Disk, MemoryStore
 
 PROJECTS = (1, 2)
 OVER = (SUCCESS, FAILED, CANCELLED)

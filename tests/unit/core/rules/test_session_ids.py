@@ -37,7 +37,7 @@ from taskqueue.protocol.requests import (
     Why,
 )
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 ID = "0123456789abcdef0123456789abcdef"

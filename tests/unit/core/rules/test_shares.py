@@ -16,7 +16,7 @@ from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule,
 from taskqueue.protocol.replies import Select
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
+from tests.memory_store import Disk, MemoryStore
 
 MIXED = [1.0 + index % 5 for index in range(20)]
 """Weights of 20 projects."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.store.memory_store import Entries
 from taskqueue.store.postgres.prefixes import RESERVED, Prefixes, Retired
+from tests.memory_store import Entries
 
 FAMILY = "ready"
 PREFIXES = [number.to_bytes(4, "big") for number in (0, 1, 2, 0x00FFFFFF, 0x01000000, 0x7FFFFFFF)]

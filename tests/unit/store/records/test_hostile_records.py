@@ -20,7 +20,6 @@ from taskqueue.store.contract import Batch, Family, StoreReader
 from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.epoch import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META
@@ -32,6 +31,7 @@ from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.project_sizes import sizes_of
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.store.conftest import StoredCrawl
 
 MUTANTS = 1500

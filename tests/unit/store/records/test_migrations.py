@@ -16,10 +16,10 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.migrations import ERRORS, MIGRATIONS, PAGE
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.memory_store import Disk, MemoryStore
 
 P = 7
 END = b"\xff" * 8

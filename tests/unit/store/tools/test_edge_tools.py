@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from taskqueue.calendar import Calendar
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.store.contract import Batch
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
@@ -19,6 +18,7 @@ from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BadLine, import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import MakeWorld, World, make_world, task
 
 __all__ = ["make_world"]

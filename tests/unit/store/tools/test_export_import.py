@@ -21,7 +21,6 @@ from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.packed_json import as_json, as_msgpack
 from taskqueue.store.contract import Store, StoreReader
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -31,6 +30,7 @@ from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
 
 ALL = range(1, len(STATE_NAMES))

@@ -17,11 +17,11 @@ from taskqueue.core.tasks.task import OVER, PROCESSING, WAITING
 from taskqueue.protocol.fields import Setting, TaskOf
 from taskqueue.store.contract import Batch, Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
 from taskqueue.store.tools.consistency import check, find_problems
 from taskqueue.store.tools.findings import Findings
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import World, packed, task
 from tests.unit.store.conftest import CrawlInMemory
 

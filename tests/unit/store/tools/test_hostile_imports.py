@@ -15,12 +15,12 @@ import pytest
 from taskqueue.calendar import Calendar
 from taskqueue.errors import StoreError
 from taskqueue.protocol.value_stream import BrokenStream, lines, values
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BadLine, import_lines
+from tests.memory_store import Disk, MemoryStore
 
 MUTANTS = 600
 

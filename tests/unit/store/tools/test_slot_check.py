@@ -12,11 +12,11 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.protocol.requests import ProjectSet
 from taskqueue.store.contract import Family
-from taskqueue.store.memory_store import MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.slots import name_key, slot_key
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
+from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import World, task
 
 NEWS = 1

@@ -14,7 +14,6 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.replies import SlotListReply
 from taskqueue.protocol.requests import SlotList
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.memory_store import MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
 from taskqueue.store.records.pages import pages
@@ -27,6 +26,7 @@ from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import World, task
 
 SLOTS = {"a.org": 2, "b.org": 1, "own": 1}

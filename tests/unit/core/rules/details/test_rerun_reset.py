@@ -8,10 +8,10 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.task import STATES
 from taskqueue.protocol.replies import NewTasksReply, TaskReply
 from taskqueue.protocol.requests import TaskShow
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import MakeWorld, task
 from tests.unit.core.rules.conftest import HOUR, rest
 from tests.unit.core.rules.test_rerun import WHO, begin, done, push, rerun_of, show, state_of, until

@@ -12,13 +12,13 @@ from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.replies import SlotReply
 from taskqueue.protocol.requests import SlotSet, SlotShow
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.memory_store import MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT_KEY, META
 from taskqueue.store.records.migrations import MIGRATIONS
 from taskqueue.store.records.slots import decode_slot
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
+from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 BOOKS = "xn--bcher-kva.example"

@@ -1,4 +1,4 @@
-"""A Store in memory, for tests and simulations, on a simulated disk that can lose its power.
+"""A Store in memory, for tests, simulations and benchmarks, on a simulated disk that can lose its power.
 
 A Disk outlives the stores opened on it. It distinguishes written from synced batches, so that ``power_cut`` leaves
 what a real disk would be sure to have. Two stores on one disk are two schedulers: the later ``begin`` fences
