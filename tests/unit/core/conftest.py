@@ -8,14 +8,14 @@ world.advance(60)                   sleep, waking only when the scheduler asked 
 world.restart()                     kill -9 and start again; reboot() does it to the machine
 
 After every turn the invariants are checked: in memory, and on the disk if the turn wrote to it or is the first after a
-start. Each test runs with heads of two tasks and with heads that hold everything, because nobody may be able to tell
-them apart.
+start; in a world of hundreds of tasks every few turns, and when the test ends. Each test runs with heads of two tasks
+and with heads that hold everything, because nobody may be able to tell them apart.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import count
 from math import inf
@@ -90,6 +90,14 @@ MOST_TURNS = 2_000
 REMEMBERED = 1 << 15
 """What is on the disk is read in each turn, and hardly ever another than in the turn before."""
 
+CHECKED_A_TURN = 64
+"""Tasks, sessions and projects that are checked after each turn. A larger world is checked after each second turn, each
+third, … : otherwise a test of 600 tasks costs four times as much with tiny heads, which need more turns.
+"""
+
+UNCHECKED: set[World] = set()
+"""Worlds that have taken turns since they were checked."""
+
 R = TypeVar("R", bound=AnyReply)
 
 
@@ -152,7 +160,6 @@ class World:
         self.environment: Environment = Calendar()
         self._undelivered: list[Outgoing] = []
         self._fetchers: dict[str, Fetcher] = {}
-        self._is_checked = False
         self._numbers = count(1)
         self._boots = 1
         self._booted_at = -BOOT
@@ -203,10 +210,12 @@ class World:
         self.needs, self.found = turn.needs, self.ledger.find(turn.needs)
         result = turn.decide(self.found, config, self._undelivered, figures=figures)
         self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
-        if self.ledger.commit(result.writes) or not self._is_checked:
-            self._check_disk()
-            self._is_checked = True
-        self.scheduler.verify()
+        self._has_written |= self.ledger.commit(result.writes)
+        self._unchecked_turns += 1
+        if self._unchecked_turns * CHECKED_A_TURN >= self._size():
+            self.check()
+        else:
+            UNCHECKED.add(self)
         self.said, self.events, self.kept = result.outgoing, result.events, result.writes
         self.happened += result.events
         said = [read_again(each.message) for each in result.outgoing if not self._deliver(each)]
@@ -351,7 +360,8 @@ class World:
         self.settle()
 
     def _start(self) -> None:
-        self._is_checked = False
+        self._has_written = True
+        self._unchecked_turns = 0
         self.ledger = Ledger(MemoryStore(self.disk))
         loaded = self.ledger.begin(f"boot-{self._boots}", make_secret=bytes)
         self.scheduler = Scheduler(loaded, self.config, self.environment, self.now)
@@ -367,7 +377,20 @@ class World:
         fetcher.hear(said.message)
         return True
 
-    # ------------------------------------------------------------------------------------ what must hold on the disk
+    # ------------------------------------------------------------------------------------ what must hold
+
+    def check(self) -> None:
+        """Check every invariant, on the disk if it has been written to since it was checked."""
+        UNCHECKED.discard(self)
+        self._unchecked_turns = 0
+        if self._has_written:
+            self._has_written = False
+            self._check_disk()
+        self.scheduler.verify()
+
+    def _size(self) -> int:
+        state = self.scheduler._state
+        return len(self.disk.families[layout.IDS].values) + len(state.sessions) + len(state.projects.by_name)
 
     def _check_disk(self) -> None:
         keys = {family: entries.keys for family, entries in self.disk.families.items()}
@@ -608,6 +631,15 @@ class MakeWorld(Protocol):
     """What the fixture ``make_world`` is: settings of the core, and of all projects."""
 
     def __call__(self, defaults: dict[str, Any] | None = None, **config: Any) -> World: ...
+
+
+@pytest.fixture(autouse=True)
+def what_holds_at_the_end() -> Iterator[None]:
+    """Check each world that has taken turns since it was checked."""
+    UNCHECKED.clear()
+    yield
+    for world in list(UNCHECKED):
+        world.check()
 
 
 @pytest.fixture(params=[2, 4096], ids=["tiny-heads", "whole-heads"])
