@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Generator
 from typing import Final
 from zlib import crc32
@@ -36,6 +37,10 @@ it runs all. Two builds of the same sources share the tests so, where there is n
 """
 SHARES: Final = 4
 """One of so many is run by the interpreted build, the others by the compiled one, which takes half of the time."""
+VERSION: Final = sys.version_info.minor
+"""With each version of Python it is another one of so many, so that the versions that continuous integration runs have
+different tests interpreted and hardly any sees the compiled build alone. It is the same in all processes of a run.
+"""
 
 SHARED: Final = (
     "tests/contract/",
@@ -59,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     others: list[pytest.Item] = []
     for one in items:
         is_shared = one.nodeid.startswith(SHARED) and not one.nodeid.startswith(INTERPRETED)
-        runs_compiled = crc32(one.nodeid.encode()) % SHARES != 0
+        runs_compiled = (crc32(one.nodeid.encode()) + VERSION) % SHARES != 0
         (others if is_shared and runs_compiled != is_compiled else mine).append(one)
     config.hook.pytest_deselected(items=others)
     items[:] = mine
