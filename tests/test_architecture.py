@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import taskqueue
 
 PACKAGE = Path(taskqueue.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
 CORE = sorted([*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "protocol").rglob("*.py")])
 
 MOST_LINES = 800
@@ -243,6 +245,13 @@ def test_no_name_is_vague() -> None:
         )
     ]
     assert vague == []
+
+
+def test_no_two_tests_have_one_name() -> None:
+    """Where two have, a rule or a planted bug that names one may mean the other, and often both prove the same."""
+    tests = [name for path in TESTS for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.M)]
+
+    assert [name for name, count in Counter(tests).items() if count > 1] == []
 
 
 def test_no_file_is_long() -> None:

@@ -94,7 +94,7 @@ def test_without_failures_there_are_none(run: Run) -> None:
     assert run("failures") == (0, "none\n", "")
 
 
-def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
+def test_failures_of_an_unknown_project_are_refused(run: Run) -> None:
     status, _, err = run("failures", "nobody")
 
     assert status == 1

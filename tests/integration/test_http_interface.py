@@ -160,7 +160,7 @@ def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
         ("DELETE", "/projects", None, 405, "method-not-allowed", ""),
     ],
 )
-def test_a_refusal_names_the_field(
+def test_a_refusal_over_http_names_the_field(
     web: Web, method: str, path: str, body: Any, status: int, code: str, field: str
 ) -> None:
     assert refused(web, method, path, body) == (status, code, field)

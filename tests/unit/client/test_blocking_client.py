@@ -73,7 +73,7 @@ def test_push_many_reads_its_iterable_in_the_callers_thread(daemon: Daemon, clie
     assert threads == {threading.current_thread()}
 
 
-def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
+def test_a_blocking_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
     daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
     read: list[int] = []
     has_read_ahead = threading.Event()

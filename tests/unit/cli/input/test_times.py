@@ -25,7 +25,7 @@ def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ("written", "meant"),
     [("90s", 90), ("5m", 300), ("12h", 43_200), ("2d", 172_800), ("30", 30), ("0.5h", 1800), ("0", 0)],
 )
-def test_a_duration_has_a_unit_or_is_one_of_seconds(written: str, meant: float) -> None:
+def test_a_duration_is_written_as_in_the_config(written: str, meant: float) -> None:
     assert seconds(written) == meant
 
 

@@ -162,7 +162,7 @@ def test_groups_fit_into_a_message(make_world: Any) -> None:
     assert reply.count == 100
 
 
-def test_an_unknown_project_is_refused(world: World) -> None:
+def test_failure_counts_of_an_unknown_project_are_refused(world: World) -> None:
     [reply] = world.turn(request(world, project="nobody"))
 
     assert isinstance(reply, ErrorReply)

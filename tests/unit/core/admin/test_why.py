@@ -287,7 +287,7 @@ def test_the_first_reason_that_applies_is_told(world: World) -> None:
     assert why(world).startswith("is stopped")
 
 
-def test_an_unknown_project_is_refused(world: World) -> None:
+def test_why_of_an_unknown_project_is_refused(world: World) -> None:
     assert world.ask(ErrorReply, Why(session="person", n=world.n(), project="blog")).code == "unknown-project"
 
 

@@ -99,7 +99,7 @@ def test_looking_often_does_not_change_the_pace() -> None:
     assert often.available(Boot(5)) == pytest.approx(seldom.available(Boot(5)))
 
 
-def test_a_rate_of_inf_is_unlimited() -> None:
+def test_a_bucket_of_rate_inf_is_never_empty() -> None:
     bucket = Bucket(inf, 2, 0, at=Boot(0))
 
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_a_rate_of_zero_gives_nothing_ever() -> None:
     assert bucket.token_at() == inf
 
 
-def test_a_new_rate_applies_from_that_moment_on() -> None:
+def test_a_bucket_fills_at_a_new_rate_from_that_moment_on() -> None:
     bucket = Bucket(rate=0.1, burst=100, level=0, at=Boot(0))
 
     bucket.change(10, 100, now=Boot(50))

@@ -21,7 +21,8 @@ def test_a_task_that_succeeded_is_over(world: World) -> None:
 
     assert fetcher.done("a") == "done"
     shown = world.show("a")
-    assert (shown.state, shown.lastcrawltime) == ("success", WALL + 5)
+    assert (shown.state, shown.retried) == ("success", 0)
+    assert shown.lastcrawltime == shown.finished_at == WALL + 5
     assert never_comes(world, fetcher)
 
 

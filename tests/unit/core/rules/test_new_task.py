@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from taskqueue.protocol.fields import NewTask
@@ -79,11 +81,11 @@ def test_a_link_with_a_lower_priority_does_not_put_a_task_back(world: World) -> 
 
 
 def test_a_merged_task_keeps_its_body_and_its_place_among_equals(world: World) -> None:
-    world.push("news", task("a", body="first"), task("b", priority=1))
+    world.push("news", task("a", body="first"), task("b", priority=1), task("c", priority=1))
 
     assert world.push("news", task("a", body="second", priority=1)) == ["merged"]
     fetcher = world.fetcher()
-    assert fetcher.taken == ["a", "b"]
+    assert fetcher.taken == ["a", "b", "c"]
     assert body_of(fetcher.held["a"]) == "first"
 
 
@@ -233,11 +235,12 @@ def test_the_age_of_the_link_counts_and_not_the_one_of_the_task(world: World) ->
     assert world.push("news", task("a"), task("a", age=1000), task("a", age=50)) == ["ignored", "ignored", "restarted"]
 
 
-def test_a_restarted_task_queues_up_behind_those_that_wait(world: World) -> None:
+@pytest.mark.parametrize("schedule", [FORCE, {"itag": "v2"}])
+def test_a_restarted_task_queues_up_behind_those_that_wait(world: World, schedule: dict[str, Any]) -> None:
     fetcher = bring(world, "success")
     world.push("news", task("b"))
 
-    assert world.push("news", task("a", itag="v2")) == ["restarted"]
+    assert world.push("news", task("a", **schedule)) == ["restarted"]
     fetcher.capacity = 2
     fetcher.hello()
     assert fetcher.taken == ["a", "b", "a"]

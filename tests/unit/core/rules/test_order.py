@@ -206,3 +206,6 @@ def test_a_fetcher_never_holds_more_than_its_capacity(world: World) -> None:
     assert fetcher.taken == ["a", "b"]
     fetcher.done("a")
     assert fetcher.taken == ["a", "b", "c"]
+    fetcher.hello()
+    fetcher.hello()
+    assert fetcher.taken == ["a", "b", "c"]

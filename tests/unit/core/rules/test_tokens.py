@@ -56,6 +56,7 @@ def test_an_answer_with_a_token_of_nobody_is_stale(world: World, token: int) -> 
 def test_a_late_success_counts_if_nobody_else_was_given_the_task(world: World) -> None:
     fetcher = bring(world, "processing")
     run_out(world, fetcher)
+    assert world.show("a").state == "ready"
 
     assert fetcher.done("a") == "done"
     assert never_comes(world, fetcher)

@@ -257,7 +257,7 @@ def test_an_answer_that_stays_the_same_is_the_end(url: Url, opened: Open, lines:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(url: Url, opened: Open, lines: Lines, status: int) -> None:
+def test_a_webhook_follows_no_redirect(url: Url, opened: Open, lines: Lines, status: int) -> None:
     url.answers.put((status, {"Location": "/elsewhere"}))
 
     opened(url.settings()).tell([event("a"), event("b")])

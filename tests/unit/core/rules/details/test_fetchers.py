@@ -42,18 +42,6 @@ def test_tasks_reach_a_waiting_fetcher_unasked(world: World) -> None:
     assert fetcher.taken == names(3)
 
 
-def test_a_fetcher_never_holds_more_than_its_capacity(world: World) -> None:
-    push(world, 10)
-    fetcher = world.fetcher(capacity=3)
-    assert fetcher.taken == names(3)
-
-    fetcher.done("t00")
-    assert fetcher.taken == names(4)
-    fetcher.hello()
-    fetcher.hello()
-    assert fetcher.taken == names(4)
-
-
 def test_a_capacity_may_rise_and_fall(world: World) -> None:
     push(world, 10)
     fetcher = world.fetcher(capacity=1)
@@ -218,23 +206,6 @@ def test_what_was_under_way_when_the_daemon_died_is_sent_again(world: World) -> 
 
 
 # ---------------------------------------------------------------------------------------- extend
-
-
-def test_a_hello_does_not_lengthen_a_lease_but_extend_does(world: World) -> None:
-    world.push("news", task("a", timeout=100.0), task("b", timeout=100.0))
-    fetcher = world.fetcher(capacity=2)
-    stay(world, fetcher, 90)
-
-    assert fetcher.extend("b").counted == 1
-    fetcher.capacity = 0
-    fetcher.hello()
-    world.advance(10)
-    assert [world.show(name).state for name in "ab"] == ["ready", "processing"]
-    stay(world, fetcher, 60)
-    world.advance(29)
-    assert world.show("b").state == "processing"
-    world.advance(1)
-    assert world.show("b").state == "ready"
 
 
 def test_extend_may_say_how_long_also_shorter(world: World) -> None:

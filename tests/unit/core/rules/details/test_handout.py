@@ -133,30 +133,6 @@ def test_a_rate_of_zero_hands_out_nothing_and_sleeps(make_world: MakeWorld) -> N
     assert fetcher.taken == names(2)
 
 
-def test_a_task_that_came_back_unstarted_does_not_return_its_token(make_world: MakeWorld) -> None:
-    world = make_world({"rate": 0.01, "burst": 1})
-    push(world, "news", 1)
-    fetcher = world.fetcher()
-
-    fetcher.release("t000")
-    assert fetcher.taken == ["t000"]
-    stay(world, fetcher, 100)
-    assert fetcher.taken == ["t000"] * 2
-
-
-def test_a_new_rate_applies_from_that_moment_on(make_world: MakeWorld) -> None:
-    world = make_world({"rate": 0.01, "burst": 1})
-    push(world, "news", 5)
-    fetcher = world.fetcher()
-    stay(world, fetcher, 50)
-
-    world.set(rate=1)
-    stay(world, fetcher, 0.4)
-    assert fetcher.taken == names(1)
-    stay(world, fetcher, 0.1)
-    assert fetcher.taken == names(2)
-
-
 def test_a_bucket_goes_on_after_a_restart(make_world: MakeWorld) -> None:
     world = make_world({"rate": 0.1, "burst": 2})
     push(world, "news", 6)
@@ -226,17 +202,6 @@ def test_what_a_paused_project_has_handed_out_still_counts(world: World) -> None
 
 
 # ---------------------------------------------------------------------------------------- shares
-
-
-def test_projects_with_work_get_equal_shares(world: World) -> None:
-    push(world, "news", 200, "n")
-    push(world, "shop", 200, "s")
-    fetcher = world.fetcher(capacity=1)
-    for _ in range(159):
-        fetcher.done(next(iter(fetcher.held)))
-
-    of_news = sum(taskid.startswith("n") for taskid in fetcher.taken)
-    assert abs(of_news - 80) <= 16
 
 
 def test_a_project_that_can_not_give_leaves_its_share_to_others(make_world: MakeWorld) -> None:

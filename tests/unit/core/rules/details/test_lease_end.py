@@ -31,16 +31,6 @@ def take_again(world: World, fetcher: Fetcher) -> None:
 # ---------------------------------------------------------------------------------------- success
 
 
-def test_a_task_that_succeeded_is_over(world: World) -> None:
-    world.push("news", task("a"))
-    fetcher = world.fetcher()
-    world.advance(5)
-
-    assert fetcher.done("a") == "done"
-    shown = world.show("a")
-    assert (shown.state, shown.retried, shown.lastcrawltime, shown.finished_at) == ("success", 0, WALL + 5, WALL + 5)
-
-
 def test_an_answer_counts_once(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()
@@ -139,7 +129,7 @@ def test_the_stored_schedule_decides_not_what_a_link_said(world: World) -> None:
 
 
 @pytest.mark.parametrize("age", [100.0, 10 * DAY])
-def test_a_recurring_task_never_gives_up(world: World, age: float) -> None:
+def test_a_recurring_task_has_its_retries_and_then_waits_its_age_or_a_day(world: World, age: float) -> None:
     world.push("news", task("a", retries=1, age=age, auto_recrawl=True))
     fetcher = world.fetcher(capacity=1)
 
@@ -290,16 +280,6 @@ def test_leases_that_run_out_together_end_over_several_turns(make_world: MakeWor
     assert world.counts().ready == 10
 
 
-def test_a_late_success_counts_if_nobody_else_was_given_the_task(world: World) -> None:
-    world.push("news", task("a"))
-    fetcher = world.fetcher()
-    run_out(world, fetcher)
-    assert world.show("a").state == "ready"
-
-    assert fetcher.done("a") == "done"
-    assert world.show("a").state == "success"
-
-
 def test_a_late_success_of_a_task_that_waits_for_its_retry_counts(world: World) -> None:
     world.push("news", task("a", retries=2))
     fetcher = world.fetcher()
@@ -322,26 +302,6 @@ def test_a_late_success_uses_up_its_token(world: World) -> None:
     assert world.project().totals.success == 1
 
 
-def test_a_late_answer_changes_nothing_for_the_one_who_was_given_the_task_next(world: World) -> None:
-    world.push("news", task("a"))
-    first = world.fetcher(name="first")
-    run_out(world, first)
-    second = world.fetcher(name="second")
-
-    assert first.done("a") == "stale"
-    assert world.show("a").session == world.pseudonym("second")
-    assert second.done("a") == "done"
-
-
-def test_a_late_failure_changes_nothing(world: World) -> None:
-    world.push("news", task("a"))
-    fetcher = world.fetcher()
-    run_out(world, fetcher)
-
-    assert fetcher.fail("a", retry=False) == "stale"
-    assert world.show("a").state == "ready"
-
-
 def test_an_answer_after_the_task_was_replaced_is_stale(world: World) -> None:
     world.push("news", task("a"))
     fetcher = world.fetcher()
@@ -355,7 +315,7 @@ def test_an_answer_after_the_task_was_replaced_is_stale(world: World) -> None:
 # ---------------------------------------------------------------------------------------- follow-ups
 
 
-def test_new_tasks_that_came_out_of_a_task_are_kept_with_its_end(world: World) -> None:
+def test_each_new_task_of_an_answer_has_an_outcome_and_a_refused_one_its_reason(world: World) -> None:
     world.push("news", task("a"), task("x", delay=9))
     fetcher = world.fetcher(capacity=1)
     items = [task("b", body="b"), task("x"), task("a"), task("c", project="shop"), task("d", project="blog"), None]

@@ -78,15 +78,6 @@ def test_a_higher_priority_is_merged_and_moves_the_task_forward(world: World) ->
     assert world.fetcher().taken == list("fabcde")
 
 
-def test_a_merged_task_keeps_its_body_and_its_place_among_equals(world: World) -> None:
-    world.push("news", task("a", body="first"), task("b", priority=1), task("c", priority=1))
-
-    assert world.push("news", task("a", body="second", priority=1)) == ["merged"]
-    fetcher = world.fetcher()
-    assert fetcher.taken == ["a", "b", "c"]
-    assert body_of(fetcher.held["a"]) == "first"
-
-
 def test_an_earlier_time_is_merged_before_the_first_hand_out(world: World) -> None:
     world.push("news", task("a", delay=100))
 
@@ -275,14 +266,6 @@ def test_an_age_restarts_a_task_only_when_it_has_passed(world: World) -> None:
     assert world.push("news", task("a", age=100.0)) == ["restarted"]
 
 
-def test_a_restarted_task_queues_up_behind_those_that_wait(world: World) -> None:
-    end(world, "a", "success")
-    world.push("news", task("b"))
-
-    world.push("news", task("a", force_update=True))
-    assert world.fetcher().taken == ["b", "a"]
-
-
 def test_a_restart_tells_the_fetcher_when_the_task_was_last_run(world: World) -> None:
     end(world, "a", "success")
     world.advance(50)
@@ -306,12 +289,6 @@ def test_cancel_with_force_update_cancels_a_task_in_any_state(world: World, stat
 
     assert world.push("news", task("a", cancel=True, force_update=True)) == ["cancelled"]
     assert world.show("a").state == "cancelled"
-
-
-def test_cancelling_twice_is_ignored(world: World) -> None:
-    end(world, "a", "cancelled")
-
-    assert world.push("news", task("a", cancel=True, force_update=True)) == ["ignored"]
 
 
 def test_cancel_without_force_update_changes_nothing(world: World) -> None:
