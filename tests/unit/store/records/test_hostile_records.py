@@ -32,9 +32,10 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.project_sizes import sizes_of
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
+from tests.nightly import usually
 from tests.unit.store.conftest import StoredCrawl
 
-MUTANTS = 1500
+MUTANTS = usually(500, nightly=1500)
 SIZES = 12
 
 Records = dict[Family, list[tuple[bytes, bytes]]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,10 +14,9 @@ from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.ledger import Ledger
+from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
-from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.exporter import History, export_lines
 from taskqueue.store.tools.importer import BadLine, import_lines
@@ -30,9 +28,9 @@ ALL = (20, 4, 3, 2, 1, 0)
 """A project that is no more did the rest."""
 
 
-def fill(path: Path, *projects: str, points: dict[Resolution, dict[int, dict[str, Row]]] | None = None) -> None:
+def fill(disk: Disk, *projects: str, points: dict[Resolution, dict[int, dict[str, Row]]] | None = None) -> None:
     """A store with these projects; ``points`` by resolution, time, and project, or "" for all together."""
-    with closing(RocksStore(path)) as store:
+    with closing(MemoryStore(disk)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
         writes = WriteSet(projects=[ProjectRecord(n, name) for n, name in enumerate(projects, 1)], next_project=9)
@@ -45,10 +43,11 @@ def fill(path: Path, *projects: str, points: dict[Resolution, dict[int, dict[str
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A store with a minute and two hours of the projects news and shop."""
+def disk() -> Disk:
+    """With a minute and two hours of the projects news and shop."""
+    disk = Disk()
     fill(
-        tmp_path / "from",
+        disk,
         "news",
         "shop",
         points={
@@ -56,11 +55,17 @@ def path(tmp_path: Path) -> Path:
             "hour": {HOUR: {"": ALL, "news": NEWS, "shop": SHOP}, HOUR + 1: {"": SHOP, "shop": SHOP}},
         },
     )
-    return tmp_path / "from"
+    return disk
 
 
-def exported(path: Path, *names: str, history: History = "all", form: ExportFormat = JSON) -> list[bytes]:
-    with closing(ReadOnlyStore(str(path))) as reader:
+@pytest.fixture
+def new() -> Disk:
+    """With an empty store."""
+    return Disk()
+
+
+def exported(disk: Disk, *names: str, history: History = "all", form: ExportFormat = JSON) -> list[bytes]:
+    with closing(MemoryStore(disk)) as reader:
         records = [record for record in project_records(reader) if not names or record.name in names]
         return list(export_lines(reader, records, [], form, history=history))
 
@@ -69,59 +74,59 @@ def slices(lines: list[bytes]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines[1:-1]]
 
 
-def imported(path: Path, lines: list[bytes], form: ExportFormat = JSON) -> None:
-    with closing(RocksStore(path)) as store:
+def imported(disk: Disk, lines: list[bytes], form: ExportFormat = JSON) -> None:
+    with closing(MemoryStore(disk)) as store:
         for _ in import_lines(store, lines, "skip", 0.0, Calendar(), form):
             pass
 
 
-def kept(path: Path) -> Iterator[tuple[tuple[Resolution, int, int], list[int]]]:
-    with closing(ReadOnlyStore(str(path))) as reader:
+def kept(disk: Disk) -> Iterator[tuple[tuple[Resolution, int, int], list[int]]]:
+    with closing(MemoryStore(disk)) as reader:
         for page in pages(reader, layout.POINTS):
             yield from ((layout.point_of(key), list(layout.decode_events(value))) for key, value in page)
 
 
-def test_each_minute_and_hour_is_a_line_after_the_tasks(path: Path) -> None:
-    assert slices(exported(path)) == [
+def test_each_minute_and_hour_is_a_line_after_the_tasks(disk: Disk) -> None:
+    assert slices(exported(disk)) == [
         {"history": "minute", "at": 3600 * HOUR + 420, "projects": {"news": [*NEWS]}, "all": [*NEWS]},
         {"history": "hour", "at": 3600 * HOUR, "projects": {"news": [*NEWS], "shop": [*SHOP]}, "all": [*ALL]},
         {"history": "hour", "at": 3600 * HOUR + 3600, "projects": {"shop": [*SHOP]}, "all": [*SHOP]},
     ]
 
 
-def test_of_one_project_there_is_only_its_own(path: Path) -> None:
-    assert slices(exported(path, "news", history="projects")) == [
+def test_of_one_project_there_is_only_its_own(disk: Disk) -> None:
+    assert slices(exported(disk, "news", history="projects")) == [
         {"history": "minute", "at": 3600 * HOUR + 420, "projects": {"news": [*NEWS]}},
         {"history": "hour", "at": 3600 * HOUR, "projects": {"news": [*NEWS]}},
     ]
-    assert slices(exported(path, history="none")) == []
+    assert slices(exported(disk, history="none")) == []
 
 
 @pytest.mark.parametrize("form", [JSON, MESSAGEPACK], ids=["json", "messagepack"])
-def test_an_empty_store_gets_all_of_it(path: Path, tmp_path: Path, form: ExportFormat) -> None:
-    imported(tmp_path / "to", exported(path, form=form), form)
+def test_an_empty_store_gets_all_of_it(disk: Disk, new: Disk, form: ExportFormat) -> None:
+    imported(new, exported(disk, form=form), form)
 
-    assert list(kept(tmp_path / "to")) == list(kept(path))
-    assert exported(tmp_path / "to") == exported(path)
+    assert list(kept(new)) == list(kept(disk))
+    assert exported(new) == exported(disk)
 
 
-def test_brought_in_twice_it_is_the_same(path: Path, tmp_path: Path) -> None:
+def test_brought_in_twice_it_is_the_same(disk: Disk, new: Disk) -> None:
     for _ in range(2):
-        imported(tmp_path / "to", exported(path))
+        imported(new, exported(disk))
 
-    assert exported(tmp_path / "to") == exported(path)
+    assert exported(new) == exported(disk)
 
 
-def test_what_is_known_stays_and_what_is_new_is_added_to_the_sum(path: Path, tmp_path: Path) -> None:
+def test_what_is_known_stays_and_what_is_new_is_added_to_the_sum(disk: Disk, new: Disk) -> None:
     own, other = (1, 1, 0, 0, 0, 0), (7, 0, 0, 0, 0, 0)
     there: dict[Resolution, dict[int, dict[str, Row]]] = {
         "hour": {HOUR: {"": (8, 1, 0, 0, 0, 0), "x": other, "news": own}}
     }
-    fill(tmp_path / "to", "x", "news", points=there)
+    fill(new, "x", "news", points=there)
 
-    imported(tmp_path / "to", exported(path))
+    imported(new, exported(disk))
 
-    assert slices(exported(tmp_path / "to"))[1] == {
+    assert slices(exported(new))[1] == {
         "history": "hour",
         "at": 3600 * HOUR,
         "projects": {"x": [*other], "news": [*own], "shop": [*SHOP]},
@@ -129,16 +134,16 @@ def test_what_is_known_stays_and_what_is_new_is_added_to_the_sum(path: Path, tmp
     }
 
 
-def test_the_sum_of_a_part_without_one_is_that_of_its_projects(path: Path, tmp_path: Path) -> None:
-    imported(tmp_path / "to", exported(path, "shop", history="projects"))
+def test_the_sum_of_a_part_without_one_is_that_of_its_projects(disk: Disk, new: Disk) -> None:
+    imported(new, exported(disk, "shop", history="projects"))
 
-    assert [each["all"] for each in slices(exported(tmp_path / "to"))] == [[*SHOP], [*SHOP]]
+    assert [each["all"] for each in slices(exported(new))] == [[*SHOP], [*SHOP]]
 
 
-def test_a_scheduler_goes_on_with_what_was_brought_in(path: Path, tmp_path: Path) -> None:
-    imported(tmp_path / "to", exported(path))
+def test_a_scheduler_goes_on_with_what_was_brought_in(disk: Disk, new: Disk) -> None:
+    imported(new, exported(disk))
 
-    with closing(RocksStore(tmp_path / "to")) as store:
+    with closing(MemoryStore(new)) as store:
         loaded = Ledger(store).begin("boot-1").history["hour"]
 
     assert loaded.slices == {HOUR: 2, HOUR + 1: 1}
@@ -157,6 +162,6 @@ def test_a_scheduler_goes_on_with_what_was_brought_in(path: Path, tmp_path: Path
         ),
     ],
 )
-def test_a_line_that_can_not_be_is_named(path: Path, tmp_path: Path, line: bytes, says: str) -> None:
+def test_a_line_that_can_not_be_is_named(disk: Disk, new: Disk, line: bytes, says: str) -> None:
     with pytest.raises(BadLine, match=says):
-        imported(tmp_path / "to", [exported(path)[0], line, b'{"tasks":0}'])
+        imported(new, [exported(disk)[0], line, b'{"tasks":0}'])
