@@ -15,6 +15,7 @@ import pytest
 
 from taskqueue.cli.main import main
 from tests.integration.nursery import run_forked
+from tests.nightly import usually
 from tests.postgres import EITHER_STORE
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Run = Callable[..., tuple[int, str, str]]
 
-CHECKS = 5
+CHECKS = usually(2, nightly=5)
 """Looks at a daemon that is at work."""
 
 BATCH = 50
@@ -141,7 +142,7 @@ def test_a_backup_has_everything_that_was_acknowledged_before(
 ) -> None:
     it = daemon()
     client = peer(it)
-    for n in range(20):
+    for n in range(usually(5, nightly=20)):
         client.push("news", *(f"t{n}-{k}" for k in range(100)))
         assert run("backup", tmp_path / f"copy-{n}", "-c", it.config_file)[0] == 0
 
