@@ -121,6 +121,7 @@ class Cluster:
         while subprocess.run(ready, check=False).returncode:
             if self._process.poll() is not None:
                 raise AssertionError((self.folder / "log").read_text())
+            select.select([], [], [], 0.03)  # to ask without a rest costs more than to start
 
     def start_over(self, library: Path, part: str) -> Shim:
         """Start it anew with a shim beneath one folder of its data, such as ``pg_wal``; returns that."""

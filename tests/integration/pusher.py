@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, PeerFactory
 
 ASK_AGAIN_MS: Final = 300
+REST_MS: Final = 30
+"""After a push that could not be answered; without it, pushing took all of a core until the store was well."""
 TASKS: Final = 10
 
 
@@ -39,6 +41,8 @@ class Pusher:
             if reply.get("n") == n:
                 if "outcomes" in reply:
                     self.acknowledged.update(taskids)
+                else:
+                    self._peer.has_message(REST_MS)
                 return reply
         return None
 
