@@ -27,7 +27,7 @@ import pytest
 
 from taskqueue.web.app import make_app
 from taskqueue.web.metrics import scrape
-from taskqueue.web.metrics.metric_table import METRICS
+from taskqueue.web.metrics.metric_table import DAEMON, PROJECTS, UP, Metric
 from taskqueue.web.options import WebOptions
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
 from tests.integration.nursery import Forked
@@ -44,6 +44,7 @@ scrape_configs: [{job_name: taskqueue, static_configs: [{targets: ["%s"]}]}]
 """
 
 NAMES: Final = re.compile(r"\btaskqueue_[a-z_]+")
+METRICS: Final = (UP, *DAEMON, *PROJECTS)
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -52,10 +53,15 @@ def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
     return subprocess.run([command, *arguments], input=text, capture_output=True, text=True, check=False)
 
 
+def exposed(metric: Metric) -> str:
+    """The name of its series; of a histogram, the part that all of them have."""
+    return f"{metric.name}_total" if metric.kind == "counter" else metric.name
+
+
 def exposed_names() -> set[str]:
     """The names of all series that there may be."""
     parts = {"histogram": ("_bucket", "_sum", "_count")}
-    return {f"{metric.exposed}{part}" for metric in METRICS for part in parts.get(metric.kind, ("",))}
+    return {f"{exposed(metric)}{part}" for metric in METRICS for part in parts.get(metric.kind, ("",))}
 
 
 @asynccontextmanager
@@ -94,7 +100,7 @@ def test_what_is_exposed_is_what_the_table_has_and_promtool_finds_nothing_wrong(
     assert none.status_code == 404
     assert reply.headers["content-type"].startswith("text/plain; version=")
     found = dict(re.findall(r"^# TYPE (taskqueue_\w+) (\w+)$", reply.text, flags=re.M))
-    assert found == {metric.exposed: metric.kind for metric in METRICS}
+    assert found == {exposed(metric): metric.kind for metric in METRICS}
     assert samples(reply.text)['taskqueue_tasks{project="news",state="ready"}'] == 1
     assert "process_resident_memory_bytes" in reply.text
     checked = promtool("check", "metrics", text=reply.text)
@@ -306,6 +312,6 @@ def test_the_page_explains_each_metric_with_an_alert() -> None:
     rows = re.findall(r"^\| `(taskqueue_\w+)` \| (\w+) \| (.*?) \| (.+?) \| (.+?) \|$", PAGE, flags=re.M)
 
     said = [(name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning, _ in rows]
-    assert said == [(each.exposed, each.kind, each.labels, each.meaning) for each in METRICS]
+    assert said == [(exposed(each), each.kind, each.labels, each.meaning) for each in METRICS]
     alerts = set(re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M))
     assert {name for row in rows for name in re.findall(r"`(Task\w+)`", row[4])} == alerts

@@ -7,11 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 import click
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 Progress = Callable[[int], object]

@@ -92,8 +92,6 @@ PLAIN_TEMPLATE: Final = Template()
 PLAIN_JOB: Final = CronJob()
 NO_JOBS: Final[Mapping[str, CronJob]] = {}
 
-Jobs = Mapping[str, CronJob]
-
 
 # ---------------------------------------------------------------------------------------- what can't be
 

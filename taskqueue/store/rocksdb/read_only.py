@@ -34,14 +34,11 @@ class TableStats(Struct, frozen=True):
 
     Attributes:
         entries: in the tables, overwritten values and ``deletions`` included.
-        key_bytes, value_bytes: of all entries.
         index_bytes, filter_bytes: of the structures that find them.
     """
 
     entries: int
     deletions: int
-    key_bytes: int
-    value_bytes: int
     index_bytes: int
     filter_bytes: int
 
@@ -50,8 +47,6 @@ _PART: Final = re.compile(r"([#a-z][#a-z ]*)(?: \([^)]*\))?=(\d+);")
 _PARTS: Final = (
     "# entries",
     "# deletions",
-    "raw key size",
-    "raw value size",
     "index block size",
     "filter block size",
 )

@@ -48,10 +48,10 @@ def answering(operation: Operation) -> Endpoint:
     return answer
 
 
-def in_json(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def in_json(body: Any, headers: dict[str, str] | None = None) -> Response:
     """A response of JSON, which nobody keeps."""
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
-    return Response(content, status, {"Cache-Control": "no-store"} | (headers or {}), JSON)
+    return Response(content, headers={"Cache-Control": "no-store"} | (headers or {}), media_type=JSON)
 
 
 async def while_there(request: Request, answering: Awaitable[T]) -> T:

@@ -29,11 +29,6 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()
     samples: Callable[[DaemonReply], Iterable[Sample]] | None = None
 
-    @property
-    def exposed(self) -> str:
-        """The name of its series; of a histogram, the part that all of them have."""
-        return f"{self.name}_total" if self.kind == "counter" else self.name
-
 
 def _gauge(name: str, meaning: str, field: str) -> Metric:
     return Metric(f"taskqueue_{name}", "gauge", meaning, (), lambda reply: [((), float(getattr(reply, field)))])
@@ -128,5 +123,3 @@ PROJECTS: Final = (
 UP: Final = Metric(
     "taskqueue_up", "gauge", "1: the daemon has answered; 0: it has not, and there is nothing else of it"
 )
-
-METRICS: Final = (UP, *DAEMON, *PROJECTS)
