@@ -10,7 +10,7 @@ import pytest
 from taskqueue.core.admin.slot_lists import LOOKS_A_TURN, SCANS_MOST
 from taskqueue.protocol.replies import ErrorReply, ProjectReply, SlotListReply, SlotReply
 from taskqueue.protocol.requests import ProjectDo, ProjectSet, ProjectShow, SlotList, SlotShow
-from taskqueue.protocol.slot_views import DivisionView, SlotView
+from taskqueue.protocol.slot_views import DivisionView
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 
@@ -49,10 +49,6 @@ def names(reply: SlotListReply) -> list[str]:
 
 def shown(world: World, name: str, project: str = "news") -> SlotReply:
     return world.ask(SlotReply, SlotShow(session="person", n=world.n(), project=project, slot=name))
-
-
-def named(reply: SlotListReply, name: str) -> SlotView:
-    return next(slot for slot in reply.slots if slot.name == name)
 
 
 # ------------------------------------------------------------------------------------------------ in memory

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from taskqueue.web.access.failed_logins import FREE, MAX_ADDRESSES, MAX_WAITING, MAX_WAITING_OF_ONE, FailedLogins
-
-Try = Callable[[FailedLogins], Awaitable[None]]
-
-
-def play(attempt: Try) -> FailedLogins:
-    async def run() -> FailedLogins:
-        failed = FailedLogins()
-        waiting = asyncio.ensure_future(attempt(failed))
-        await asyncio.wait([waiting], timeout=0)
-        await asyncio.sleep(0)
-        waiting.cancel()
-        return failed
-
-    return asyncio.run(run())
 
 
 async def try_often(failed: FailedLogins, address: str, times: int) -> list[bool | None]:

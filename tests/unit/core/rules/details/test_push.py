@@ -9,8 +9,6 @@ import pytest
 from taskqueue.protocol.replies import NewTasksReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
-DAY = 86_400.0
-
 
 def end(world: World, taskid: str, state: str) -> None:
     """Bring a task that is over in this state into being."""
