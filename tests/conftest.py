@@ -1,4 +1,4 @@
-"""How hypothesis looks for counterexamples, and how tests are collected.
+"""What tests inherit of the shell, how hypothesis looks for counterexamples, and how tests are collected.
 
 By default it is not random: the same examples in each run, so that a build that turns red does so because of the change
 that it builds. To look further: ``pytest tests/properties --hypothesis-profile=explore``.
@@ -8,13 +8,47 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
+import time
 from collections.abc import Generator
 from typing import Final
 from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+
+OF_THE_SHELL: Final = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONUNBUFFERED")
+"""Variables that change what commands print."""
+OF_A_DAEMON: Final = ("TASKQUEUE_", "PG")
+"""Beginnings of variables that are meant for a daemon or a database of the user."""
+OF_TESTS: Final = ("TASKQUEUE_TEST_", "TASKQUEUE_FUZZ_", "TASKQUEUE_SHARE")
+"""Beginnings of those that are meant for the tests."""
+CHOSEN: Final = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm"}
+IGNORED_BY_PYTHON: Final = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+def forget_the_shell() -> None:
+    """Have this process, and all that tests start, begin as from a plain terminal.
+
+    A script ignores SIGINT for what it starts in the background, nohup SIGHUP, a service umask and locale of its own;
+    each process inherits them of its parent.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - IGNORED_BY_PYTHON:
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.umask(0o022)
+    for name in {*os.environ, *OF_THE_SHELL}:
+        is_foreign = name.startswith(OF_A_DAEMON) and not name.startswith(OF_TESTS)
+        if is_foreign or name in OF_THE_SHELL or name.lower().endswith("_proxy"):
+            os.environ.pop(name, None)
+            os.unsetenv(name)  # readline, which pytest imports, sets COLUMNS where os.environ does not see it
+    os.environ.update(CHOSEN)
+    time.tzset()
+
+
+forget_the_shell()
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 """How long an example takes depends on the machine; it is not what these tests are about."""

@@ -8,13 +8,13 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from taskqueue.store.memory_store import Disk, MemoryStore
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.memory_store import Disk, MemoryStore
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
