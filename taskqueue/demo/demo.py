@@ -93,7 +93,8 @@ def run_demo(options: Options, console: Console) -> int:
         raise ConfigError(f"{options.folder}: no index.html there; name a folder of HTML pages")
     options.data.mkdir(parents=True, exist_ok=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # A closed terminal is like Ctrl-C, too.
-        signal.signal(number, signal.default_int_handler)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # Not under nohup.
+            signal.signal(number, signal.default_int_handler)
     with locked(options.data) as lock, ExitStack() as stack:
         return _Demo(options, console, Processes(options.data, lock), stack).run()
 

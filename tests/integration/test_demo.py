@@ -211,3 +211,17 @@ def test_stopped_or_killed_it_leaves_nothing_behind_and_goes_on_where_it_was(
     assert 1 <= int(done[1]) < 42
     assert ": 41 success, 1 failed." in output
     assert statuses(data) == PAGES
+
+
+def test_under_nohup_it_outlives_its_terminal(demo: DemoFactory, folder: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # What is started inherits it.
+    try:
+        it = demo("--site", str(folder), *QUICK)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    read_until(it, "Crawling ")
+    it.send_signal(signal.SIGHUP)
+
+    status, output = ended(it)
+
+    assert status == 0, output
