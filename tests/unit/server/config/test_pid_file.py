@@ -16,11 +16,11 @@ import pytest
 from taskqueue.server.config.pid_file import RunningDaemon
 
 HOLDER = """
-import signal, sys
+import os, signal, sys
 from taskqueue.server.config.pid_file import pid_file
 
 def tell(number, frame):
-    print(signal.Signals(number).name, flush=True)
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")  # print may be what is interrupted
 
 signal.signal(signal.SIGHUP, tell)
 with pid_file(sys.argv[1]):
