@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from taskqueue.protocol.choices import StateName
 from taskqueue.store.contract import Batch
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_store import RocksStore
+from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.nursery import Forked, run_forked
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted
@@ -234,8 +234,7 @@ def test_while_it_waits_for_the_disk_a_stop_is_heeded_and_said_to_be_none_of_a_u
 
 
 def test_a_daemon_whose_output_goes_to_a_full_disk_serves_all_the_same(tmp_path: Path, peer: PeerFactory) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        url = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    url = f"tcp://{free_address()}"
     command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "data")]
     with open("/dev/full", "w") as full, Forked(command, stdout=full, stderr=full) as it:
         try:

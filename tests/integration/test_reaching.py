@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue import Client, RequestTimeout
+from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, DaemonFactory, PeerFactory
 from tests.integration.nursery import run_forked
 from tests.integration.small_disk import QuotaDisk
@@ -40,12 +41,6 @@ def answer(listening: socket.socket) -> None:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
-@pytest.fixture
-def free_address() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        return f"tcp://127.0.0.1:{closed.getsockname()[1]}"
-
-
 def said(url: str, timeout: str = "1h") -> str:
     """What ``taskqueue status`` says in one line before it ends with status 1."""
     command = [*COMMAND, "status", "--url", url, "--timeout", timeout]
@@ -54,8 +49,10 @@ def said(url: str, timeout: str = "1h") -> str:
     return ended.stderr
 
 
-def test_where_nobody_listens_that_is_said_soon(free_address: str) -> None:
-    assert f"no answer from {free_address}: nobody listens there. Start it with" in said(free_address)
+def test_where_nobody_listens_that_is_said_soon() -> None:
+    url = f"tcp://{free_address()}"
+
+    assert f"no answer from {url}: nobody listens there. Start it with" in said(url)
 
 
 def test_a_host_that_is_not_known_is_said_soon() -> None:
@@ -100,9 +97,11 @@ def test_a_client_that_is_to_wait_waits_for_a_daemon_that_starts_later(daemon: D
         assert pushed.result() == "new"
 
 
-def test_a_program_is_told_why_nobody_answers(free_address: str) -> None:
-    with Client(free_address, connect_timeout=0.2) as client, pytest.raises(RequestTimeout) as caught:
+def test_a_program_is_told_why_nobody_answers() -> None:
+    url = f"tcp://{free_address()}"
+
+    with Client(url, connect_timeout=0.2) as client, pytest.raises(RequestTimeout) as caught:
         client.status()
 
     assert (caught.value.why, caught.value.heard) == ("nobody listens there", False)
-    assert str(caught.value) == f"no answer from {free_address} in 0.2 s: nobody listens there"
+    assert str(caught.value) == f"no answer from {url} in 0.2 s: nobody listens there"
