@@ -108,6 +108,7 @@ def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_
 
     assert stored.check().problems == []
     with closing(ReadOnlyStore(stored.path)) as reader:
+        assert reader.get(FAILURES, [failure_key(failed(1).key)]) == [None]
         assert [family.keys for family in read_stats(reader, 1 << 20).families if family.name == FAILURES] == [0]
     with closing(RocksStore(stored.path)) as store:
         ledger = Ledger(store)

@@ -32,10 +32,9 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.project_sizes import sizes_of
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
-from tests.nightly import usually
 from tests.unit.store.conftest import StoredCrawl
 
-MUTANTS = usually(500, nightly=1500)
+MUTANTS = 1500
 SIZES = 12
 
 Records = dict[Family, list[tuple[bytes, bytes]]]
@@ -78,6 +77,8 @@ def changed(value: bytes, chance: random.Random) -> bytes:
 
 
 def readers() -> Iterator[Any]:
+    """All that reads a store; the last one writes, too."""
+
     def export(store: StoreReader) -> None:
         for form in (JSON, MESSAGEPACK):
             for _ in export_lines(store, project_records(store), range(1, 7), form, history="all"):
@@ -102,9 +103,9 @@ def test_a_changed_record_is_named_or_taken_by_all_that_reads_it(records: Record
         key, value = records[family][place]
         new = (changed(key, chance) or b"z", value) if chance.random() < 0.2 else (key, changed(value, chance))
         with_it = records | {family: [*records[family][:place], new, *records[family][place + 1 :]]}
+        store = store_of(with_it)
         for read in readers():
             try:
-                store = store_of(with_it)
                 read(store)
             except TaskQueueError:
                 pass
