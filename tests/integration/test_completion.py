@@ -32,29 +32,31 @@ def ask(daemon: Callable[..., Any], tmp_path: Path) -> Ask:
     return ask
 
 
-def in_bash(ask: Ask, line: str, **environment: str) -> list[str]:
-    """What bash would offer for the last word of a line."""
-    words = line.split(" ")
-    script = (
-        'source /dev/stdin <<< "$(taskqueue completion bash)"; '
-        f"COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; "
-        '_taskqueue_completion taskqueue; echo "${COMPREPLY[@]}"'
-    )
-    return ask("bash", "-c", script, **environment).split()
+def in_bash(ask: Ask, *lines: str, **environment: str) -> list[list[str]]:
+    """What bash would offer for the last word of each line."""
+    script = ['source /dev/stdin <<< "$(taskqueue completion bash)"']
+    for words in (line.split(" ") for line in lines):
+        script.append(f"COMPREPLY=(); COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}")
+        script.append('_taskqueue_completion taskqueue; echo "${COMPREPLY[@]}"')
+    return [offered.split() for offered in ask("bash", "-c", "\n".join(script), **environment).split("\n")[:-1]]
 
 
 def test_bash_completes_commands_options_and_projects(ask: Ask) -> None:
-    assert in_bash(ask, "taskqueue oper") == ["operation"]
-    assert in_bash(ask, "taskqueue task list news --st") == ["--state"]
-    assert in_bash(ask, "taskqueue task list news --state canc") == ["cancelled"]
-    assert in_bash(ask, "taskqueue project show ne") == ["news", "next"]
-    assert in_bash(ask, "taskqueue push sh") == ["shop"]
-    assert in_bash(ask, "taskqueue work crawler:crawl -p ") == ["news", "next", "shop"]
-    assert in_bash(ask, "taskqueue push zoo") == []
+    offered = {
+        "taskqueue oper": ["operation"],
+        "taskqueue task list news --st": ["--state"],
+        "taskqueue task list news --state canc": ["cancelled"],
+        "taskqueue project show ne": ["news", "next"],
+        "taskqueue push sh": ["shop"],
+        "taskqueue work crawler:crawl -p ": ["news", "next", "shop"],
+        "taskqueue push zoo": [],
+    }
+
+    assert dict(zip(offered, in_bash(ask, *offered), strict=True)) == offered
 
 
 def test_without_a_daemon_there_are_no_names_and_no_errors(ask: Ask) -> None:
-    assert in_bash(ask, "taskqueue push ne", TASKQUEUE_URL="tcp://127.0.0.1:9") == []
+    assert in_bash(ask, "taskqueue push ne", TASKQUEUE_URL="tcp://127.0.0.1:9") == [[]]
 
 
 @pytest.mark.parametrize(("shell", "offered"), [("zsh", "plain\nnews\n_"), ("fish", "plain,news")])

@@ -167,6 +167,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
+    """Ends with the package, since no other test could run an event loop beside Playwright's."""
     with chromium() as it:
         yield it
 
