@@ -24,7 +24,8 @@ OF_A_DAEMON: Final = ("TASKQUEUE_", "PG")
 """Beginnings of variables that are meant for a daemon or a database of the user."""
 OF_TESTS: Final = ("TASKQUEUE_TEST_", "TASKQUEUE_FUZZ_", "TASKQUEUE_SHARE", "TASKQUEUE_NIGHTLY")
 """Beginnings of those that are meant for the tests."""
-CHOSEN: Final = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm"}
+CHOSEN: Final = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm", "TASKQUEUE_TIMEOUT": "60s"}
+"""Commands wait for an answer for as long as tests do, which share their cores."""
 IGNORED_BY_PYTHON: Final = {signal.SIGPIPE, signal.SIGXFSZ}
 
 

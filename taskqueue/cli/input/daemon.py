@@ -189,10 +189,11 @@ def daemon_options(command: Command) -> Command:
     """Add the options --url and --timeout to a command."""
     timeout = click.option(
         "--timeout",
+        envvar="TASKQUEUE_TIMEOUT",
         type=times.some_seconds,
         metavar="AGE",
         default=f"{TIMEOUT_SECONDS:g}s",
         show_default=True,
-        help="How long to wait for an answer.",
+        help="How long to wait for an answer; or TASKQUEUE_TIMEOUT.",
     )
     return url_option(timeout(command))

@@ -308,6 +308,16 @@ def test_a_variable_that_is_not_utf_8_is_named(
     assert "TASKQUEUE_URL is not UTF-8: b'tcp://\\xfc:7400'" in capsys.readouterr().err
 
 
+def test_how_long_commands_wait_for_an_answer_may_stand_in_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TASKQUEUE_TIMEOUT", "soon")
+
+    assert [main([command]) for command in ("status", "daemon")] == [2, 2]
+
+    assert capsys.readouterr().err.count("'--timeout': \"soon\" is no duration") == 2
+
+
 def test_a_locale_without_letters_changes_no_argument_and_names_the_file_that_it_has_no_letters_for() -> None:
     posix = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PATH": os.environ["PATH"]}
     code = "import sys; from taskqueue.cli.main import main; sys.exit(main())"
