@@ -36,7 +36,7 @@ STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
 """Where daemons have their store if a test says nothing else; by ``postgres`` more tests than are made for it run on
 one."""
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 """How long a test waits for something that must happen; it goes on as soon as it has."""
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from tests.chaos.troubles import TROUBLES
 ROUNDS: Final = 2
 TASKS: Final = 300
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

@@ -24,7 +24,7 @@ from taskqueue import Client
 from taskqueue.demo.demo import BURST
 from taskqueue.demo.site import bundled_pages
 
-pytestmark = pytest.mark.timeout(120, func_only=True)
+pytestmark = pytest.mark.timeout(300, func_only=True)
 """The wait for one's turn does not count."""
 
 COMMAND = [sys.executable, "-m", "taskqueue", "demo"]

@@ -103,7 +103,7 @@ class Honest:
         assert view["totals"] == {"new": count, "selected": count, "success": count}
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_thousands_of_bad_frames_cost_nobody_anything(daemon: DaemonFactory, peer: PeerFactory) -> None:
     it = daemon()
     producer, fetcher = peer(it), peer(it)

@@ -29,7 +29,7 @@ from tests.nightly import usually
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
 WAIT_SECONDS = 60

@@ -14,7 +14,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.cli.main import main
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
 Daemon = Any

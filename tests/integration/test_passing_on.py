@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from taskqueue.protocol.views import FetcherView
     from tests.integration.conftest import Daemon, DaemonFactory
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fetcher_and_processor.py"
 
 FETCHER = """

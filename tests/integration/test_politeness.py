@@ -30,7 +30,7 @@ def visits(*times: tuple[float, float], answer: float = 0.01, status: int = 200)
     return [Visit("127.13.1.1", arrived, arrived + answer, status, begun, "fetcher-0") for begun, arrived in times]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_no_host_has_to_complain_whoever_is_killed(tmp_path: Path) -> None:
     audited = audit(tmp_path, PART, SECONDS)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "raw_protocol.py"
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 
 @pytest.fixture

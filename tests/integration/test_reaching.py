@@ -68,7 +68,7 @@ def test_somebody_who_says_nothing_is_told_from_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
 
-        assert f"no answer from {url}: somebody listens there, but is no taskqueue daemon, or hangs." in said(url, "1s")
+        assert f"no answer from {url}: somebody listens there, but is no taskqueue daemon, or hangs." in said(url, "4s")
 
 
 def test_a_daemon_that_waits_for_its_disk_says_so_itself(
@@ -81,7 +81,7 @@ def test_a_daemon_that_waits_for_its_disk_says_so_itself(
     it.launch()
     it.wait_for_log("store-failed")
 
-    assert said(it.url, "1s") == (
+    assert said(it.url, "4s") == (
         f"taskqueue: the daemon at {it.url} says: the store can't be used at the moment (No space left on device); "
         "repeat the request later\n"
     )

@@ -18,7 +18,7 @@ from tests.integration.nursery import Forked
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 WORK = [sys.executable, "-m", "taskqueue.cli.main", "work"]
 
 HANDLERS = """

@@ -18,7 +18,7 @@ from taskqueue.server.main import run as run_daemon
 from tests.integration.nursery import Forked, run_forked
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 
 Start = Callable[..., subprocess.Popen[str]]
 

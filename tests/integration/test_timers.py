@@ -16,7 +16,7 @@ from tests.nightly import usually
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 NEAR = usually(6_000, nightly=20_000)
 FAR = usually(10_000, nightly=50_000)

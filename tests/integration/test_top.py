@@ -19,7 +19,7 @@ import pytest
 
 from tests.integration.nursery import Forked
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 IN_ITS_TERMINAL = """
 import os, sys
 from taskqueue.cli.main import main

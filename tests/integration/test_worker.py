@@ -19,7 +19,7 @@ from tests.integration.nursery import Forked
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 SHORT_SECONDS = 2.0
 """Of a lease that is to run out, but not before its task has been begun."""
 MAX_MEMORY = "200M"

@@ -35,7 +35,7 @@ OPTIONS: Final = (
 )
 """root has no sandbox; and nothing that leaves this machine."""
 
-WAIT_MS: Final = 15_000
+WAIT_MS: Final = 60_000
 """How long something that must be seen is waited for; it goes on as soon as it is."""
 expect.set_options(timeout=WAIT_MS)
 

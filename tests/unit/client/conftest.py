@@ -24,7 +24,7 @@ R = TypeVar("R", bound=AnyRequest)
 T = TypeVar("T")
 Script = Callable[[AnyRequest], Iterable[AnyOutgoing]]
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 """How long a test waits for what must come; it fails then."""
 
 

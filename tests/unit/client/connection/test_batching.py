@@ -337,7 +337,7 @@ def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None
         await client_turn()
         singles.close()
         told = asyncio.gather(under_way, waiting, singles.ask("c"), return_exceptions=True)
-        return list(await asyncio.wait_for(told, 20))
+        return list(await asyncio.wait_for(told, 60))
 
     assert [type(error) for error in asyncio.run(main())] == [Closed] * 3
 

@@ -247,7 +247,7 @@ def test_whoever_waits_for_a_task_when_it_is_closed_or_comes_later_is_told(room:
             client.buffer.close()
         for taking in [*waiting, asyncio.ensure_future(intake.take())]:
             with pytest.raises(Closed):
-                await asyncio.wait_for(taking, 10)
+                await asyncio.wait_for(taking, 60)
 
     running(use)
 
@@ -261,7 +261,7 @@ def test_several_that_wait_take_no_more_than_there_is_room_for() -> None:
         await asyncio.sleep(1)
         assert (intake.running, [taking.done() for taking in waiting]) == (1, [True, False])
         intake.end(waiting[0].result())
-        assert (await asyncio.wait_for(waiting[1], 10)).token == 2
+        assert (await asyncio.wait_for(waiting[1], 60)).token == 2
 
     running(use)
 
