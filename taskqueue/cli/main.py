@@ -142,6 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "taskqueue", str(error).split("\n"), WRONG_SETTING if isinstance(error, SettingError) else 1
         )
     except (TaskQueueError, OSError) as error:
+        _drop_unwritten_output()
         return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
     except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not
         problem = f'"{error.object}": the locale of this process knows only {error.encoding}; set LC_ALL=C.UTF-8'
@@ -230,8 +231,21 @@ def _message(error: TaskQueueError | OSError) -> str:
 
 def _exit_broken_pipe() -> int:
     """Exit quietly: nobody reads any more, as in ``taskqueue status | head -1``."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _drop_output()
     return BROKEN_PIPE
+
+
+def _drop_unwritten_output() -> None:
+    """Drop what stdout does not take, such as of a full disk: else the interpreter tries again and exits with 120."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        _drop_output()
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

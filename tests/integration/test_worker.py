@@ -565,7 +565,7 @@ from taskqueue import Worker
 
 async def main():
     await Worker(sys.argv[1], wait, concurrency=2, prefetch=2, grace=0.1).serve(signals=True)
-    print("and now something else")
+    print("and now something else", flush=True)
 
 asyncio.run(main())
 """
