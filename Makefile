@@ -20,7 +20,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test programs lint client types unit contract properties simulation integration lowest compiled \
+.PHONY: help setup run test programs lint client types unit contract properties simulation integration nightly lowest compiled \
         test-compiled cover mutants docs hooks attack chaos failovers pauses politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
@@ -87,8 +87,11 @@ unit: ALSO := tests/test_architecture.py tests/test_docs.py
 unit: ## one piece at a time, plain numbers for time
 contract: ## what every store promises; the protocol, byte for byte
 properties: ## the real thing beside a naive model
-simulation: ## hours of faults from one seed, 200 seeds
+simulation: ## hours of faults from one seed, 80 seeds
 integration: ## real sockets, processes and disk
+
+nightly: $(STAMP) ## properties and simulation with ten times as many examples, by chance, and seeds: an hour
+	TASKQUEUE_TIMES=10 $(PYTEST) --timeout 3600 --hypothesis-profile=explore tests/properties tests/simulation
 
 # Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.
 # Types are left out: old versions of pyzmq and urllib3 say less of theirs, and do the same.

@@ -21,6 +21,7 @@ from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, task_key, tasks_of
+from tests.effort import TIMES
 from tests.properties.graph_model import LIVE, Graph, Name
 from tests.unit.core.conftest import World, task
 
@@ -109,7 +110,7 @@ def name_of(taskid: str) -> Name:
 # ---------------------------------------------------------------------------------------- order
 
 
-@settings(max_examples=60)
+@settings(max_examples=30 * TIMES)
 @given(seed=SEEDS)
 def test_every_task_of_a_graph_runs_once_and_after_all_that_it_waits_for_whatever_dies_when(seed: int) -> None:
     play = Play(seed)
@@ -142,7 +143,7 @@ def test_every_task_of_a_graph_runs_once_and_after_all_that_it_waits_for_whateve
 # ---------------------------------------------------------------------------------------- beside the model
 
 
-@settings(max_examples=40)
+@settings(max_examples=20 * TIMES)
 @given(seed=SEEDS)
 def test_whatever_happens_to_a_graph_it_is_as_the_naive_model_says(seed: int) -> None:
     play, graph = Play(seed), Graph()
@@ -222,7 +223,7 @@ def _states(world: World) -> dict[Name, tuple[str, int]]:
 # ---------------------------------------------------------------------------------------- beside plain laws
 
 
-@settings(max_examples=40)
+@settings(max_examples=20 * TIMES)
 @given(seed=SEEDS, forgets=st.booleans())
 def test_nothing_is_left_over_whatever_happens_while_ends_are_still_being_told(seed: int, forgets: bool) -> None:
     keeps = {"keep_success": 5, "keep_failed": 5, "keep_cancelled": 5, "forget": True}

@@ -32,6 +32,7 @@ from taskqueue.protocol.requests import (
     TaskFilter,
     TaskRetry,
 )
+from tests.effort import TIMES
 from tests.simulation.rule3 import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task
 
@@ -375,4 +376,4 @@ class HeadsBesideList(RuleBasedStateMachine):
 
 
 TestHeadsBesideList = pytest.mark.timeout(300)(HeadsBesideList.TestCase)
-TestHeadsBesideList.settings = settings(max_examples=120, stateful_step_count=40)
+TestHeadsBesideList.settings = settings(max_examples=60 * TIMES, stateful_step_count=40)

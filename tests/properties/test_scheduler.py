@@ -63,6 +63,7 @@ from taskqueue.protocol.requests import (
     Why,
 )
 from taskqueue.protocol.views import ProjectView
+from tests.effort import TIMES
 from tests.properties import model as naive
 from tests.properties.model import Model
 from tests.properties.records import OVER, Operation, Task
@@ -835,4 +836,4 @@ def small_pages() -> Iterator[None]:
 
 
 TestSchedulerBesideModel = pytest.mark.timeout(300)(SchedulerBesideModel.TestCase)
-TestSchedulerBesideModel.settings = settings(max_examples=250, stateful_step_count=50)
+TestSchedulerBesideModel.settings = settings(max_examples=100 * TIMES, stateful_step_count=50)
