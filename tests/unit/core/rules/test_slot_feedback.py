@@ -9,7 +9,7 @@ import pytest
 from taskqueue.core.tasks.slots.back_off import back_off_seconds
 from taskqueue.protocol.fields import Fetched, NewTask
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
-from tests.unit.core.rules.conftest import DAY, MINUTE, comes_after, never_comes
+from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE, comes_after, never_comes
 
 THROTTLED = Fetched(status_code=429)
 UNREACHED = Fetched(error_kind="connection")
@@ -21,7 +21,7 @@ def page(taskid: str, host: str = "a.org", **schedule: Any) -> NewTask:
 
 def divided(make_world: MakeWorld, **settings: Any) -> World:
     """A world whose projects are divided by host, and hand out to a host as fast as it answers."""
-    return make_world({"slot": "host", "slot_delay": 0.0, "fail_pause_num": 3, **settings})
+    return make_world({"slot": "host", "slot_delay": 0.0, "fail_pause_num": 3, **settings}, fetcher_timeout=2 * HOUR)
 
 
 def wait_of(world: World, fetcher: Fetcher, most: float = 2 * DAY) -> float:
@@ -29,7 +29,7 @@ def wait_of(world: World, fetcher: Fetcher, most: float = 2 * DAY) -> float:
     begun, taken = world.elapsed, len(fetcher.taken)
     fetcher.hello()
     while len(fetcher.taken) == taken and world.elapsed < begun + most:
-        world.advance(min(50.0, max(0.001, world.next_wake() - world.elapsed)))
+        world.advance(min(HOUR, max(0.001, world.next_wake() - world.elapsed)))
         fetcher.hello()
     return world.elapsed - begun
 

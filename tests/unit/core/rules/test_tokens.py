@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.fields import Token
-from taskqueue.protocol.replies import OperationReply, TasksReply, TokensReply
+from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.replies import DoneReply, OperationReply, TasksReply, TokensReply
 from taskqueue.protocol.requests import Bulk, Extend, LeaseRef, Release, TaskRetry
 from tests.unit.core.conftest import World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, bring, comes_after, never_comes, run_out
@@ -185,8 +185,10 @@ def test_guesses_around_a_token_of_ones_own_end_no_lease_of_others(world: World)
     attacker = world.fetcher(capacity=1, name="attacker")
     own = attacker.held["own"].token
 
-    guessed = [attacker.forge(f"t{n}", token) for n in range(50) for token in range(own - 60, own + 60) if token != own]
-    assert set(guessed) == {"stale"}
+    tokens = [Token(token) for token in range(own - 60, own + 60) if token != own]
+    for n in range(50):
+        guesses = attacker.answers(*[TaskReport("news", f"t{n}", token) for token in tokens])
+        assert set(world.ask(DoneReply, guesses).outcomes) == {"stale"}
     leases = [LeaseRef("news", f"t{n}", Token(own - 50 + n)) for n in range(50)]
     assert world.ask(TokensReply, Release(session="attacker", n=world.n(), leases=leases)).counted == 0
     assert world.ask(TokensReply, Extend(session="attacker", n=world.n(), leases=leases)).counted == 0
