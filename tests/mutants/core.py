@@ -94,9 +94,9 @@ def _put_off_at_once_for_ever(replace: Replace) -> None:
 
 
 def _put_offs_counted_for_ever(replace: Replace) -> None:
-    def retry(turn: TurnState, project: Project, task: Task, retry: Retry | None) -> None:
+    def retry(turn: TurnState, project: Project, task: Task, *args: Any) -> None:
         put_off = task.put_off
-        original(turn, project, task, retry)
+        original(turn, project, task, *args)
         if task.state != FAILED:
             task.put_off = put_off
 
