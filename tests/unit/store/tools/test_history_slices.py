@@ -8,7 +8,6 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from taskqueue.store.memory_store import Disk, MemoryStore
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
@@ -21,6 +20,7 @@ from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.exporter import History, export_lines
 from taskqueue.store.tools.importer import BadLine, import_lines
 from taskqueue.store.tools.store_stats import project_records
+from tests.memory_store import Disk, MemoryStore
 
 HOUR = 472_222
 NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
