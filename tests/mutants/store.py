@@ -202,7 +202,6 @@ MUTANTS: Final = (
         _look_does_not_ask_the_fence,
         (
             f"{DATABASE}::test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_next_write_sync_and_look",
-            f"{DATABASE}::test_an_idle_daemon_notices_its_successor_though_nothing_is_ever_asked_of_it",
         ),
     ),
     Mutant(
