@@ -90,8 +90,8 @@ properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 80 seeds
 integration: ## real sockets, processes and disk
 
-nightly: $(STAMP) ## properties and simulation with ten times as many examples, by chance, and seeds: an hour
-	TASKQUEUE_TIMES=10 $(PYTEST) --timeout 3600 --hypothesis-profile=explore tests/properties tests/simulation
+nightly: $(STAMP) programs ## all tests with the counts for which nobody waits, properties by chance: some hours
+	TASKQUEUE_NIGHTLY=1 $(PYTEST) --timeout 3600 --hypothesis-profile=explore
 
 # Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.
 # Types are left out: old versions of pyzmq and urllib3 say less of theirs, and do the same.
@@ -176,7 +176,7 @@ politeness: $(STAMP) ## 200 hosts on loopback, four fetchers and a daemon, of wh
 	$(BIN)/python -m tests.politeness --write
 
 fuzz: $(STAMP) ## a hundred times as many requests to the HTTP interface as in make test, made of its document
-	TASKQUEUE_FUZZ_EXAMPLES=200 $(BIN)/pytest --timeout 3600 tests/integration/test_http_fuzz.py
+	TASKQUEUE_NIGHTLY=1 $(BIN)/pytest --timeout 3600 tests/integration/test_http_fuzz.py
 
 $(BENCH_STAMP): $(STAMP)
 	@echo "installing what the benchmarks compare with …"

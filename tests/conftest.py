@@ -22,7 +22,7 @@ OF_THE_SHELL: Final = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWAR
 """Variables that change what commands print."""
 OF_A_DAEMON: Final = ("TASKQUEUE_", "PG")
 """Beginnings of variables that are meant for a daemon or a database of the user."""
-OF_TESTS: Final = ("TASKQUEUE_TEST_", "TASKQUEUE_FUZZ_", "TASKQUEUE_SHARE", "TASKQUEUE_NIGHTLY")
+OF_TESTS: Final = ("TASKQUEUE_TEST_", "TASKQUEUE_SHARE", "TASKQUEUE_NIGHTLY")
 """Beginnings of those that are meant for the tests."""
 CHOSEN: Final = {"LC_ALL": "C.UTF-8", "TZ": "UTC", "TERM": "xterm", "TASKQUEUE_TIMEOUT": "60s"}
 """Commands wait for an answer for as long as tests do, which share their cores."""

@@ -14,3 +14,7 @@ NIGHTLY: Final = os.environ.get("TASKQUEUE_NIGHTLY") == "1"
 def usually(each_run: T, *, nightly: T) -> T:
     """The count or the cases of each run, or those of a nightly one, which must have all that each run has."""
     return nightly if NIGHTLY else each_run
+
+
+TIMES: Final = usually(1, nightly=10)
+"""How many times as many seeds and examples are tried as in each run, where more can always be tried."""

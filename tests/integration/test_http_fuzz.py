@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,8 +23,9 @@ from taskqueue.web.api.openapi import document
 from taskqueue.web.api.operations import OPERATIONS
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
+from tests.nightly import usually
 
-EXAMPLES: Final = int(os.environ.get("TASKQUEUE_FUZZ_EXAMPLES", "2"))
+EXAMPLES: Final = usually(2, nightly=200)
 """For each operation, of what it allows, and as many of what it does not."""
 
 CHOSEN: Final = settings(

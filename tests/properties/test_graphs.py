@@ -21,7 +21,7 @@ from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, task_key, tasks_of
-from tests.effort import TIMES
+from tests.nightly import TIMES
 from tests.properties.graph_model import LIVE, Graph, Name
 from tests.unit.core.conftest import World, task
 

@@ -32,7 +32,7 @@ from taskqueue.protocol.requests import (
     TaskFilter,
     TaskRetry,
 )
-from tests.effort import TIMES
+from tests.nightly import TIMES
 from tests.simulation.rule3 import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task
 

@@ -63,7 +63,7 @@ from taskqueue.protocol.requests import (
     Why,
 )
 from taskqueue.protocol.views import ProjectView
-from tests.effort import TIMES
+from tests.nightly import TIMES
 from tests.properties import model as naive
 from tests.properties.model import Model
 from tests.properties.records import OVER, Operation, Task

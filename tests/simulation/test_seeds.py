@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.effort import TIMES
+from tests.nightly import TIMES
 from tests.simulation.play import play
 from tests.simulation.storage import StoreName
 
