@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from taskqueue.core.projects.wishes import NAMES_MOST
 from taskqueue.protocol.fields import MAX_WISHES
 from taskqueue.protocol.replies import AnyReply, ErrorReply, Welcome
 from taskqueue.protocol.requests import Hello
 from tests.unit.core.conftest import World, task
+
+NAMES_MOST = 100_000
+"""A number of its own: a bound that is planted to be without end would let the test fill the machine's memory."""
 
 
 def names(number: int) -> list[str]:
