@@ -73,8 +73,8 @@ it runs all. Two builds of the same sources share the tests so, where there is n
 SHARES: Final = 4
 """One of so many is run by the interpreted build, the others by the compiled one, which takes half of the time."""
 VERSION: Final = sys.version_info.minor
-"""With each version of Python it is another one of so many, so that the versions that continuous integration runs have
-different tests interpreted and hardly any sees the compiled build alone. It is the same in all processes of a run.
+"""With each version of Python it is another one of so many: of the three that continuous integration runs, one or none
+runs a test interpreted, so that three tests in four see both builds. All processes of a run agree on it.
 """
 
 SHARED: Final = (
