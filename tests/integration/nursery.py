@@ -14,6 +14,7 @@ A program that must not find anything imported, or whose environment changes Pyt
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import gc
 import json
@@ -96,11 +97,18 @@ class Nursery:
         socket.send_fds(self._socket, [said], streams)
         return int(self._socket.recv(64))
 
+    def end(self) -> None:
+        """Let it end; what has been forked goes on."""
+        self._socket.close()
+        self._process.wait()
+
 
 @cache
 def nursery(preloaded: str) -> Nursery:
     """The nursery of this process whose programs have this library beneath them; it ends with this process."""
-    return Nursery(preloaded)
+    made = Nursery(preloaded)
+    atexit.register(made.end)
+    return made
 
 
 def main(descriptor: int) -> None:
