@@ -82,7 +82,8 @@ def run(tests: Sequence[str], mutant: str = "") -> list[Case]:
         command = [*pytest, f"--junitxml={report}", *names]
         paths = [str(STARTUP), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: mutant, "PYTHONPATH": os.pathsep.join(paths)}
-        environment.pop("PYTEST_XDIST_WORKER", None)
+        for name in ("PYTEST_XDIST_WORKER", "TASKQUEUE_SHARE"):
+            environment.pop(name, None)
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1):
             raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
