@@ -114,8 +114,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command (None: the process's arguments); returns its exit status."""
     _replace_unencodable(sys.stdout, sys.stderr)
     try:
+        return _main(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        if not _flush_output():
+            # Else the interpreter tries again, and exits with 120.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _main(arguments: Sequence[str]) -> int:
+    try:
         _check_environment(os.environ)
-        status = _run(_as_text(sys.argv[1:] if arguments is None else arguments))
+        status = _run(_as_text(arguments))
         if sys.stdout is not None:
             sys.stdout.flush()  # what is wrong with it shows here and not when the interpreter ends
         return status
@@ -124,11 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("", err=True)  # ends the line of the terminal's ^C
         return INTERRUPTED
-    except BrokenPipeError:
-        return _exit_broken_pipe()
+    except BrokenPipeError:  # nobody reads any more, as in ``taskqueue status | head -1``
+        return BROKEN_PIPE
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # so rich leaves then
-            return _exit_broken_pipe()
+            return BROKEN_PIPE
         raise
     except click.exceptions.NoArgsIsHelpError as error:
         say_lines(error.format_message(), err=True)
@@ -142,7 +151,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "taskqueue", str(error).split("\n"), WRONG_SETTING if isinstance(error, SettingError) else 1
         )
     except (TaskQueueError, OSError) as error:
-        _drop_unwritten_output()
         return _print_problems("taskqueue", [_message(error)], WRONG_SETTING if _is_of_a_setting(error) else 1)
     except UnicodeEncodeError as error:  # a file whose name has letters that this locale does not
         problem = f'"{error.object}": the locale of this process knows only {error.encoding}; set LC_ALL=C.UTF-8'
@@ -225,27 +233,19 @@ def _is_of_a_setting(error: TaskQueueError | OSError) -> bool:
 
 def _message(error: TaskQueueError | OSError) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        where = error.filename or ("" if _flush_output() else "stdout")
+        return f"{where}: {error.strerror}" if where else error.strerror
     return str(error)
 
 
-def _exit_broken_pipe() -> int:
-    """Exit quietly: nobody reads any more, as in ``taskqueue status | head -1``."""
-    _drop_output()
-    return BROKEN_PIPE
-
-
-def _drop_unwritten_output() -> None:
-    """Drop what stdout does not take, such as of a full disk: else the interpreter tries again and exits with 120."""
+def _flush_output() -> bool:
+    """Whether stdout, if there is one, takes what was printed; a full disk or a closed pipe does not."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
     except OSError:
-        _drop_output()
-
-
-def _drop_output() -> None:
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -270,7 +270,7 @@ def test_a_pipe_that_nobody_reads_is_quiet_and_is_told_by_the_status(
 
 def test_a_file_that_takes_nothing_is_one_line(run_apart: Run) -> None:
     with open("/dev/full", "w") as full:
-        assert run_apart("status", stdout=full.fileno()) == (1, "", "taskqueue: No space left on device\n")
+        assert run_apart("status", stdout=full.fileno()) == (1, "", "taskqueue: stdout: No space left on device\n")
 
 
 def test_the_exit_status_is_what_the_documents_say(run: Run, run_apart: Run) -> None:

@@ -160,8 +160,9 @@ def url_option(command: Command) -> Command:
         envvar="TASKQUEUE_URL",
         default=URL,
         show_default=True,
+        show_envvar=True,
         callback=_address,
-        help="The daemon's address; or TASKQUEUE_URL.",
+        help="The daemon's address.",
     )
     return url(command)
 
@@ -194,6 +195,7 @@ def daemon_options(command: Command) -> Command:
         metavar="AGE",
         default=f"{TIMEOUT_SECONDS:g}s",
         show_default=True,
-        help="How long to wait for an answer; or TASKQUEUE_TIMEOUT.",
+        show_envvar=True,
+        help="How long to wait for an answer.",
     )
     return url_option(timeout(command))

@@ -315,7 +315,8 @@ def test_how_long_commands_wait_for_an_answer_may_stand_in_the_environment(
 
     assert [main([command]) for command in ("status", "daemon")] == [2, 2]
 
-    assert capsys.readouterr().err.count("'--timeout': \"soon\" is no duration") == 2
+    told = "'--timeout' (env var: 'TASKQUEUE_TIMEOUT'): \"soon\" is no duration"
+    assert capsys.readouterr().err.count(told) == 2
 
 
 def test_a_locale_without_letters_changes_no_argument_and_names_the_file_that_it_has_no_letters_for() -> None:
