@@ -32,7 +32,7 @@ from rich.console import Console
 from taskqueue import Client
 from taskqueue.demo.display import Display, is_finished, over
 from taskqueue.demo.processes import Processes, locked
-from taskqueue.demo.site import LOOPBACK, served
+from taskqueue.demo.site import LOOPBACK, MISSING, bundled_pages, served
 from taskqueue.errors import ConfigError, RequestTimeout, TaskQueueError
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.views import Counts
@@ -117,15 +117,17 @@ class _Demo:
             self._say(f"\nStopping; started again, {self._next_time}.")
             return INTERRUPTED if self._options.once else 0
         finally:
-            self._stop()
+            with suppress(KeyboardInterrupt):
+                self._stop()
 
     def _crawl(self) -> int:
         before = last_crawl(self._options.data)
         goes_on = before is not None and before.site == self._site and not before.is_finished
         crawl = Crawl(self._site, self._serve(before.port if before and goes_on else 0))
-        url, page = self._start_scheduler()
+        url, web = self._start_scheduler()
         looking = self._stack.enter_context(Client(url, timeout=ANSWER_SECONDS, name="demo"))
         self._await_project(looking)
+        self._await_page(web)
         client = self._stack.enter_context(Client(url, timeout=PATIENCE_SECONDS, name="demo"))
         start = f"http://{LOOPBACK}:{crawl.port}/"
         if not goes_on:
@@ -138,7 +140,7 @@ class _Demo:
         work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", "-p", PROJECT, "-j", str(CONCURRENCY))
         for name in FETCHERS:
             self._processes.start(name, *work, "--url", url)
-        self._introduce(start, url, page, _previously(before, goes_on, done))
+        self._introduce(start, url, web, _previously(before, goes_on, done))
         self._watch(looking, done)
         save(self._options.data, msgspec.structs.replace(crawl, is_finished=True))
         if not self._options.once:
@@ -161,14 +163,14 @@ class _Demo:
         )
 
     def _start_scheduler(self) -> tuple[str, str]:
-        """Start the daemon; returns its address, and that of its page or why there is none."""
+        """Start the daemon; returns its address, and HOST:PORT of its page if it has one."""
         url = f"tcp://{LOOPBACK}:{_free_port(SCHEDULER_PORT)}"
         has_page = not self._options.once and all(map(find_spec, WEB_NEEDS))
         web = f"{LOOPBACK}:{_free_port(WEB_PORT)}" if has_page else ""
         store = str(self._options.data / "store")
         page = ("--web", web) if web else ()
         self._processes.start("scheduler", "taskqueue", "scheduler", "--bind", url, "--store", store, *page)
-        return url, f"http://{web}/" if web else "none: pip install 'taskqueue-scheduler[web]'"
+        return url, web
 
     def _await_project(self, looking: Client) -> None:
         """Make the project, or give the one of an unfinished crawl its pace, as soon as the daemon answers."""
@@ -179,6 +181,16 @@ class _Demo:
                 return
             if self._processes.dead() or time.monotonic() > until:
                 raise TaskQueueError(f"the scheduler did not start: {self._processes.last_words('scheduler')}")
+
+    def _await_page(self, web: str) -> None:
+        """Wait until the page, if there is one, can be opened."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        while web:
+            with suppress(OSError), socket.create_connection((LOOPBACK, int(web.partition(":")[2]))):
+                return
+            if self._processes.dead() or time.monotonic() > until:
+                raise TaskQueueError(f"the page did not start: {self._processes.last_words('scheduler')}")
+            time.sleep(LOOK_SECONDS)
 
     def _watch(self, looking: Client, before: int) -> None:
         """Show the crawl until it is finished, and say what was crawled."""
@@ -227,14 +239,15 @@ class _Demo:
     def _say(self, text: str, style: str = "") -> None:
         self._console.print(Text.assemble((text, style)), highlight=False, soft_wrap=True)
 
-    def _introduce(self, start: str, url: str, page: str, previously: str) -> None:
+    def _introduce(self, start: str, url: str, web: str, previously: str) -> None:
         pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *FETCHERS)]
         self._say(f"Crawling {self._name}{previously}\n", style="bold")
-        about = "" if self._options.folder else ", 557 pages of which 12 are missing"
+        about = "" if self._options.folder else f", {len(bundled_pages())} pages of which {MISSING} are missing"
         self._say(f"  site        {start}{about}")
         self._say(f"  scheduler   {url}, {pids[0]}")
         self._say(f"  fetchers    {', '.join(pids[1:])}; {CONCURRENCY} pages at once each")
         if not self._options.once:
+            page = f"http://{web}/" if web else "none: pip install 'taskqueue-scheduler[web]'"
             self._say(f"  page        {page}")
         self._say(f"  pace        {BURST} pages at once, then {self._options.rate:g} a second")
         self._say(f"  data        {self._options.data}: store, logs\n")
@@ -286,7 +299,7 @@ def _counts(client: Client) -> Counts | None:
 
 
 def _free_port(wanted: int) -> int:
-    """The wanted port of loopback if nobody listens there, else one that the system picks."""
+    """Return the wanted port of loopback if it is free, else a port that the system picks."""
     for port in (wanted, 0):
         with suppress(OSError), socket.create_server((LOOPBACK, port)) as probe:
             return int(probe.getsockname()[1])

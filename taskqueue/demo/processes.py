@@ -106,7 +106,7 @@ class Processes:
 
 
 def _environment() -> dict[str, str]:
-    """Without what is said of another daemon; this one soon notices that a fetcher was killed."""
+    """Environment of the processes: no TASKQUEUE_ variable of the user's, and a short fetcher timeout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")}
     return kept | {"TASKQUEUE_SERVER_FETCHER_TIMEOUT": "10"}
 

@@ -9,7 +9,7 @@ The bundled site is a made-up magazine of 557 pages with what makes real sites h
     /moved/N      redirects; some to another redirect, two to each other
     /missing/N    404
 
-The site's log has a line for each GET: monotonic seconds at its arrival, status, target.
+A query changes no page. The site's log has a line for each request: monotonic seconds at its arrival, status, target.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
+from urllib.parse import unquote
 
 LOOPBACK = "127.0.0.1"
 
@@ -137,27 +139,30 @@ class _Handler(SimpleHTTPRequestHandler):
         self._log = log
         super().__init__(*args, **options)
 
-    def do_GET(self) -> None:
+    def setup(self) -> None:
         self._arrived_at = time.monotonic()
-        try:
-            if self._pages:
-                self._answer(self._pages.get(self.path, Page(404)))
-            else:
-                super().do_GET()
-        except ValueError:  # A zero byte, which no name of a file can have.
-            self.send_error(404)
+        super().setup()
 
-    def _answer(self, page: Page) -> None:
+    def send_head(self) -> BinaryIO | None:
+        """Send the head of the answer to a GET or HEAD; returns the body, None if it is sent, too."""
+        if self._pages:
+            return self._answer(self._pages.get(self.path.partition("?")[0], Page(404)))
+        if "\0" in unquote(self.path):  # No name of a file can have it.
+            self.send_error(404)
+            return None
+        return super().send_head()
+
+    def _answer(self, page: Page) -> BinaryIO:
         self.send_response(page.status)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Length", str(len(page.body)))
         if page.location:
             self.send_header("Location", page.location)
         self.end_headers()
-        self.wfile.write(page.body)
+        return BytesIO(page.body)
 
     def list_directory(self, path: object) -> None:
-        """A folder without index.html is no page."""
+        """Answer 404 for a folder without index.html."""
         self.send_error(404)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:

@@ -23,7 +23,7 @@ RATE = 50.0
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("data/demo"),
     show_default=True,
-    help="Keep the store, the config and the logs there.",
+    help="Keep the store and the logs there.",
 )
 @click.option(
     "--rate",
@@ -35,8 +35,8 @@ RATE = 50.0
 def demo(once: bool, site: Path | None, data: Path, rate: float) -> int:
     """Crawl a small site on this machine and show it live.
 
-    Starts a real daemon, a web site on loopback and two fetchers. Kill any of them: it goes on. Ctrl-C stops them all;
-    the next start goes on with an unfinished crawl.
+    Starts a real daemon, a web site on loopback and two fetchers. Kill the daemon or a fetcher: it goes on. Ctrl-C
+    stops them all; the next start goes on with an unfinished crawl.
 
     \b
     Example:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,22 @@ def test_the_crawler_gets_links_redirects_and_missing_pages_and_each_get_is_in_t
     lines = [line.split(" ") for line in log.getvalue().splitlines()]
     assert [line[1:] for line in lines] == [["200", "/article/0"], ["301", "/moved/0"], ["404", "/missing/0"]]
     assert [line[0] for line in lines] == sorted((line[0] for line in lines), key=float)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "status"),
+    [("GET", "/topic/3?utm_source=home", 200), ("HEAD", "/", 200), ("HEAD", "/setup.py", 404), ("POST", "/", 501)],
+)
+def test_a_query_changes_no_page_and_each_method_is_answered(method: str, target: str, status: int) -> None:
+    log = io.StringIO()
+    with served(None, 0, log) as port, closing(HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request(method, target)
+        answer = connection.getresponse()
+        body = answer.read()
+
+    assert answer.status == status
+    assert (b"<h1>Topic 3</h1>" in body) == (method == "GET")
+    assert log.getvalue().split(" ", 1)[1] == f"{status} {target}\n"
 
 
 @pytest.fixture
