@@ -38,10 +38,9 @@ $(RUN_STAMP): setup.cfg setup.py pyproject.toml
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[web]'
 	@touch $@
 
-# By the name of what is installed already: pip adds what the extra names and builds nothing anew.
 $(STAMP): $(RUN_STAMP)
 	@echo "installing what the tests need, too, which takes about a minute …"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile 'taskqueue-scheduler[test]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[test]'
 	@touch $@
 
 run: $(RUN_STAMP) ## crawl the demo site through a real daemon; ONCE=1 ends with the crawl, SITE=DIR serves your pages
@@ -90,7 +89,7 @@ properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 80 seeds
 integration: ## real sockets, processes and disk
 
-nightly: $(STAMP) programs ## all tests with the counts for which nobody waits, properties by chance: some hours
+nightly: $(STAMP) programs ## all tests with the counts for which nobody waits, with examples by chance: some hours
 	TASKQUEUE_NIGHTLY=1 $(PYTEST) --timeout 3600 --hypothesis-profile=explore
 
 # Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.

@@ -7,7 +7,7 @@ from configparser import ConfigParser
 from pathlib import Path
 
 SETUP = Path(__file__).parent.parent / "setup.cfg"
-BOUND = re.compile(r"([\w-]+) >= ([\d.]+)")
+BOUND = re.compile(r"([\w-]+)(?:\[[\w,]+\])? >= ([\d.]+)")
 
 
 def lowest() -> list[str]:
