@@ -156,6 +156,9 @@ UNREADABLE: Final = (PackingError, MsgspecError, ValueError, IndexError)
 
 # ------------------------------------------------------------------------------------------------ keys
 
+PROJECT_BYTES: Final = 4
+"""Length of the project's number at the beginning of a key of PROJECT_FAMILIES."""
+
 LAST_KEY: Final = b"\xff" * 8
 """Above every key of every family: project numbers stay below 2**32 - 1, sessions below 2**15 bytes."""
 
@@ -185,7 +188,7 @@ def order_key(project: int, place: int) -> bytes:
 
 def spec_key_of(key: bytes) -> bytes:
     """The key in SPECS of the task at this key of an order."""
-    return key[:4] + key[-SEQ_BYTES:]
+    return key[:PROJECT_BYTES] + key[-SEQ_BYTES:]
 
 
 def project_of(key: bytes) -> int:
@@ -212,6 +215,14 @@ def history_key(project: int, taskid: str) -> bytes:
 def attempt_key(project: int, taskid: str, slot: int) -> bytes:
     """The key of a history slot."""
     return history_key(project, taskid) + bytes((slot,))
+
+
+def taskid_of_attempt(key: bytes) -> str:
+    """The taskid in a key of a history slot; raises ValueError if its length is not that of the key."""
+    length = key[PROJECT_BYTES]
+    if len(key) != PROJECT_BYTES + 1 + length + 1:
+        raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
+    return key[PROJECT_BYTES + 1 : -1].decode()
 
 
 def operation_key(operation: int) -> bytes:
@@ -320,7 +331,7 @@ def task_of(project: int, taskid: str, record: bytes) -> Task:
 
 def task_at(key: bytes, record: bytes) -> Task:
     """The task of an entry in ids, which is not an awaited one."""
-    return task_of(project_of(key), key[4:].decode(), record)
+    return task_of(project_of(key), key[PROJECT_BYTES:].decode(), record)
 
 
 def encode_record(task: Task) -> bytes:

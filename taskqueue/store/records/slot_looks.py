@@ -21,13 +21,13 @@ from taskqueue.core.tasks.task import READY, SLOT_SHIFT
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.layout import PROJECT_BYTES
 from taskqueue.store.records.orders import up_to_bytes, with_specs
 from taskqueue.store.records.slots import PREFIX, decode_slot, name_key, slot_key
 
 LOOK_BYTES: Final = 64 << 10
 """Urls and bodies of the next tasks of a slot that are read, not before the first one."""
 
-_PROJECT_BYTES: Final = len(layout.project_key(0))
 _NUMBER_END: Final = PREFIX
 
 
@@ -65,9 +65,9 @@ def _number(store: Store, ref: SlotLook, found: Found) -> int:
 def _tally(store: Store, ref: SlotTallyRef) -> FoundTally:
     start, end = layout.order_key(ref.project, ref.start), layout.project_key(ref.project + 1)
     entries = store.scan(layout.ORDERS[READY], start, end, ref.limit)
-    groups = groupby(key[_PROJECT_BYTES:_NUMBER_END] for key, _ in entries)
+    groups = groupby(key[PROJECT_BYTES:_NUMBER_END] for key, _ in entries)
     counts = [(int.from_bytes(number, "big"), sum(1 for _ in group)) for number, group in groups]
-    last = entries[-1][0][_PROJECT_BYTES:] if entries else b""
+    last = entries[-1][0][PROJECT_BYTES:] if entries else b""
     return FoundTally(counts, int.from_bytes(last, "big") + 1 if len(entries) == ref.limit else None)
 
 
@@ -75,7 +75,7 @@ def _records(store: Store, ref: SlotRecordsRef) -> FoundSlotRecords:
     start, end = slot_key(ref.project, ref.start), layout.project_key(ref.project + 1)
     entries = store.scan(layout.SLOTS, start, end, ref.limit)
     records = {
-        int.from_bytes(key[_PROJECT_BYTES:], "big"): decode_record(layout.SLOTS, key, decode_slot, value)
+        int.from_bytes(key[PROJECT_BYTES:], "big"): decode_record(layout.SLOTS, key, decode_slot, value)
         for key, value in entries
     }
     return FoundSlotRecords(records, max(records) + 1 if len(entries) == ref.limit else None)

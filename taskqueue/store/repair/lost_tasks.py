@@ -25,7 +25,6 @@ _OF_FAMILY: Final = {0x4: _DELETION, 0x5: _VALUE, 0x8: _SINGLE_DELETION, 0xE: _R
 """Tags that are followed by a family number, and the tags without one that they otherwise equal."""
 
 _TWO_PARTS: Final = (_VALUE, _RANGE_DELETION)
-_PROJECT_BYTES: Final = 4
 _VARINT_MORE: Final = 0x80
 
 
@@ -34,8 +33,8 @@ def lost_tasks(damage: Damage) -> dict[int, set[str]]:
     ids = {number for number, name in damage.families.items() if name == layout.IDS}
     lost: dict[int, set[str]] = {}
     for family, key in _puts(damage):
-        if family in ids and len(key) > _PROJECT_BYTES:
-            lost.setdefault(layout.project_of(key), set()).add(key[_PROJECT_BYTES:].decode(errors="replace"))
+        if family in ids and len(key) > layout.PROJECT_BYTES:
+            lost.setdefault(layout.project_of(key), set()).add(key[layout.PROJECT_BYTES :].decode(errors="replace"))
     return lost
 
 

@@ -1,4 +1,4 @@
-"""Checks that the entries of a store are consistent, in bounded memory. FINDINGS says what may be wrong with an entry.
+"""Checks that the entries of a store are consistent, in bounded memory. RULES says what may be wrong with an entry.
 
     orders ──► spec, record       each entry has both, and they agree with it
     ids, specs                    are counted: if there are as many as entries, each belongs to one
@@ -12,7 +12,7 @@ counterpart. Only if the numbers differ is each record and spec looked up, to na
 lack: ``findings``.
 
 Whether all tasks agree is first seen without looking any up: ``fingerprints``. Only if they may not, the families are
-read again, with two look-ups per entry, to name what does not agree; that takes four times as long.
+read again, with two look-ups per entry, to name what does not agree; that takes up to five times as long.
 """
 
 from __future__ import annotations
@@ -50,10 +50,11 @@ from taskqueue.store.records import layout, over_entries
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.edges import decode_propagation
 from taskqueue.store.records.format import META
+from taskqueue.store.records.layout import PROJECT_BYTES
 from taskqueue.store.records.link_bytes import AWAITED, STATE_MASK
 from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.findings import PROJECT_BYTES, Checked, Findings, Tally, is_cleared
-from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look, taskid_of_attempt
+from taskqueue.store.tools.findings import Checked, Findings, Tally, is_cleared
+from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look
 from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 T = TypeVar("T")
@@ -73,10 +74,10 @@ SMALL: Final[dict[Family, Callable[[bytes], object]]] = {
 }
 """Families that only have to be decodable; keys of the first begin with a project."""
 
-# ------------------------------------------------------------------------------------------------ the table of findings
+# ------------------------------------------------------------------------------------------------ the table of rules
 
 
-NOBODY: Final = Task(0, "", 0, 0, 0, bare=True)
+NO_TASK: Final = Task(0, "", 0, 0, 0, bare=True)
 """The task of an entry whose task is unknown."""
 
 
@@ -85,7 +86,7 @@ class Seen(Struct, gc=False):
 
     Attributes:
         record: of the task in ids; of a deferred update, the lease that it waits for.
-        spec_of: taskid in the spec; None: there is no spec, or it can't be decoded.
+        spec_of: taskid in the spec; None if there is no spec, or it can't be decoded.
         task: as the entry says, or else its record.
         recorded: what the record of a lease says; None: it is unknown, or can't be decoded.
     """
@@ -98,7 +99,7 @@ class Seen(Struct, gc=False):
     taskid: str
     record: bytes | None
     spec_of: str | None = None
-    task: Task = NOBODY
+    task: Task = NO_TASK
     recorded: Task | None = None
 
     @property
@@ -122,7 +123,7 @@ def _name_of(state: int) -> str:
 Told = str | Literal[False]
 
 
-class Finding(NamedTuple):
+class Rule(NamedTuple):
     """What may be wrong with entries of some families: how it is told of one, or False.
 
     It is told of the entry's own family, or of ``of``.
@@ -158,27 +159,25 @@ _LEASES: Final = layout.ORDERS[PROCESSING]
 _WAITING: Final = [family for family, state in _STATES.items() if state in WAITING]
 _OVER: Final = [layout.ORDERS[state] for state in OVER]
 
-FINDINGS: Final = (
-    Finding([layout.IDS], lambda e:
+RULES: Final = (
+    Rule([layout.IDS], lambda e:
         e.task.state == BLOCKED and not (e.task.links and e.task.links.missing) and "it is blocked by nothing"),
-    Finding([*_WAITING, _LEASES, layout.IDS], lambda e:  # it would be issued once more
+    Rule([*_WAITING, _LEASES, layout.IDS], lambda e:  # it would be issued once more
         e.task.seq >> EPOCH_SHIFT > e.checked.epoch and f"its seq is of an epoch after {e.checked.epoch}, the newest"),
-    Finding([_LEASES, *_OVER], lambda e: e.spec_of not in (None, e.taskid) and f"its spec is that of {e.spec_of!r}"),
-    Finding([*_WAITING, *_OVER], _record_reason, of=layout.IDS),
-    Finding(_WAITING, lambda e: is_cleared(e.task, e.tally.record.cleared) and "the project was cleared of it"),
-    Finding([_LEASES], _lease_reason),
-    Finding(_OVER, lambda e: e.task.bare and e.is_here and "it has an entry, though it is bare"),
-    Finding([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
-    Finding([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
-    Finding([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
-    Finding([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"slot {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
-    Finding([layout.RESULTS], lambda e: not e.task.has_result and "a result of a task that has none"),
+    Rule([_LEASES, *_OVER], lambda e: e.spec_of not in (None, e.taskid) and f"its spec is that of {e.spec_of!r}"),
+    Rule([*_WAITING, *_OVER], _record_reason, of=layout.IDS),
+    Rule(_WAITING, lambda e: is_cleared(e.task, e.tally.record.cleared) and "the project was cleared of it"),
+    Rule([_LEASES], _lease_reason),
+    Rule(_OVER, lambda e: e.task.bare and e.is_here and "it has an entry, though it is bare"),
+    Rule([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
+    Rule([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
+    Rule([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
+    Rule([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"slot {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
+    Rule([layout.RESULTS], lambda e: not e.task.has_result and "a result of a task that has none"),
 )  # fmt: skip
 """In the order in which they are told of an entry."""
 
-_OF_FAMILY: Final = {
-    family: [finding for finding in FINDINGS if family in finding.families] for family in layout.PROJECT_FAMILIES
-}
+_OF_FAMILY: Final = {family: [rule for rule in RULES if family in rule.families] for family in layout.PROJECT_FAMILIES}
 
 # ------------------------------------------------------------------------------------------------ reading
 
@@ -392,7 +391,8 @@ class _Check:
         for seen in self._seen(family, page, taskids, specs_of):
             if (task := tasks[seen.key]) is not None:
                 seen.task = task
-                seen.tally.held_back += self._is_counted(seen) and is_retry(task)
+                if self._is_counted(seen):
+                    seen.tally.held_back += is_retry(task)
 
     def _leases(self, page: Sequence[Entry]) -> None:
         tasks = {
@@ -416,7 +416,7 @@ class _Check:
             if state == SUCCESS:
                 self._checked.read(family, seen.key, over_entries.decode_success, seen.key, seen.value)
             self._checked.read(family, seen.key, over_entries.error_at, seen.value)
-            seen.task = self._recorded(layout.IDS, seen) or NOBODY
+            seen.task = self._recorded(layout.IDS, seen) or NO_TASK
             self._tell(seen)
 
     def _ids(self, page: Sequence[Entry]) -> None:
@@ -450,9 +450,9 @@ class _Check:
 
     def _history(self, page: Sequence[Entry]) -> None:
         self._small(layout.HISTORY, layout.decode_attempt, page)
-        taskids = [self._checked.read(layout.HISTORY, key, taskid_of_attempt, key) for key, _ in page]
+        taskids = [self._checked.read(layout.HISTORY, key, layout.taskid_of_attempt, key) for key, _ in page]
         for seen in self._seen(layout.HISTORY, page, taskids, [None] * len(page)):
-            seen.task = self._recorded(layout.HISTORY, seen) or NOBODY
+            seen.task = self._recorded(layout.HISTORY, seen) or NO_TASK
             self._tell(seen)
 
     def _results(self, page: Sequence[Entry]) -> None:
@@ -460,7 +460,7 @@ class _Check:
             self._checked.read(layout.RESULTS, key, layout.decode_result, value)
             tally = self._checked.tally(layout.RESULTS, key)
             known = None if record is None else self._checked.read(layout.IDS, key, layout.task_at, key, record)
-            task = known or NOBODY
+            task = known or NO_TASK
             if tally is not None and not is_cleared(task, tally.record.cleared):
                 self._tell(Seen(self._checked, tally, layout.RESULTS, key, value, "", record, None, task))
                 tally.results += task.has_result

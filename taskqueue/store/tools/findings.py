@@ -27,11 +27,9 @@ from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import stored_number
 from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.layout import PROJECT_BYTES
 
 T = TypeVar("T")
-
-PROJECT_BYTES: Final = 4
-"""Of a key of a family that has projects: what it begins with."""
 
 SHOWN_PROBLEMS: Final = 100
 """Problems kept by default; all are counted."""

@@ -39,9 +39,10 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout, over_entries
+from taskqueue.store.records.layout import PROJECT_BYTES
 from taskqueue.store.records.link_bytes import AWAITED, DATED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
-from taskqueue.store.tools.findings import PROJECT_BYTES, Checked, Tally, is_cleared
+from taskqueue.store.tools.findings import Checked, Tally, is_cleared
 from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
 
 Look = Callable[[Sequence[Entry]], None]
@@ -238,7 +239,7 @@ class Fingerprints:
     def _history(self, page: Sequence[Entry]) -> None:
         """Look up each task once, however many attempts it has."""
         for key, value in page:
-            taskid_of_attempt(key)
+            layout.taskid_of_attempt(key)
             layout.decode_attempt(value)
         _expect(all(key[-1] < ATTEMPTS_KEPT for key, _ in page))
         tasks = dict.fromkeys([key[:PROJECT_BYTES] + key[PROJECT_BYTES + 1 : -1] for key, _ in page])
@@ -296,14 +297,6 @@ def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
     for value in values:
         over_entries.error_at(value)
     return [over_entries.taskid_at(value) for value in values]
-
-
-def taskid_of_attempt(key: bytes) -> str:
-    """The taskid in a key made by ``layout.attempt_key``."""
-    length = key[PROJECT_BYTES]
-    if len(key) != PROJECT_BYTES + 1 + length + 1:
-        raise ValueError(f"{len(key)} bytes, with a taskid of {length}")
-    return key[PROJECT_BYTES + 1 : -1].decode()
 
 
 def _expect_text(texts: Sequence[bytes]) -> None:
