@@ -1,4 +1,4 @@
-"""Makes the blocking client, ``taskqueue/client/blocking/``, of the asynchronous one beside it, and ``Robots``.
+"""Makes ``Client``, in ``taskqueue/client/blocking/``, of ``AsyncClient``, and ``Robots`` of ``AsyncRobots``.
 
     python -m tools.blocking_client            write it anew
     python -m tools.blocking_client --check    exit status 1 if it is not what would be written; `make lint` does so
@@ -53,11 +53,11 @@ IN_LOOP: Final = {
 ROBOTS: Final = PACKAGE / "robots" / "async_robots.py", PACKAGE / "robots" / "robots.py"
 
 REWRITTEN: Final = {
+    r"await asyncio\.to_thread\((\w+), (.*)  #.*": r"\1(\2",
     r"\bawait |\basync (?=def\b|for\b|with\b)": "",
     r"\bAsync(?=[A-Z])": "",
     r"\bAwaitable\[(\w+)\]": r"\1",
     r"\basyncio\.sleep\b": "time.sleep",
-    r"\basyncio\.to_thread\((\w+), ": r"\1(",
     r"robots\.txt for asyncio\.": "robots.txt for code that waits.\n\nMade by ``python -m tools.blocking_client`` of "
     "``AsyncRobots``; change that one.\n",
     r"It is used in one event loop; tasks that ask for one site at once have its robots\.txt fetched once, also if "

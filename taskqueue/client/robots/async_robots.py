@@ -145,7 +145,7 @@ class AsyncRobots:
         return copy
 
     async def _copy(self, page: WebUrl) -> Copy:
-        """What is known of a site, after its robots.txt was fetched if it had to be."""
+        """Return the copy of a site's robots.txt, fetched if none is kept that is fresh."""
         copy = self._book.copy(page, time.monotonic())
         return copy or await self._fetches.once(page.origin, lambda: self._fetched(page))
 

@@ -1,4 +1,4 @@
-"""One fetch at a time for each site: in an event loop for ``AsyncRobots``, by threads for ``Robots``."""
+"""Fetches of robots.txt, one at a time for each site: in an event loop for AsyncRobots, by threads for Robots."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class Robots:
         while (file := walk.next_file()) is not None:
             time.sleep(pause)
             answer = self._answer(file.text)
-            read = read_answer(answer)  # Half a second for a file of 50 MiB.
+            read = read_answer(answer)
             yield from walk.tasks(file, read)
             pause = self._book.pause(page, time.monotonic())
 
@@ -145,7 +145,7 @@ class Robots:
         return copy
 
     def _copy(self, page: WebUrl) -> Copy:
-        """What is known of a site, after its robots.txt was fetched if it had to be."""
+        """Return the copy of a site's robots.txt, fetched if none is kept that is fresh."""
         copy = self._book.copy(page, time.monotonic())
         return copy or self._fetches.once(page.origin, lambda: self._fetched(page))
 
