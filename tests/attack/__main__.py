@@ -37,7 +37,7 @@ def main() -> int:
 
 def _measure(options: Namespace) -> int:
     rows = [row for row in ROWS.values() if _is_meant(row.name, row.connections, options)]
-    under = Conditions(options.taskqueue, options.seconds, options.kill_above << 30, options.scale)
+    under = Conditions(options.python, options.seconds, options.kill_above << 30, options.scale)
     earlier = load(options.compare).rows if options.compare else {}
     print(f"{'':24}" + "".join(f"{column:>10}" for column in COLUMNS), flush=True)
     failed = 0
@@ -50,7 +50,7 @@ def _measure(options: Namespace) -> int:
         if options.json:
             results: Results = load(options.json)
             results.rows[row.name] = figures
-            save(options.json, results, options.taskqueue)
+            save(options.json, results, options.python)
     print(f"{failed} of {len(rows)} rows do not hold")
     return 1 if failed else 0
 
@@ -69,7 +69,7 @@ def _options() -> Namespace:
     made.add_argument("--scale", type=float, default=1.0, help="share of the usual number of requests, tasks, bytes")
     made.add_argument("--connections", type=int, choices=(1, MANY), help="only the rows over so many connections")
     made.add_argument("--kill-above", type=int, default=6, metavar="GIB", help="of memory; then the daemon is killed")
-    made.add_argument("--taskqueue", default=str(Path(sys.executable).parent / "taskqueue"), help="what is attacked")
+    made.add_argument("--python", default=sys.executable, help="whose taskqueue is attacked")
     made.add_argument("--json", type=Path, metavar="FILE", help="put the figures of these rows into it")
     made.add_argument("--compare", type=Path, metavar="FILE", help="show its figures beside")
     made.add_argument("--report", action="store_true", help="write the table of docs/reliability.md")

@@ -102,11 +102,11 @@ class Conditions(Struct):
     """How a row is measured.
 
     Attributes:
-        command: the ``taskqueue`` that is attacked.
+        python: has the ``taskqueue`` that is attacked.
         scale: the share of the usual number of requests, tasks or bytes.
     """
 
-    command: str
+    python: str
     seconds: float
     kill_above: int
     scale: float = 1.0
@@ -116,7 +116,7 @@ def measure(row: Row, under: Conditions) -> Figures:
     """Attack a new daemon."""
     with ExitStack() as stack:
         folder = stack.enter_context(_disk(row.disk)) if row.disk else None
-        it = stack.enter_context(target(under.command, under.kill_above, row.files, row.hard, folder))
+        it = stack.enter_context(target(under.python, under.kill_above, row.files, row.hard, folder))
         polite = stack.enter_context(polite_client(it.url))
         if not polite.wait_for_tasks(WARM_TASKS, PREPARE_SECONDS):
             raise SystemExit("the polite client is not served before there is an attack")

@@ -1,7 +1,7 @@
 """Attacks the page's door with quiet connections, and tells who is still served, from where, and how fast.
 
     .venv/bin/python -m tests.attack.page                        all rows, about a minute and a half
-    .venv/bin/python -m tests.attack.page --command taskqueue    another version's
+    .venv/bin/python -m tests.attack.page --python FILE          another version's
     .venv/bin/python -m tests.attack.page --fuzz 5000            random bytes for its parser of HTTP instead
 
 Attackers take as many connections as one process may have, each with the half of something, and connect at once in
@@ -76,7 +76,7 @@ ROWS: Final = (
 def main() -> int:
     """Attack, and print a table."""
     parser = ArgumentParser(prog="tests.attack.page")
-    parser.add_argument("--command", default=str(Path(sys.executable).parent / "taskqueue"))
+    parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--fuzz", type=int, default=0, help="attempts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--attack", nargs=2, metavar=("ROW", "PORT"), help="be the attacker of a row")
@@ -84,7 +84,7 @@ def main() -> int:
     _allow_files()
     if chosen.attack:
         return attack(ROWS[int(chosen.attack[0])], int(chosen.attack[1]))
-    with page(chosen.command) as (port, secret, log):
+    with page(chosen.python) as (port, secret, log):
         if chosen.fuzz:
             return fuzz(port, secret, log, chosen.fuzz, chosen.seed)
         print(f"{'':46}" + "".join(f"{host:>24}" for host in (A, C, PROXY)))
@@ -95,13 +95,14 @@ def main() -> int:
 
 
 @contextmanager
-def page(command: str) -> Iterator[tuple[int, str, Path]]:
+def page(python: str) -> Iterator[tuple[int, str, Path]]:
     """A daemon and its page, which demands tokens; gives the port, a token and the file of its log."""
-    with TemporaryDirectory() as folder, target(command, KILL_BYTES) as daemon:
+    with TemporaryDirectory() as folder, target(python, KILL_BYTES) as daemon:
         tokens, log = Path(folder) / "tokens.json", Path(folder) / "log"
         secret = add_token(tokens, "polite", "viewer", None)
         options = ["--url", daemon.url, "--bind", "127.0.0.1:0", "--tokens", str(tokens), "--trust-proxy", PROXY]
-        with log.open("w") as written, subprocess.Popen([command, "web", *options], stderr=written) as process:
+        command = [python, "-P", "-m", "taskqueue", "web", *options]
+        with log.open("w") as written, subprocess.Popen(command, stderr=written) as process:
             try:
                 yield _port(log), secret, log
                 assert process.poll() is None, log.read_text()

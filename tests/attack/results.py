@@ -37,9 +37,9 @@ def load(path: Path) -> Results:
     return msgspec.json.decode(path.read_bytes(), type=Results, strict=False) if path.exists() else Results()
 
 
-def save(path: Path, results: Results, command: str) -> None:
+def save(path: Path, results: Results, python: str) -> None:
     """Write them, with where and when they were measured."""
-    results.commit = _commit(command)
+    results.commit = _commit(python)
     results.day = date.today().isoformat()
     results.machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
     results.rows = {name: results.rows[name] for name in ROWS if name in results.rows}
@@ -47,9 +47,9 @@ def save(path: Path, results: Results, command: str) -> None:
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
 
 
-def _commit(command: str) -> str:
-    """Of the sources that a ``taskqueue`` runs; empty: not known."""
-    asked = ["git", "-C", str(Path(command).parent), "rev-parse", "--short", "HEAD"]
+def _commit(python: str) -> str:
+    """Of the sources that the environment of this Python lies in; empty: not known."""
+    asked = ["git", "-C", str(Path(python).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -40,6 +40,7 @@ rate = inf
 
 LIMITED: Final = """\
 import sys
+del sys.path[0]  # this folder, whose taskqueue may be another one
 from resource import RLIMIT_AS, RLIMIT_NOFILE, getrlimit, setrlimit
 files, is_hard, space, *arguments = sys.argv[1:]
 setrlimit(RLIMIT_NOFILE, (int(files), int(files) if is_hard == "True" else getrlimit(RLIMIT_NOFILE)[1]))
@@ -127,7 +128,7 @@ class Target:
 
 @contextmanager
 def target(
-    command: str,
+    python: str,
     kill_above: int,
     files: int = 0,
     hard: bool = False,
@@ -138,7 +139,7 @@ def target(
     """A started daemon, in a folder that goes when it goes.
 
     Args:
-        command: the ``taskqueue`` to be run, beside its ``python``.
+        python: runs the daemon, with the ``taskqueue`` that is installed for it.
         kill_above: bytes of memory at which it is killed.
         files: that it may open at first; 0: as many as this process.
         hard: it can't raise that.
@@ -150,7 +151,7 @@ def target(
         config = Path(made) / "taskqueue.toml"
         config.write_text(CONFIG.format(store=Path(made) / "store", project=PROJECT, settings=settings))
         limits = [str(files or os.sysconf("SC_OPEN_MAX")), str(hard), str(ADDRESS_SPACE_BYTES)]
-        program = [str(Path(command).with_name("python")), "-c", LIMITED, *limits]
+        program = [python, "-c", LIMITED, *limits]
         with (Path(made) / "log").open("w") as log:
             process = start(
                 [*program, "scheduler", "-c", str(config), "--log-level", "error"],
@@ -161,7 +162,7 @@ def target(
         if " listens on " not in said:
             process.kill()
             process.wait()
-            raise SystemExit(f"{command} did not start: {said}{(Path(made) / 'log').read_text()}")
+            raise SystemExit(f"the daemon of {python} did not start: {said}{(Path(made) / 'log').read_text()}")
         it = Target(process, said.split(" listens on ")[1].split(",")[0], kill_above, Path(made))
         try:
             yield it

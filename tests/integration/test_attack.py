@@ -4,7 +4,6 @@ machine is."""
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,7 +15,6 @@ from tests.attack.waits import polite_client
 from tests.integration.conftest import WAIT_SECONDS, Peer
 from tests.integration.nursery import Forked
 
-COMMAND: Final = str(Path(sys.executable).parent / "taskqueue")
 SECONDS: Final = 1.0
 SETTINGS: Final = """\
 cache = "16 MiB"
@@ -52,8 +50,8 @@ ROWS_AND_SCALES: Final = [
 
 @pytest.mark.parametrize(("name", "scale"), ROWS_AND_SCALES)
 def test_beside_a_bad_peer_others_are_served_and_memory_stays_bounded(name: str, scale: float) -> None:
-    under, row = Conditions(COMMAND, SECONDS, MOST_BYTES, scale), ROWS[name]
-    daemon = target(COMMAND, MOST_BYTES, row.files, row.hard, settings=SETTINGS, start=Forked)
+    under, row = Conditions(sys.executable, SECONDS, MOST_BYTES, scale), ROWS[name]
+    daemon = target(sys.executable, MOST_BYTES, row.files, row.hard, settings=SETTINGS, start=Forked)
     with daemon as it, polite_client(it.url) as polite:
         assert polite.wait_for_tasks(TASKS, WAIT_SECONDS)
         before = it.memory()
