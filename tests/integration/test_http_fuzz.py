@@ -23,7 +23,7 @@ from taskqueue.web.api.openapi import document
 from taskqueue.web.api.operations import OPERATIONS
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
-from tests.nightly import usually
+from tests.nightly import NIGHTLY, usually
 
 EXAMPLES: Final = usually(2, nightly=200)
 """For each operation, of what it allows, and as many of what it does not."""
@@ -32,7 +32,7 @@ CHOSEN: Final = settings(
     max_examples=EXAMPLES,
     deadline=None,
     database=None,
-    derandomize=True,
+    derandomize=not NIGHTLY,
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
