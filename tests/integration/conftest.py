@@ -67,19 +67,22 @@ class Daemon:
         process: the running one, or the last.
         entry: the program that it runs, which gets the name of the config file.
         environment: variables that it gets beside those of the tests.
+        is_forked: it finds everything imported; if not, it begins as a new Python.
     """
 
     def __init__(
-        self, folder: Path, *, entry: str = ENTRY, environment: Mapping[str, str] = NOTHING_SAID, **settings: Any
-    ) -> None:
+        self, folder: Path, *, entry: str = ENTRY, environment: Mapping[str, str] = NOTHING_SAID,
+        is_forked: bool = True, **settings: Any,
+    ) -> None:  # fmt: skip
         self.entry = entry
         self.environment = environment
+        self.is_forked = is_forked
         self.config_file = folder / "taskqueue.toml"
         self.log_file = folder / "stderr"
         self.store_path = Path(settings.get("path", folder / "data"))
         self.url = "tcp://127.0.0.1:*"
         self.started_with = ""
-        self.process: Forked[str] | None = None
+        self.process: subprocess.Popen[str] | None = None
         self._settings: dict[str, Any] = {"path": str(self.store_path), "auto_create": True} | settings
         self._peers: list[Peer] = []
 
@@ -93,8 +96,9 @@ class Daemon:
         self.configure(bind=self.url)
         variables = {**os.environ, **self.environment}
         command = [sys.executable, "-c", self.entry, str(self.config_file)]
+        begin: type[subprocess.Popen[str]] = Forked if self.is_forked else subprocess.Popen
         with self.log_file.open("a") as log:
-            self.process = Forked(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
+            self.process = begin(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
 
     def serving(self) -> Daemon:
         """Wait until it serves."""

@@ -66,7 +66,7 @@ def command(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str
 def test_a_daemon_serves_where_the_system_hides_its_files_and_says_so_once(
     daemon: DaemonFactory, peer: PeerFactory, folder: str, warnings: list[str]
 ) -> None:
-    it = daemon(entry=without(folder, DAEMON))
+    it = daemon(entry=without(folder, DAEMON), is_forked=False)
     fetcher = peer(it)
     fetcher.push("news", "a")
     fetcher.ask("hello", capacity=1)
@@ -82,7 +82,8 @@ def test_a_daemon_serves_where_the_system_hides_its_files_and_says_so_once(
 def test_where_the_boot_is_unknown_buckets_go_on_after_a_clean_stop_and_begin_empty_after_another(
     daemon: DaemonFactory, peer: PeerFactory
 ) -> None:
-    it = daemon(entry=without("/proc/sys/kernel/random", DAEMON), defaults={"rate": 0.0001, "burst": 3})
+    hidden = without("/proc/sys/kernel/random", DAEMON)
+    it = daemon(entry=hidden, is_forked=False, defaults={"rate": 0.0001, "burst": 3})
     peer(it).push("news", "a")
 
     with Client(it.url) as client:

@@ -86,7 +86,7 @@ def test_a_daemon_without_the_extra_says_once_what_to_install_and_runs_without_t
     daemon: DaemonFactory, tmp_path: Path, lacks: str
 ) -> None:
     (tmp_path / f"{lacks}.py").write_text(f"raise ModuleNotFoundError('No module named {lacks}', name='{lacks}')\n")
-    it = daemon(web="127.0.0.1:0", environment={"PYTHONPATH": str(tmp_path)})
+    it = daemon(web="127.0.0.1:0", environment={"PYTHONPATH": str(tmp_path)}, is_forked=False)
     it.wait_for_log("exit=2; not started again")
     with Client(it.url) as client:
         assert client.status().projects == []
