@@ -1,4 +1,4 @@
-"""Tests pass however they are started: a child of theirs gets nothing of the shell that would change what it does."""
+"""Tests pass however they are started: what they start or fork gets nothing of the shell that would change it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ ROOT: Final = Path(__file__).parents[1]
 WAIT_SECONDS: Final = 100
 
 CHILD: Final = """
-import os, signal, subprocess, sys
+import subprocess, sys
+import pytest
+from tests.integration.nursery import run_forked
 
-def test_what_a_child_inherits():
-    said = subprocess.run([sys.executable, "-c", '''
+def run(command):
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+
+@pytest.mark.parametrize("start", [run, run_forked])
+def test_what_a_child_inherits(start):
+    said = start([sys.executable, "-c", '''
 import os, signal
 print([number for number in (1, 2, 3, 10, 15, 17) if signal.getsignal(number) is signal.SIG_IGN])
 print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), oct(os.umask(0)))
 print({name for name in os.environ if "_PROXY" in name.upper() or name in ("COLUMNS", "NO_COLOR", "TASKQUEUE_URL")})
 print(os.environ["TERM"], os.environ["TZ"], os.environ["LC_ALL"])
-'''], stdout=subprocess.PIPE, text=True, check=True).stdout
+''']).stdout
     assert said.splitlines() == ["[]", "set() 0o22", "set()", "xterm UTC C.UTF-8"]
 """
 

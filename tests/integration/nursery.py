@@ -9,7 +9,7 @@ Not multiprocessing's forkserver: its children are not those of the tests, which
 to pay for their CPU, and they end without Python's own end.
 
 A program that must not find anything imported, or whose environment changes Python itself (``PYTHON…``), is started by
-``subprocess``.
+``subprocess``: ``Forked`` refuses it, and whatever else it can't do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ ROOT: Final = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_BYTES: Final = 1 << 18
 """Of a program's arguments and environment."""
+END_SECONDS: Final = 10.0
 PRELOAD: Final = "LD_PRELOAD"
+NOT_ASKED: Final = (None, None, True, (), False, True, None, None, None, -1, -1)
+"""What Popen says of executable, preexec_fn, close_fds, pass_fds, shell, restore_signals, gid, gids, uid, umask and
+process_group if they are not given.
+"""
 IMPORTED: Final = (
     "taskqueue.cli.commands.scheduler",
     "taskqueue.cli.commands.work",
@@ -52,12 +57,19 @@ class Forked(subprocess.Popen[AnyStr]):
     def _execute_child(
         self, args: Sequence[object], executable: None, preexec_fn: None, close_fds: bool, pass_fds: object,
         cwd: str | Path | None, env: dict[str, str] | None, startupinfo: None, creationflags: int, shell: bool,
-        p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int, *rest: Any,
+        p2cread: int, p2cwrite: int, c2pread: int, c2pwrite: int, errread: int, errwrite: int,
+        restore_signals: bool, gid: None, gids: None, uid: None, umask: int, start_new_session: bool,
+        process_group: int,
     ) -> None:  # fmt: skip
         """Take the place of Popen's own, the only method that starts a process."""
-        *_, start_new_session, _ = rest
         streams = [number if given == -1 else given for number, given in enumerate((p2cread, c2pwrite, errwrite))]
         environment = dict(os.environ if env is None else env)
+        assert args[0] == sys.executable, f"only this Python can be forked, not {args[0]}"
+        asked: tuple[object, ...] = (executable, preexec_fn, close_fds, pass_fds, shell, restore_signals)
+        asked += (gid, gids, uid, umask, process_group)
+        assert asked == NOT_ASKED, "a program that is forked can't have all that Popen offers"
+        ours = {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+        assert ours.items() <= os.environ.items(), f"Python has begun already, and does not see {ours}"
         said = json.dumps([[*map(str, args[1:])], str(cwd or Path.cwd()), environment, start_new_session])
         self.pid = nursery(environment.get(PRELOAD, "")).fork(said.encode(), streams)
         self._child_created = True
@@ -93,14 +105,24 @@ class Nursery:
         theirs.close()
 
     def fork(self, said: bytes, streams: Sequence[int]) -> int:
-        """Start a program with these stdin, stdout and stderr; returns its pid."""
+        """Start a program with these stdin, stdout and stderr; returns its pid.
+
+        Raises:
+            ChildProcessError: it, or the child that was to start it, has died; stderr may say of what.
+        """
         socket.send_fds(self._socket, [said], streams)
-        return int(self._socket.recv(64))
+        if not (pid := self._socket.recv(64)):
+            raise ChildProcessError("the nursery could not start a program")
+        return int(pid)
 
     def end(self) -> None:
-        """Let it end; what has been forked goes on."""
+        """Let it end, or kill it after END_SECONDS; what has been forked goes on."""
         self._socket.close()
-        self._process.wait()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 @cache
@@ -117,7 +139,8 @@ def main(descriptor: int) -> None:
         import_module(module)
     # Looked through by the garbage collector at the end of each program, this cost four times as much as all else.
     gc.freeze()
-    # The shell may have started the tests with SIGINT ignored.
+    # pytest's own processes have forgotten the shell; ``python -m`` of tests.chaos, attack and politeness have not, and
+    # a script may have started them with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with socket.socket(fileno=descriptor) as asked:
         while True:
@@ -133,16 +156,17 @@ def main(descriptor: int) -> None:
 
 
 def _fork(asked: socket.socket) -> bool:
-    """Fork, and tell the pid of the program; True: this is the program."""
+    """Fork, and tell the pid of the program, or nothing if the child between has died; True: this is the program."""
     reading, writing = os.pipe()
-    if child := os.fork():
-        os.waitpid(child, 0)
-        asked.send(os.read(reading, 64))
-    elif program := os.fork():
+    child = os.fork()
+    if not child and (program := os.fork()):
         os.write(writing, str(program).encode())
         os._exit(0)
-    os.close(reading)
     os.close(writing)
+    if child:
+        os.waitpid(child, 0)
+        asked.send(os.read(reading, 64))
+    os.close(reading)
     return not child
 
 
