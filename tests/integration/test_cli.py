@@ -43,7 +43,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def left_alone(shared: str) -> Iterator[str]:
+def left_as_it_was(shared: str) -> Iterator[str]:
     """The shared daemon as it was at its start, but for its counters, its log and its operations."""
     with Client(shared) as client:
         client.projects.start("news")
@@ -53,17 +53,16 @@ def left_alone(shared: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A daemon with a project ``news``, named by the environment.
+def url(left_as_it_was: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A daemon with a project ``news``, named by the environment."""
+    monkeypatch.setenv("TASKQUEUE_URL", left_as_it_was)
+    return left_as_it_was
 
-    A worker that is killed is connected for a while; what a test with one finds is that of a daemon of its own.
-    """
-    is_alone = not {"worker", "daemon"} & {*request.fixturenames}
-    address: str = (
-        request.getfixturevalue("left_alone") if is_alone else request.getfixturevalue("daemon")(**SETTINGS).url
-    )
-    monkeypatch.setenv("TASKQUEUE_URL", address)
-    return address
+
+@pytest.fixture
+def own(url: str, daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the place of that of ``url``, a new one that serves this test alone."""
+    monkeypatch.setenv("TASKQUEUE_URL", daemon(**SETTINGS).url)
 
 
 @pytest.fixture
@@ -90,8 +89,8 @@ def crawler(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def worker(url: str, crawler: Path) -> Iterator[Callable[..., Forked[str]]]:
-    """Start ``taskqueue work`` in the folder of the handlers."""
+def worker(own: None, crawler: Path) -> Iterator[Callable[..., Forked[str]]]:
+    """Start ``taskqueue work`` in the folder of the handlers; killed, it is listed for a while."""
     started: list[Forked[str]] = []
 
     def start(*arguments: str) -> Forked[str]:
@@ -1012,7 +1011,8 @@ def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:
     assert found["has_room"] is True
 
 
-def test_a_list_without_anything_says_none(daemon: DaemonFactory, run: Run) -> None:
+@pytest.mark.usefixtures("own")
+def test_a_list_without_anything_says_none(run: Run) -> None:
     run("project", "delete", "news", "--yes")
     run("project", "start", "blog")
 
