@@ -81,6 +81,9 @@ class Reader:
         self.page = page
         self.wrong: list[str] = []
         self._address = address
+        self._origin = "{0.scheme}://{0.netloc}".format(urlsplit(address))
+        self._size = page.viewport_size
+        self._browser = page.context.new_cdp_session(page)
         page.set_default_timeout(WAIT_MS)
         page.add_init_script(VIOLATED)
         page.on("console", self._hear)
@@ -106,9 +109,17 @@ class Reader:
             self.wrong += self.page.evaluate("window.violated ?? []")
 
     def leave(self) -> list[str]:
-        """Go away from the page at the end of a test; returns what has gone wrong in it."""
+        """Go away from the page at the end of a test; returns what has gone wrong in it.
+
+        The next test finds the window as it was when it was new: of its size, without cookies and choices.
+        """
         self.look()
         self.page.goto("about:blank")
+        if self._size and self.page.viewport_size != self._size:
+            self.page.set_viewport_size(self._size)
+        self.page.context.clear_cookies()
+        stored = {"origin": self._origin, "storageTypes": "local_storage"}
+        self._browser.send("Storage.clearDataForOrigin", stored)
         wrong, self.wrong = self.wrong, []
         return wrong
 
@@ -194,8 +205,10 @@ def reads(windows: Open) -> Iterator[Open]:
     taken: list[Reader] = []
 
     def take(width: int = 1280, height: int = 900, **how: Any) -> Reader:
-        taken.append(windows(viewport=ViewportSize(width=width, height=height), **how))
-        return taken[-1]
+        reader = windows(viewport=ViewportSize(width=width, height=height), **how)
+        assert reader not in taken, f"a test has one window of a kind: {how}"
+        taken.append(reader)
+        return reader
 
     yield take
     assert [wrong for reader in taken for wrong in reader.leave()] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.integration.browser.conftest import Open, Reader, Site
 
@@ -74,11 +74,12 @@ def test_a_flow_is_drawn_and_its_tasks_change_colour_when_they_end(reader: Reade
     expect(succeeded).to_have_count(before + 1)
 
 
-def test_a_page_is_dark_where_the_system_is_and_as_its_reader_likes(reads: Open) -> None:
-    def brightness(page: Page) -> int:
-        colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        return sum(map(int, re.findall(r"\d+", colour)[:3]))
+def brightness(page: Page) -> int:
+    colour = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
+
+def test_a_page_is_dark_where_the_system_is_and_as_its_reader_likes(reads: Open) -> None:
     assert brightness(reads(color_scheme="light").open("/")) > 600
     page = reads(color_scheme="dark").open("/")
     assert brightness(page) < 200
@@ -87,6 +88,21 @@ def test_a_page_is_dark_where_the_system_is_and_as_its_reader_likes(reads: Open)
     assert brightness(page) > 600
     page.reload()
     assert brightness(page) > 600
+
+
+def test_the_next_test_finds_a_window_as_if_it_were_new(reads: Open, site: Site) -> None:
+    reader = reads(color_scheme="dark")
+    page = reader.open("/")
+    page.get_by_role("button", name="Dark or light").click()
+    assert brightness(page) > 600
+    page.set_viewport_size(ViewportSize(width=390, height=844))
+    page.context.add_cookies([{"name": "of-this-test", "value": "1", "url": site.address}])
+
+    assert reader.leave() == []
+
+    assert brightness(reader.open("/")) < 200
+    assert page.viewport_size == ViewportSize(width=1280, height=900)
+    assert page.context.cookies() == []
 
 
 def test_times_are_those_of_the_reader_and_utc_on_hover(reader: Reader) -> None:
