@@ -39,13 +39,22 @@ EITHER_STORE: Final = pytest.mark.parametrize("daemon", ["folder", "postgres"], 
 """Marks a test whose daemons have their store in a folder, and once more in a database."""
 
 MADE: Final = """
-    select format('drop database %I with (force)', datname) from pg_database where datname !~ '^(postgres|template.)$'
-    union all select format('drop schema %I cascade', nspname) from pg_namespace
-    where nspname !~ '^(pg_.*|public|information_schema)$'
-    union all select format('drop owned by %1$I; drop role %1$I', rolname) from pg_roles
-    where rolname !~ '^(postgres|pg_.*)$'
+    with changed as (select from pg_file_settings where sourcefile ~ 'postgresql[.]auto[.]conf$' limit 1)
+    select sql from (
+        select 1, 'alter system reset all' from changed
+        union all select 2, 'select pg_reload_conf()' from changed
+        union all select 3, format('drop database %I with (force)', datname) from pg_database
+        where datname !~ '^(postgres|template.)$'
+        union all select 4, format('drop schema %I cascade', nspname) from pg_namespace
+        where nspname !~ '^(pg_.*|public|information_schema)$'
+        union all select 5, format('drop owned by %1$I; drop role %1$I', rolname) from pg_roles
+        where rolname !~ '^(postgres|pg_.*)$'
+    ) as made (step, sql) order by step
 """
-"""Statements that drop all that is not there at first."""
+"""Statements that drop all that is not there at first: roles last, which own the rest.
+
+Not what a test makes in the schema ``public``, nor what it sets for the role or the database ``postgres``: none does.
+"""
 
 QUICK: Final = ("fsync=off", "full_page_writes=off", "shared_buffers=64MB", "max_connections=200")
 """Settings of a server whose machine never goes down."""
@@ -139,14 +148,16 @@ class Cluster:
 
     def run(self, sql: str) -> list[tuple[object, ...]]:
         """Run a statement; returns its rows."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=WAIT_SECONDS) as connection:
             cursor = connection.execute(sql)
             return cursor.fetchall() if cursor.description else []
 
     def clear(self) -> None:
-        """Drop all that was made in it; start it before that if it was killed."""
+        """Drop all that was made in it; before that, start it if it was killed, let it go on if it was stopped."""
         if self._process is None or self._process.poll() is not None:
             self.start()
+        else:
+            self.signal(signal.SIGCONT)
         for (sql,) in self.run(MADE):
             self.run(str(sql))
 

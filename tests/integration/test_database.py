@@ -28,7 +28,7 @@ from taskqueue.store.postgres.tables import make_tables
 from taskqueue.store.postgres.target import Target, target_of
 from tests.integration.conftest import WAIT_SECONDS
 from tests.integration.pusher import TASKS, Pusher
-from tests.postgres import QUICK, Cluster, drop_schema, postgres_url
+from tests.postgres import MADE, QUICK, Cluster, drop_schema, postgres_url
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
@@ -494,3 +494,19 @@ def replicated(daemon: DaemonFactory, cluster: ClusterFactory, *settings: str) -
         primary.run("select pg_reload_conf()")
     both: dict[str, Any] = {"url": f"postgresql://postgres@/postgres?host={primary.folder},{standby.folder}"}
     return primary, standby, daemon(**both, timeout=5)
+
+
+def test_a_server_that_a_test_has_left_stopped_and_changed_is_as_new_for_the_next(server: Cluster) -> None:
+    new = server.run("show work_mem")
+    server.run("create role anna")
+    server.run("create schema hers authorization anna")
+    server.run("create database hers owner anna")
+    server.run("alter system set work_mem = '64kB'")
+    server.run("select pg_reload_conf()")
+    assert len(server.run(MADE)) == 5
+    server.signal(signal.SIGSTOP)
+
+    server.clear()
+
+    assert server.run(MADE) == []
+    assert new in (server.run("show work_mem") for _ in range(10))  # it reads its settings when it comes to it
