@@ -29,15 +29,13 @@ from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.target import Target, target_of
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.faults.shim import Shim, build
+from tests.integration.nursery import WAIT_SECONDS as WAIT_SECONDS
 from tests.integration.nursery import Forked
 from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
 
 STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
 """Where daemons have their store if a test says nothing else; by ``postgres`` more tests than are made for it run on
 one."""
-
-WAIT_SECONDS = 60
-"""How long a test waits for something that must happen; it goes on as soon as it has."""
 
 ROOT = Path(__file__).parents[2]
 

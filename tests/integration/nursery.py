@@ -30,6 +30,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, AnyStr, Final
 
+WAIT_SECONDS: Final = 60
+"""How long a test waits for something that must happen; it goes on as soon as it has."""
 ROOT: Final = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_BYTES: Final = 1 << 18
@@ -77,7 +79,7 @@ class Forked(subprocess.Popen[AnyStr]):
 
 
 def run_forked(
-    command: Sequence[object], *, timeout: float = 60.0, check: bool = False, **options: Any
+    command: Sequence[object], *, timeout: float = WAIT_SECONDS, check: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Fork a program, wait for its end, and return what it said, as ``subprocess.run`` does."""
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)

@@ -23,9 +23,8 @@ from taskqueue import Client
 from taskqueue.cli.main import main
 from taskqueue.protocol.choices import StateName
 from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
-from tests.integration.nursery import Forked, run_forked
+from tests.integration.nursery import WAIT_SECONDS, Forked, run_forked
 
-WAIT_SECONDS = 60
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 SETTINGS: dict[str, Any] = {"auto_create": False, "projects": {"news": {"rate": 5}}}
 LIST_DELAYED = ("task", "list", "news", "--state", "delayed", "--json")

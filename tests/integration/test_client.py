@@ -30,7 +30,7 @@ from taskqueue import (
     Worker,
     new_task,
 )
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -661,7 +661,7 @@ def test_a_worker_process_told_to_stop_ends_its_page_and_loses_nothing(
         process.send_signal(signal.SIGTERM)
         process.stdin.write("\n")
         process.stdin.flush()
-        assert process.wait(30) == 0
+        assert process.wait(WAIT_SECONDS) == 0
 
     assert started == "http://site/0\n"
     assert counts(one) == {"ready": 9, "success": 1}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-WAIT_SECONDS = 60
+from tests.integration.nursery import WAIT_SECONDS
+
 ROUNDS = 10
 """How often is asked: a shell waits for names no longer than a second, and the daemon of a busy machine may be late."""
 BIN = Path(sys.executable).parent

@@ -16,7 +16,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.cli.main import main
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
@@ -118,14 +118,14 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     it.start()
     first.stdin.write("\n")
     first.stdin.flush()
-    assert first.wait(30) == 0
+    assert first.wait(WAIT_SECONDS) == 0
     lines = (tmp_path / "web1.log").read_text()
     assert "event=draining name=web1" in lines
     assert "event=drained name=web1" in lines
 
     left = client.projects.show("news").counts
     assert (left.processing, left.failed, left.ready > 0) == (0, 0, True)
-    assert work("web1").wait(30) == 0
+    assert work("web1").wait(WAIT_SECONDS) == 0
     assert client.projects.show("news").counts.success == left.success
     assert "drained, and not connected: web1" in run("fetchers")[1]
 

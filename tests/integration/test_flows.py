@@ -13,10 +13,9 @@ import pytest
 from taskqueue import Client, FlowTask, RequestRejected, Task
 from taskqueue.cli.main import main
 from tests.integration.conftest import Daemon, Peer, PeerFactory
-from tests.integration.nursery import run_forked
+from tests.integration.nursery import WAIT_SECONDS, run_forked
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 60.0
 PARENTS = {"A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE"}
 
 Run = Callable[..., tuple[int, str, str]]

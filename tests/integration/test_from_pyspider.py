@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from taskqueue import AsyncClient, Client, Task, Worker
+from tests.integration.nursery import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "from-pyspider.md"
-WAIT_SECONDS = 60.0
 
 
 def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFactory) -> None:

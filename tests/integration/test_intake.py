@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import AsyncClient, Client, Task
+from tests.integration.nursery import WAIT_SECONDS
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
-WAIT_SECONDS = 60.0
 
 PAGES = 300
 

@@ -23,7 +23,7 @@ import pytest
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import SECRET_KEY
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 from tests.nightly import usually
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 60
 
 CAPACITY = 200
 

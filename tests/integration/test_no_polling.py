@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
@@ -172,7 +172,7 @@ def test_a_client_that_waits_neither_asks_nor_wakes_up(daemon: DaemonFactory, pe
         assert process.stdout is not None
         slept = int(process.stdout.readline())
         used = watcher.shell()
-        process.communicate("\n", timeout=30)
+        process.communicate("\n", timeout=WAIT_SECONDS)
 
     # A hello at the start, one each time its wishes change (select, its end, tasks), two pushes, one done.
     assert used["frames_in"] <= 8 + watcher.n

@@ -13,8 +13,8 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.cli.main import main
+from tests.integration.nursery import WAIT_SECONDS
 
-WAIT_SECONDS = 60
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
 Daemon = Any

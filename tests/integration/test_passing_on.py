@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client, Task
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from taskqueue.protocol.views import FetcherView
     from tests.integration.conftest import Daemon, DaemonFactory
 
-WAIT_SECONDS = 60
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fetcher_and_processor.py"
 
 FETCHER = """

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
-from tests.integration.nursery import Forked, run_forked
+from tests.integration.nursery import WAIT_SECONDS, Forked, run_forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "raw_protocol.py"
-WAIT_SECONDS = 60
 
 
 @pytest.fixture

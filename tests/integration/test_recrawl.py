@@ -13,12 +13,11 @@ from queue import Queue
 from typing import TYPE_CHECKING
 
 from taskqueue import Client
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
 
-WAIT_SECONDS = 60.0
 WORK = [sys.executable, "-m", "taskqueue.cli.main", "work"]
 
 HANDLERS = """

@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 
 from taskqueue import Client, new_task
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 from tests.nightly import usually
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 60
 
 RUNS = 6
 """Of each task: five retries, and a failure for good."""

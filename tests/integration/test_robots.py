@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
 ROOT = Path(__file__).parents[2]
-WAIT_SECONDS = 60.0
 
 
 class Site:

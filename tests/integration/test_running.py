@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 
 from taskqueue.server.main import run as run_daemon
-from tests.integration.nursery import Forked, run_forked
+from tests.integration.nursery import WAIT_SECONDS, Forked, run_forked
 
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
-WAIT_SECONDS = 60
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
-WAIT_SECONDS = 60
 IN_ITS_TERMINAL = """
 import os, sys
 from taskqueue.cli.main import main

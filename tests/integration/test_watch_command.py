@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
@@ -30,7 +30,7 @@ def test_each_change_is_a_line_when_it_happens(daemon: DaemonFactory, peer: Peer
         third = next(line for line in lines if "gone" in line)
         watching.send_signal(signal.SIGINT)
 
-        assert watching.wait(30) == 130
+        assert watching.wait(WAIT_SECONDS) == 130
     assert (first["name"], first["rate"], first["counts"]["ready"]) == ("news", 5.0, 0)
     assert (second["counts"]["ready"], second["totals"]["new"]) == (1, 1)
     assert third == {"name": "news", "gone": True}

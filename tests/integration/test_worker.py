@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from taskqueue import Client, default_taskid
-from tests.integration.nursery import Forked
+from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
-WAIT_SECONDS = 60
 SHORT_SECONDS = 2.0
 """Of a lease that is to run out, but not before its task has been begun."""
 MAX_MEMORY = "200M"
