@@ -1,9 +1,9 @@
-"""A ledger on every store; a store on disk with a task of every kind."""
+"""A ledger on every store; a store with a task of every kind, in memory and on disk; what is exported of one."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from taskqueue.core.tasks.task import (
     FAILED,
     PROCESSING,
     READY,
+    STATE_NAMES,
     SUCCESS,
     Move,
     Task,
@@ -28,22 +29,25 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
-from taskqueue.store.contract import Batch, Family, Store
+from taskqueue.store.contract import Batch, Family, Store, StoreReader
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
+from taskqueue.store.tools.export_formats import JSON, ExportFormat
+from taskqueue.store.tools.exporter import History, export_lines
 from taskqueue.store.tools.findings import Findings
+from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
 
 
 class Ground:
-    """Where a ledger lies: opening it again finds what the last one left.
+    """Where ledgers lie one after the other: each finds what the one before it left.
 
     Attributes:
-        store: the newest.
+        store: that of the newest ledger. Others use it as well, so nobody may close it.
     """
 
     def __init__(self, make: Callable[[], Store]) -> None:
@@ -51,14 +55,17 @@ class Ground:
         self.store = make()
 
     def open(self) -> Ledger:
-        """A ledger on the same ground, as after a crash."""
+        """Another ledger, which hasn't begun; what came before was not stopped."""
         self.store = self._make()
         return Ledger(self.store)
 
 
 @pytest.fixture(scope="session")
 def empty_rocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], RocksStore]]:
-    """Empty the store on disk that stays open, since to open one takes 36 ms of CPU."""
+    """Empty the one store on disk that all these tests share, and return it.
+
+    It stays open, since to open one takes 36 ms of CPU: nobody may close it.
+    """
     with closing(RocksStore(tmp_path_factory.mktemp("rocks"))) as store:
         meta = store.scan(META, b"", layout.LAST_KEY, 100)
 
@@ -72,7 +79,7 @@ def empty_rocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 @pytest.fixture(params=["memory", "rocks"])
 def ground(request: pytest.FixtureRequest, empty_rocks: Callable[[], RocksStore]) -> Ground:
-    """That a store on disk has everything after it was opened again, the contract says."""
+    """A disk in memory, or the store on disk that all these tests share, which isn't opened again for each ledger."""
     if request.param == "rocks":
         rocks = empty_rocks()
         return Ground(lambda: rocks)
@@ -82,7 +89,7 @@ def ground(request: pytest.FixtureRequest, empty_rocks: Callable[[], RocksStore]
 
 @pytest.fixture
 def ledger(ground: Ground) -> Ledger:
-    """Begun."""
+    """A ledger on an empty store that has begun."""
     ledger = ground.open()
     ledger.begin("boot-1")
     return ledger
@@ -105,15 +112,27 @@ class Crawl:
 
     In news there are, by taskid: ready-1, ready-2, delayed, leased (its record says ready), unlisted (leased, without a
     record), ended (success), failed, cancelled, bare, and left, which ``clear`` has dropped. RESULTS has their results.
+
+    Attributes:
+        path: its folder; empty if it is in memory, where to open it takes nothing; on disk, 36 ms of CPU.
+        disk: the disk in memory that it is on if it has no folder.
     """
 
-    def __init__(self, make: Callable[[], Store], look: Callable[[], ReadOnlyStore | Store]) -> None:
-        """Of what opens the store, to write and to read."""
-        self._make, self._look = make, look
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self.disk = Disk()
+
+    def open(self) -> Store:
+        """The store, to be closed before anybody else looks at it."""
+        return RocksStore(Path(self.path)) if self.path else MemoryStore(self.disk)
+
+    def look(self) -> ReadOnlyStore | Store:
+        """The store as it is now, to be read only."""
+        return ReadOnlyStore(self.path) if self.path else MemoryStore(self.disk)
 
     def write(self, batch: Batch) -> None:
         """Write anything, sound or not."""
-        with closing(self._make()) as store:
+        with closing(self.open()) as store:
             store.write(store.begin(), batch)
 
     def put(self, family: Family, key: bytes, value: bytes) -> None:
@@ -126,7 +145,7 @@ class Crawl:
 
     def get(self, family: Family, key: bytes) -> bytes:
         """What lies at a key."""
-        with closing(self._look()) as reader:
+        with closing(self.look()) as reader:
             found = reader.get(family, [key])[0]
         assert found is not None
         return found
@@ -145,24 +164,8 @@ class Crawl:
 
     def check(self, most: int = 100) -> Findings:
         """Check it, and keep so many problems."""
-        with closing(self._look()) as reader:
+        with closing(self.look()) as reader:
             return check(reader, Findings(most))
-
-
-class StoredCrawl(Crawl):
-    """The same crawl in a folder. To open it takes 36 ms of CPU, in memory nothing."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(lambda: RocksStore(path), lambda: ReadOnlyStore(str(path)))
-        self.path = str(path)
-
-
-class CrawlInMemory(Crawl):
-    """The same crawl on a disk in memory."""
-
-    def __init__(self, disk: Disk) -> None:
-        super().__init__(lambda: MemoryStore(disk), lambda: MemoryStore(disk))
-        self.disk = disk
 
 
 def _task(taskid: str, state: int, seq: int, at: float = 0.0, priority: int = 0) -> Task:
@@ -253,14 +256,46 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stored(filled: Path, tmp_path: Path) -> StoredCrawl:
-    """With a task of every kind."""
-    return StoredCrawl(Path(shutil.copytree(filled, tmp_path / "store")))
+def stored(filled: Path, tmp_path: Path) -> Crawl:
+    """A crawl with a task of every kind, in a folder of the test's own."""
+    return Crawl(shutil.copytree(filled, str(tmp_path / "store")))
 
 
 @pytest.fixture
-def crawl() -> CrawlInMemory:
-    """With a task of every kind."""
-    disk = Disk()
-    _fill(MemoryStore(disk))
-    return CrawlInMemory(disk)
+def crawl() -> Crawl:
+    """A crawl with a task of every kind, in memory."""
+    crawl = Crawl()
+    _fill(crawl.open())
+    return crawl
+
+
+# ------------------------------------------------------------------------------------------------ export and import
+
+ALL = range(1, len(STATE_NAMES))
+"""Every state of a task."""
+
+
+@pytest.fixture
+def new() -> Disk:
+    """An empty disk in memory, to bring something in."""
+    return Disk()
+
+
+def lines_of(
+    reader: StoreReader,
+    *names: str,
+    states: Iterable[int] = ALL,
+    form: ExportFormat = JSON,
+    history: History = "all",
+) -> list[bytes]:
+    """The lines of an export of these projects, or of all."""
+    records = [record for record in project_records(reader) if not names or record.name in names]
+    return list(export_lines(reader, records, list(states), form, history=history))
+
+
+def exported(
+    disk: Disk, *names: str, states: Iterable[int] = ALL, form: ExportFormat = JSON, history: History = "all"
+) -> list[bytes]:
+    """The lines of an export of these projects, or of all, that are on a disk in memory."""
+    with closing(MemoryStore(disk)) as reader:
+        return lines_of(reader, *names, states=states, form=form, history=history)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Protocol
 
 import pytest
@@ -55,9 +56,18 @@ from taskqueue.protocol.requests import TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META
-from taskqueue.store.records.layout import FAMILIES, SECRET_KEY, decode_project, encode, encode_lease, encode_spec
+from taskqueue.store.records.layout import (
+    FAMILIES,
+    LAST_KEY,
+    SECRET_KEY,
+    decode_project,
+    encode,
+    encode_lease,
+    encode_spec,
+)
 from tests.fields import fields_of
 from tests.memory_store import Disk, MemoryStore
+from tests.unit.store.conftest import Crawl
 
 P = 7
 BODY = Raw(b"\x81\xa5fetch\xc0")
@@ -135,6 +145,12 @@ def entries(store: Store) -> dict[str, int]:
     """How many entries each family has, but for the store's and the ledger's own."""
     counts = {family: len(store.scan(family, b"", b"\xff" * 8, 1000)) for family in FAMILIES if family != "meta"}
     return {family: count for family, count in counts.items() if count}
+
+
+def contents(store: Store) -> list[list[tuple[bytes, bytes]]]:
+    """All entries of each family but the secret, which no two stores share."""
+    found = [store.scan(family, b"", LAST_KEY, 1000) for family in FAMILIES]
+    return [[entry for entry in family if entry[0] != SECRET_KEY] for family in found]
 
 
 # ------------------------------------------------------------------------------------------------ start and end
@@ -769,6 +785,29 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
     assert Counters.load(loaded.counters[P], totals, Wall(1e9)).sums(Wall(1e9)) == counters.sums(Wall(1e9))
     assert (loaded.buckets, loaded.operations) == (buckets, operations)
     assert loaded.members == {2**62: [P, P + 1]}
+
+
+def test_what_was_committed_is_on_disk_as_in_memory_when_the_store_is_opened_again(stored: Crawl, crawl: Crawl) -> None:
+    view = OperationProgress(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
+    writes = WriteSet(
+        counters={P: Counters(EventTotals(new=3)).saved()},
+        buckets=[BucketRecord("étoile", 2.5, 70.25)],
+        operations=[OperationRecord(view, 2**61, 1, "taskid-5")],
+        members={2**62: [P, P + 1]},
+        outcomes=[KeptOutcome("s", 1, NIL)],
+        attempts=[attempt("a", 0, "why")],
+        drained=["web1"],
+    )
+    for each in (stored, crawl):
+        with closing(each.open()) as store:
+            ledger = Ledger(store)
+            ledger.begin("boot-1")
+            ledger.commit(writes)
+
+    with closing(stored.open()) as on_disk, closing(crawl.open()) as in_memory:
+        kept = contents(on_disk)
+        assert kept == contents(in_memory)
+    assert sum(map(bool, kept)) > len(FAMILIES) / 2
 
 
 def test_operations_come_back_oldest_first_without_those_that_were_dropped(ground: Ground, ledger: Ledger) -> None:

@@ -20,7 +20,7 @@ from taskqueue.store.records.layout import FAILURES, FAMILIES
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import read_stats
-from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
+from tests.unit.store.conftest import Crawl
 
 NOW = 1.7e9
 
@@ -90,7 +90,7 @@ def test_one_that_can_not_be_read_is_named(ground: Ground, ledger: Ledger) -> No
         find(ledger)
 
 
-def test_a_check_of_the_store_reads_them(crawl: CrawlInMemory) -> None:
+def test_a_check_of_the_store_reads_them(crawl: Crawl) -> None:
     crawl.put(FAILURES, failure_key(failed(1).key), b"\xc1")
 
     findings = crawl.check()
@@ -99,7 +99,7 @@ def test_a_check_of_the_store_reads_them(crawl: CrawlInMemory) -> None:
 
 
 def test_a_store_from_before_there_were_any_is_looked_at_as_it_is_and_gets_them_when_it_is_opened(
-    stored: StoredCrawl,
+    stored: Crawl,
 ) -> None:
     options = {name: Options(raw_mode=True) for name in (*FAMILIES, "default")}
     database = Rdict(stored.path, Options(raw_mode=True), options)

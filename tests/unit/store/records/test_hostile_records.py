@@ -32,7 +32,7 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.project_sizes import sizes_of
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
-from tests.unit.store.conftest import StoredCrawl
+from tests.unit.store.conftest import Crawl
 
 MUTANTS = 1500
 SIZES = 12
@@ -43,7 +43,7 @@ VALUES: list[Any] = [0, -1, 2**63 - 1, 2**64 - 1, 1e300, float("nan"), "\x1b", "
 
 
 @pytest.fixture
-def records(stored: StoredCrawl) -> Records:
+def records(stored: Crawl) -> Records:
     """All that a store with a task of every kind has."""
     with closing(ReadOnlyStore(stored.path)) as reader:
         found = {family: reader.scan(family, b"", layout.LAST_KEY, 1000) for family in layout.FAMILIES}
@@ -113,7 +113,7 @@ def test_a_changed_record_is_named_or_taken_by_all_that_reads_it(records: Record
                 raise AssertionError(f"seed {seed}: {error!r} of {family} {new!r}") from error
 
 
-def test_how_much_a_project_takes_is_told_or_refused(stored: StoredCrawl, records: Records) -> None:
+def test_how_much_a_project_takes_is_told_or_refused(stored: Crawl, records: Records) -> None:
     every = [(family, *entry) for family in (layout.SPECS, *layout.ORDERS.values()) for entry in records[family]]
     as_it_was: Records = {}
     for seed in range(SIZES):
@@ -137,7 +137,7 @@ def test_a_next_project_that_is_no_number_is_a_finding(records: Records, value: 
 
 
 @pytest.mark.parametrize("key", [EPOCH_KEY, FORMAT_KEY])
-def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(stored: StoredCrawl, key: bytes) -> None:
+def test_a_store_whose_epoch_or_format_is_no_number_is_not_opened(stored: Crawl, key: bytes) -> None:
     stored.put(META, key, b"9" * 5000)
 
     with pytest.raises(TaskQueueError, match=r"no number|not a number|has format 9"):

@@ -33,7 +33,7 @@ from taskqueue.store.tools.store_stats import project_records
 from tests.nightly import usually
 
 if TYPE_CHECKING:
-    from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
+    from tests.unit.store.conftest import Crawl
 
 TASKS = 1200
 STATES: tuple[StateName, ...] = ("ready", "delayed", "success")
@@ -99,7 +99,7 @@ STATES_OF_NEWS = {
 """By taskid, of the crawl that lies on the disk, if nothing of it is lost."""
 
 
-def test_of_a_sound_store_nothing_is_lost(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_of_a_sound_store_nothing_is_lost(stored: Crawl, tmp_path: Path) -> None:
     done = repaired(stored.path, tmp_path / "new")
 
     assert done.lost == []
@@ -114,16 +114,14 @@ def results(path: Path) -> dict[str, bytes]:
         return {key[4:].decode(): value for page in pages(reader, layout.RESULTS) for key, value in page}
 
 
-def test_results_are_saved_with_their_tasks(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_results_are_saved_with_their_tasks(stored: Crawl, tmp_path: Path) -> None:
     repaired(stored.path, tmp_path / "new")
 
     assert results(tmp_path / "new") == {"ended": b"\x81\xa1r\xc4\x01b", "leased": b"\x07"}
 
 
 @pytest.mark.parametrize("value", [b"", b"\xc3\xc3"])
-def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(
-    stored: StoredCrawl, tmp_path: Path, value: bytes
-) -> None:
+def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(stored: Crawl, tmp_path: Path, value: bytes) -> None:
     stored.put(layout.RESULTS, layout.id_key(1, "ended"), value)
 
     done = repaired(stored.path, tmp_path / "new")
@@ -134,7 +132,7 @@ def test_a_result_that_can_not_be_read_is_named_and_its_task_saved(
 
 @pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended", "failed"])
 def test_a_task_without_its_record_keeps_the_place_that_its_order_says(
-    stored: StoredCrawl, tmp_path: Path, taskid: str
+    stored: Crawl, tmp_path: Path, taskid: str
 ) -> None:
     stored.delete(layout.IDS, layout.id_key(1, taskid))
 
@@ -146,7 +144,7 @@ def test_a_task_without_its_record_keeps_the_place_that_its_order_says(
 
 @pytest.mark.parametrize("taskid", ["ready-1", "delayed", "ended"])
 def test_a_task_without_its_place_keeps_the_one_that_its_record_says(
-    crawl: CrawlInMemory, stored: StoredCrawl, tmp_path: Path, taskid: str
+    crawl: Crawl, stored: Crawl, tmp_path: Path, taskid: str
 ) -> None:
     stored.delete(layout.ORDERS[crawl.task(taskid).state], crawl.place(taskid))
 
@@ -155,9 +153,7 @@ def test_a_task_without_its_place_keeps_the_one_that_its_record_says(
     assert states(tmp_path / "new") == STATES_OF_NEWS
 
 
-def test_a_task_of_which_only_the_spec_is_left_is_ready(
-    crawl: CrawlInMemory, stored: StoredCrawl, tmp_path: Path
-) -> None:
+def test_a_task_of_which_only_the_spec_is_left_is_ready(crawl: Crawl, stored: Crawl, tmp_path: Path) -> None:
     stored.delete(layout.ORDERS[crawl.task("failed").state], crawl.place("failed"))
     stored.delete(layout.IDS, layout.id_key(1, "failed"))
 
@@ -167,7 +163,7 @@ def test_a_task_of_which_only_the_spec_is_left_is_ready(
 
 
 def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
-    crawl: CrawlInMemory, stored: StoredCrawl, tmp_path: Path
+    crawl: Crawl, stored: Crawl, tmp_path: Path
 ) -> None:
     for taskid in ("ready-1", "ended"):
         stored.delete(layout.SPECS, layout.seq_key(1, crawl.task(taskid).seq))
@@ -179,7 +175,7 @@ def test_a_live_task_without_its_spec_is_named_and_one_that_is_over_stays_known(
         assert reader.get(layout.IDS, [layout.id_key(1, "ended")]) != [None]
 
 
-def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_tasks_of_a_project_without_its_record_are_in_one_that_is_stopped(stored: Crawl, tmp_path: Path) -> None:
     stored.delete(layout.PROJECTS, layout.project_key(1))
 
     done = repaired(stored.path, tmp_path / "new")

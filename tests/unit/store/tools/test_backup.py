@@ -20,7 +20,7 @@ from taskqueue.store.records.format import FORMAT_KEY, META
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.backup import back_up, restore
-from tests.unit.store.conftest import StoredCrawl
+from tests.unit.store.conftest import Crawl
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_files_that_change_while_they_are_being_held_are_held_anew(
             assert reader.get("ids", [b"n"]) == [b"3"]
 
 
-def test_looking_leaves_nothing_and_changes_nothing(stored: StoredCrawl) -> None:
+def test_looking_leaves_nothing_and_changes_nothing(stored: Crawl) -> None:
     before = {name: os.stat(f"{stored.path}/{name}").st_mtime_ns for name in os.listdir(stored.path)}
 
     stored.check()
@@ -126,7 +126,7 @@ def test_a_folder_without_a_store_is_said_to_have_none(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_another_format_is_not_looked_at(stored: StoredCrawl) -> None:
+def test_another_format_is_not_looked_at(stored: Crawl) -> None:
     stored.put(META, FORMAT_KEY, b"1")
 
     with pytest.raises(FormatError, match="has format 1, not"):
@@ -136,7 +136,7 @@ def test_another_format_is_not_looked_at(stored: StoredCrawl) -> None:
 # ------------------------------------------------------------------------------------------------ copying
 
 
-def test_a_copy_has_all_that_was_written_and_is_a_store(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_copy_has_all_that_was_written_and_is_a_store(stored: Crawl, tmp_path: Path) -> None:
     with closing(RocksStore(stored.path)) as store:
         store.write(store.begin(), Batch(puts={META: [(b"last", b"word")]}))
         back_up(stored.path, str(tmp_path / "copy"))
@@ -145,7 +145,7 @@ def test_a_copy_has_all_that_was_written_and_is_a_store(stored: StoredCrawl, tmp
     assert start(str(tmp_path / "copy")) == epoch_of(stored.path) + 1
 
 
-def test_a_copy_stays_as_it_is_when_its_store_goes_on(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_copy_stays_as_it_is_when_its_store_goes_on(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
 
     with closing(RocksStore(stored.path)) as store:
@@ -156,9 +156,7 @@ def test_a_copy_stays_as_it_is_when_its_store_goes_on(stored: StoredCrawl, tmp_p
         assert reader.scan("ids", b"", b"\xff", 1)
 
 
-def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(
-    stored: StoredCrawl, tmp_path: Path
-) -> None:
+def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(stored: Crawl, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").touch()
@@ -172,7 +170,7 @@ def test_a_copy_goes_into_an_empty_folder_but_not_into_one_with_something_in_it(
     assert os.listdir(tmp_path / "full") == ["letter"]
 
 
-def test_a_copy_that_fails_leaves_nothing(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_copy_that_fails_leaves_nothing(stored: Crawl, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     with pytest.raises(FileExistsError):
@@ -186,7 +184,7 @@ def test_a_copy_that_fails_leaves_nothing(stored: StoredCrawl, tmp_path: Path) -
 
 
 def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that(
-    stored: StoredCrawl, tmp_path: Path, calls: list[tuple[str, str]]
+    stored: Crawl, tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
 
@@ -199,7 +197,7 @@ def test_a_copy_is_on_the_disk_before_it_has_its_name_and_its_name_after_that(
 
 
 def test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_after_that(
-    stored: StoredCrawl, tmp_path: Path, calls: list[tuple[str, str]]
+    stored: Crawl, tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     calls.clear()
@@ -211,7 +209,7 @@ def test_a_restored_store_is_on_the_disk_before_it_has_its_place_and_its_name_af
     assert ("fsync", tmp_path.name) in calls[named:]
 
 
-def test_what_was_copied_is_put_back(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_what_was_copied_is_put_back(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
 
     restore(str(tmp_path / "copy"), str(tmp_path / "new"), None)
@@ -222,7 +220,7 @@ def test_what_was_copied_is_put_back(stored: StoredCrawl, tmp_path: Path) -> Non
     assert sorted(os.listdir(tmp_path)) == ["copy", "new", "store"]
 
 
-def test_a_restored_store_begins_above_every_epoch_that_was_used(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_restored_store_begins_above_every_epoch_that_was_used(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     stored.put(META, EPOCH_KEY, b"%d" % (2 * SKIPPED_EPOCHS))
     used = [start(stored.path) for _ in range(5)]
@@ -233,9 +231,7 @@ def test_a_restored_store_begins_above_every_epoch_that_was_used(stored: StoredC
     assert epoch_of(str(tmp_path / "aside")) == max(used)
 
 
-def test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used(
-    stored: StoredCrawl, tmp_path: Path
-) -> None:
+def test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     started_last = epoch_of(stored.path) + 1024
 
@@ -244,7 +240,7 @@ def test_a_restored_store_begins_above_those_that_a_lost_store_may_have_used(
     assert start(str(tmp_path / "new")) > started_last
 
 
-def test_a_store_is_restored_over_one_that_is_damaged(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_store_is_restored_over_one_that_is_damaged(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     (Path(stored.path) / "CURRENT").write_text("MANIFEST-999999\n")
 
@@ -253,7 +249,7 @@ def test_a_store_is_restored_over_one_that_is_damaged(stored: StoredCrawl, tmp_p
     assert stored.check().found == 0
 
 
-def test_a_restored_store_does_not_believe_its_clocks_and_buckets(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_restored_store_does_not_believe_its_clocks_and_buckets(stored: Crawl, tmp_path: Path) -> None:
     with closing(RocksStore(stored.path)) as store:
         ledger = Ledger(store)
         ledger.begin("boot-1")
@@ -268,7 +264,7 @@ def test_a_restored_store_does_not_believe_its_clocks_and_buckets(stored: Stored
     assert not loaded.clean
 
 
-def test_a_copy_has_the_secret_of_the_store(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_copy_has_the_secret_of_the_store(stored: Crawl, tmp_path: Path) -> None:
     with closing(RocksStore(stored.path)) as store:
         secret = Ledger(store).begin("boot-1").secret
     back_up(stored.path, str(tmp_path / "copy"))
@@ -279,14 +275,14 @@ def test_a_copy_has_the_secret_of_the_store(stored: StoredCrawl, tmp_path: Path)
         assert Ledger(store).begin("boot-1").secret == secret
 
 
-def test_a_store_is_not_written_over(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_store_is_not_written_over(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
 
     with pytest.raises(StoreError, match="there is a store here already"):
         restore(str(tmp_path / "copy"), stored.path, None)
 
 
-def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(stored: Crawl, tmp_path: Path) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     with closing(RocksStore(tmp_path / "copy")) as store:
         store.write(store.begin(), Batch(puts={META: [(FORMAT_KEY, b"99")]}))
@@ -299,7 +295,7 @@ def test_what_can_not_be_opened_is_not_restored_and_nothing_is_moved(stored: Sto
 
 
 def test_a_store_whose_place_can_not_be_taken_gets_it_back(
-    stored: StoredCrawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    stored: Crawl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(stored.path, str(tmp_path / "copy"))
     rename = os.rename
@@ -317,7 +313,7 @@ def test_a_store_whose_place_can_not_be_taken_gets_it_back(
     assert sorted(os.listdir(tmp_path)) == ["copy", "store"]
 
 
-def test_a_store_without_epochs_left_to_skip_is_not_restored(stored: StoredCrawl, tmp_path: Path) -> None:
+def test_a_store_without_epochs_left_to_skip_is_not_restored(stored: Crawl, tmp_path: Path) -> None:
     stored.put(META, EPOCH_KEY, b"%d" % ((1 << EPOCH_BITS) - SKIPPED_EPOCHS))
     back_up(stored.path, str(tmp_path / "copy"))
 

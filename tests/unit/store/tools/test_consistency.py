@@ -17,7 +17,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.records.flows import decode_flow, encode_index, flow_key, member_key, stage_key
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import join_links
-from tests.unit.store.conftest import CrawlInMemory
+from tests.unit.store.conftest import Crawl
 
 NEWS = 1
 READIES, DELAYEDS, LEASES, SUCCESSES = (layout.ORDERS[state] for state in (READY, DELAYED, PROCESSING, SUCCESS))
@@ -31,12 +31,12 @@ def spec_key(seq: int, project: int = NEWS) -> bytes:
     return layout.seq_key(project, seq)
 
 
-def say(crawl: CrawlInMemory, **changes: object) -> None:
+def say(crawl: Crawl, **changes: object) -> None:
     """Have the project's record say otherwise."""
     crawl.put(layout.PROJECTS, layout.project_key(NEWS), layout.encode(replace(crawl.project(), **changes)))
 
 
-def test_a_sound_store_agrees_whatever_its_tasks_may_lack(crawl: CrawlInMemory) -> None:
+def test_a_sound_store_agrees_whatever_its_tasks_may_lack(crawl: Crawl) -> None:
     findings = crawl.check()
 
     assert [str(problem) for problem in findings.problems] == []
@@ -44,7 +44,7 @@ def test_a_sound_store_agrees_whatever_its_tasks_may_lack(crawl: CrawlInMemory) 
     assert findings.tasks == 9
 
 
-Damage = Callable[[CrawlInMemory], None]
+Damage = Callable[[Crawl], None]
 
 DAMAGES: dict[str, tuple[Damage, str]] = {
     "a ready task without its entry": (
@@ -238,7 +238,7 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
 }
 
 
-def run_before(crawl: CrawlInMemory) -> bytes:
+def run_before(crawl: Crawl) -> bytes:
     lease = layout.decode_lease(NEWS, crawl.get(LEASES, layout.order_key(NEWS, 105)))
     assert lease.lease is not None
     record = bytearray(crawl.get(layout.IDS, key("ready-1")))
@@ -248,11 +248,11 @@ def run_before(crawl: CrawlInMemory) -> bytes:
     return layout.encode_lease(bytes(record), "unlisted", lease.lease)
 
 
-def other_state(crawl: CrawlInMemory) -> bytes:
+def other_state(crawl: Crawl) -> bytes:
     return bytes([FAILED]) + crawl.get(layout.IDS, key("cancelled"))[1:]
 
 
-def from_the_future(crawl: CrawlInMemory) -> bytes:
+def from_the_future(crawl: Crawl) -> bytes:
     record = bytearray(crawl.get(layout.IDS, key("ended")))
     record[42:50] = (99 << 44).to_bytes(8, "big")
     return bytes(record)
@@ -265,7 +265,7 @@ def attempt() -> bytes:
 MEMBERS = ("ready-1", "leased", "ended")
 
 
-def put_flow(crawl: CrawlInMemory, **counts: int) -> None:
+def put_flow(crawl: Crawl, **counts: int) -> None:
     """Have tasks belong to a flow, which counts them as they are but where it is said otherwise."""
     record = FlowRecord(1, NEWS, "nightly", tasks=len(MEMBERS), is_accepted=True, unrolled=len(MEMBERS))
     for state, number in ({"ready": 1, "processing": 1, "success": 1} | counts).items():
@@ -279,12 +279,12 @@ def put_flow(crawl: CrawlInMemory, **counts: int) -> None:
         tie(crawl, taskid)
 
 
-def put_flow_without(crawl: CrawlInMemory, family: Family, place: bytes) -> None:
+def put_flow_without(crawl: Crawl, family: Family, place: bytes) -> None:
     put_flow(crawl)
     crawl.delete(family, place)
 
 
-def tie(crawl: CrawlInMemory, taskid: str) -> None:
+def tie(crawl: Crawl, taskid: str) -> None:
     """Have a task say that it belongs to the flow, wherever its record is."""
     record = join_links(crawl.get(layout.IDS, key(taskid)), layout.RECORD.size, Links(flow=1))
     crawl.put(layout.IDS, key(taskid), record)
@@ -298,13 +298,13 @@ def tie(crawl: CrawlInMemory, taskid: str) -> None:
         crawl.put(LEASES, place, layout.encode_lease(held, taskid, task.lease))
 
 
-def test_a_flow_that_counts_its_tasks_agrees(crawl: CrawlInMemory) -> None:
+def test_a_flow_that_counts_its_tasks_agrees(crawl: Crawl) -> None:
     put_flow(crawl)
 
     assert [str(problem) for problem in crawl.check().problems] == []
 
 
-def test_what_a_flow_counts_of_tasks_that_were_forgotten_agrees(crawl: CrawlInMemory) -> None:
+def test_what_a_flow_counts_of_tasks_that_were_forgotten_agrees(crawl: Crawl) -> None:
     put_flow(crawl, failed=2)
     record = decode_flow(crawl.get(layout.FLOWS, flow_key(1)))
     record.unrolled = 5
@@ -319,7 +319,7 @@ def test_what_a_flow_counts_of_tasks_that_were_forgotten_agrees(crawl: CrawlInMe
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_what_does_not_agree_is_named(crawl: CrawlInMemory, name: str) -> None:
+def test_what_does_not_agree_is_named(crawl: Crawl, name: str) -> None:
     damage, says = DAMAGES[name]
     damage(crawl)
 
@@ -335,7 +335,7 @@ def shown(problem: str) -> str:
     return before + after.partition(")")[2] if after else before
 
 
-def test_only_so_many_problems_are_kept_and_all_are_counted(crawl: CrawlInMemory) -> None:
+def test_only_so_many_problems_are_kept_and_all_are_counted(crawl: Crawl) -> None:
     spec = crawl.get(layout.SPECS, spec_key(101))
     crawl.write(Batch(puts={layout.SPECS: [(spec_key(seq), spec) for seq in range(600, 650)]}))
 
@@ -345,7 +345,7 @@ def test_only_so_many_problems_are_kept_and_all_are_counted(crawl: CrawlInMemory
     assert len(findings.problems) == 3
 
 
-def test_records_that_share_an_entry_are_named_however_many_there_are(crawl: CrawlInMemory) -> None:
+def test_records_that_share_an_entry_are_named_however_many_there_are(crawl: Crawl) -> None:
     record = crawl.get(layout.IDS, key("cancelled"))
     crawl.write(Batch(puts={layout.IDS: [(key(f"x{n:05}"), record) for n in range(5000)]}))
 

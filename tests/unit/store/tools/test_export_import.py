@@ -16,46 +16,29 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.task import DELAYED, FAILED, READY, STATE_NAMES, ready_key, time_key
+from taskqueue.core.tasks.task import DELAYED, FAILED, READY, ready_key, time_key
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.packed_json import as_json, as_msgpack
-from taskqueue.store.contract import Store, StoreReader
+from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat, detect_format
-from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
-from tests.unit.store.conftest import CrawlInMemory, StoredCrawl
+from tests.unit.store.conftest import Crawl, exported, lines_of
 
-ALL = range(1, len(STATE_NAMES))
 FIRST = b'{"taskqueue":1,"projects":[{"name":"news"}]}'
 
 
 @pytest.fixture
-def new() -> Disk:
-    """With an empty store."""
-    return Disk()
-
-
-@pytest.fixture
 def other() -> Disk:
-    """With another one."""
+    """An empty disk in memory, for what is moved from it once more."""
     return Disk()
-
-
-def lines_of(reader: StoreReader, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
-    return list(export_lines(reader, project_records(reader), list(states), form))
-
-
-def exported(disk: Disk, states: Iterable[int] = ALL, form: ExportFormat = JSON) -> list[bytes]:
-    with closing(MemoryStore(disk)) as reader:
-        return lines_of(reader, states, form)
 
 
 def tasks(lines: Iterable[bytes]) -> dict[str, dict[str, Any]]:
@@ -91,7 +74,7 @@ def many(count: int) -> list[bytes]:
 # ------------------------------------------------------------------------------------------------ export
 
 
-def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: CrawlInMemory) -> None:
+def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: Crawl) -> None:
     lines = exported(crawl.disk)
 
     first = json.loads(lines[0])
@@ -101,13 +84,13 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     assert json.loads(lines[-1]) == {"tasks": 9}
 
 
-def test_tasks_come_in_the_order_in_which_they_would_run(crawl: CrawlInMemory) -> None:
+def test_tasks_come_in_the_order_in_which_they_would_run(crawl: Crawl) -> None:
     assert list(tasks(exported(crawl.disk))) == [
         "leased", "unlisted", "ready-1", "ready-2", "delayed", "ended", "failed", "cancelled", "bare",
     ]  # fmt: skip
 
 
-def test_a_task_is_exported_as_it_is_now(crawl: CrawlInMemory) -> None:
+def test_a_task_is_exported_as_it_is_now(crawl: Crawl) -> None:
     row = tasks(exported(crawl.disk))["failed"]
 
     assert (row["state"], row["retried"], row["ended_at"], row["itag"]) == ("failed", 3, 1.6e9, "v1")
@@ -115,7 +98,7 @@ def test_a_task_is_exported_as_it_is_now(crawl: CrawlInMemory) -> None:
     assert "exetime" not in row
 
 
-def test_a_result_is_exported_with_its_task(crawl: CrawlInMemory) -> None:
+def test_a_result_is_exported_with_its_task(crawl: Crawl) -> None:
     rows = tasks(exported(crawl.disk))
 
     assert {taskid: row["result"] for taskid, row in rows.items() if "result" in row} == {
@@ -124,15 +107,15 @@ def test_a_result_is_exported_with_its_task(crawl: CrawlInMemory) -> None:
     }
 
 
-def test_a_result_that_is_missing_ends_an_export(crawl: CrawlInMemory) -> None:
+def test_a_result_that_is_missing_ends_an_export(crawl: Crawl) -> None:
     crawl.delete(layout.RESULTS, layout.id_key(1, "ended"))
 
     with pytest.raises(Unreadable, match=r"results.*it is missing"):
         exported(crawl.disk)
 
 
-def test_only_the_states_that_are_asked_for_are_exported(crawl: CrawlInMemory) -> None:
-    assert list(tasks(exported(crawl.disk, [FAILED, DELAYED]))) == ["delayed", "failed"]
+def test_only_the_states_that_are_asked_for_are_exported(crawl: Crawl) -> None:
+    assert list(tasks(exported(crawl.disk, states=[FAILED, DELAYED]))) == ["delayed", "failed"]
 
 
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats()
@@ -166,7 +149,7 @@ def test_a_plain_body_is_plain_json() -> None:
     assert as_json(msgpack.packb({"fetch": {"method": "GET"}, "n": 1.5})) == Raw(b'{"fetch":{"method":"GET"},"n":1.5}')
 
 
-def test_the_secret_of_a_store_is_not_exported(crawl: CrawlInMemory, new: Disk) -> None:
+def test_the_secret_of_a_store_is_not_exported(crawl: Crawl, new: Disk) -> None:
     secrets = []
     for disk in (crawl.disk, new):
         with closing(MemoryStore(disk)) as store:
@@ -184,7 +167,7 @@ def test_the_secret_of_a_store_is_not_exported(crawl: CrawlInMemory, new: Disk) 
 # ------------------------------------------------------------------------------------------------ import
 
 
-def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: CrawlInMemory, new: Disk) -> None:
+def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: Crawl, new: Disk) -> None:
     lines = exported(crawl.disk)
 
     assert brought(new, lines) == ImportCounts(projects=2, new=9)
@@ -198,7 +181,7 @@ def test_a_crawl_that_is_moved_is_the_same_crawl(crawl: CrawlInMemory, new: Disk
 
 
 def test_stores_on_disk_are_exported_and_brought_in_as_those_in_memory(
-    crawl: CrawlInMemory, stored: StoredCrawl, new: Disk, tmp_path: Path
+    crawl: Crawl, stored: Crawl, new: Disk, tmp_path: Path
 ) -> None:
     with closing(ReadOnlyStore(stored.path)) as reader:
         lines = lines_of(reader)
@@ -227,7 +210,7 @@ def test_a_result_that_no_task_can_have_is_refused(new: Disk, more: dict[str, ob
         brought(new, [FIRST, json.dumps(row).encode(), b'{"tasks":1}'])
 
 
-def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: CrawlInMemory, new: Disk, other: Disk) -> None:
+def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: Crawl, new: Disk, other: Disk) -> None:
     brought(other, exported(crawl.disk))
 
     brought(new, exported(other))
@@ -235,7 +218,7 @@ def test_a_store_that_was_moved_once_is_moved_again_line_by_line(crawl: CrawlInM
     assert exported(new) == exported(other)
 
 
-def test_an_unlimited_rate_is_exported_in_words_that_people_read(crawl: CrawlInMemory) -> None:
+def test_an_unlimited_rate_is_exported_in_words_that_people_read(crawl: Crawl) -> None:
     [news, _] = json.loads(exported(crawl.disk)[0])["projects"]
 
     assert news["overrides"] == {"rate": "inf"}
@@ -253,7 +236,7 @@ def test_a_setting_that_is_a_text_stays_one_whatever_it_says(new: Disk) -> None:
     assert json.loads(exported(new)[0])["projects"][0]["overrides"] == overrides
 
 
-def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: CrawlInMemory, new: Disk) -> None:
+def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: Crawl, new: Disk) -> None:
     brought(new, exported(crawl.disk))
 
     with closing(MemoryStore(new)) as reader:
@@ -265,7 +248,7 @@ def test_a_new_project_gets_its_settings_its_state_and_its_counts(crawl: CrawlIn
     assert (news.bucket_level, news.bucket_at) == (0.0, 7.0)
 
 
-def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: CrawlInMemory, new: Disk) -> None:
+def test_what_was_deferred_takes_effect_when_it_is_moved(crawl: Crawl, new: Disk) -> None:
     brought(new, exported(crawl.disk))
 
     row = tasks(exported(new))["leased"]
@@ -320,14 +303,14 @@ def test_tasks_that_are_equal_stay_first_in_first_out(new: Disk) -> None:
     assert list(tasks(exported(new))) == [f"t{n}" for n in range(20)]
 
 
-def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: CrawlInMemory) -> None:
+def test_a_project_that_has_tasks_is_refused_and_nothing_is_brought_in(crawl: Crawl) -> None:
     with pytest.raises(StoreError, match='"news" has tasks already; say --merge'):
         brought(crawl.disk, many(1))
 
     assert len(tasks(exported(crawl.disk))) == 9
 
 
-def test_tasks_that_are_known_stay_as_they_are(crawl: CrawlInMemory) -> None:
+def test_tasks_that_are_known_stay_as_they_are(crawl: Crawl) -> None:
     lines = many(3)
     row = {"project": "news", "taskid": "failed", "state": "ready", "url": "http://site/again"}
     lines[1] = json.dumps(row).encode()
@@ -340,9 +323,7 @@ def test_tasks_that_are_known_stay_as_they_are(crawl: CrawlInMemory) -> None:
 
 
 @pytest.mark.parametrize(("held_back", "after"), [(None, None), (0, 1)])
-def test_retries_of_an_older_store_stay_to_be_counted(
-    crawl: CrawlInMemory, held_back: int | None, after: int | None
-) -> None:
+def test_retries_of_an_older_store_stay_to_be_counted(crawl: Crawl, held_back: int | None, after: int | None) -> None:
     record = crawl.project()
     record.held_back = held_back
     crawl.put(layout.PROJECTS, layout.project_key(record.number), layout.encode(record))
@@ -356,7 +337,7 @@ def test_retries_of_an_older_store_stay_to_be_counted(
 
 
 @pytest.mark.parametrize("taskid", ["leased", "unlisted"])
-def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: CrawlInMemory, taskid: str) -> None:
+def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl: Crawl, taskid: str) -> None:
     lines = many(1)
     lines[1] = json.dumps({"project": "news", "taskid": taskid, "state": "ready", "url": "http://site/"}).encode()
 
@@ -365,7 +346,7 @@ def test_a_task_that_is_processing_is_known_whether_it_has_a_record_or_not(crawl
     assert crawl.check().problems == []
 
 
-def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: CrawlInMemory) -> None:
+def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: Crawl) -> None:
     record = crawl.project()
     record.ready_low = ready_key(5, 1).to_bytes(16, "big")
     record.delayed_low = time_key(1.9e9, 1).to_bytes(16, "big")
@@ -381,7 +362,7 @@ def test_what_goes_before_all_that_was_there_is_found_by_the_scheduler(crawl: Cr
     assert crawl.check().problems == []
 
 
-def test_what_clear_has_left_of_a_task_gives_way_to_it(crawl: CrawlInMemory) -> None:
+def test_what_clear_has_left_of_a_task_gives_way_to_it(crawl: Crawl) -> None:
     lines = many(1)
     row = {"project": "news", "taskid": "left", "state": "delayed", "exetime": 2e9, "url": "http://site/"}
     lines[1] = json.dumps(row).encode()
@@ -402,7 +383,7 @@ def test_an_import_that_was_cut_off_leaves_a_sound_store_and_is_completed_by_ano
     assert checked(new).problems == []
     assert brought(new, lines, "skip") == ImportCounts(new=BATCH_TASKS, known=2 * BATCH_TASKS)
     assert checked(new).problems == []
-    assert len(tasks(exported(new, [READY]))) == 3 * BATCH_TASKS
+    assert len(tasks(exported(new, states=[READY]))) == 3 * BATCH_TASKS
 
 
 def test_a_task_that_comes_twice_is_brought_in_once(new: Disk) -> None:
@@ -485,7 +466,7 @@ def test_a_value_that_no_task_can_have_is_named_by_its_line(new: Disk, field: st
     ],
 )
 def test_settings_that_no_project_can_have_are_refused_and_nothing_is_brought_in(
-    crawl: CrawlInMemory, overrides: object, says: str
+    crawl: Crawl, overrides: object, says: str
 ) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "shop"}, {"name": "bad", "overrides": overrides}]}
 
@@ -509,7 +490,7 @@ def test_numbers_that_no_store_can_keep_are_refused_and_nothing_is_brought_in(
         assert project_records(reader) == []
 
 
-def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: CrawlInMemory) -> None:
+def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Crawl) -> None:
     first = {"taskqueue": 1, "projects": [{"name": "news", "overrides": {"rate": -1}}]}
 
     assert brought(crawl.disk, [json.dumps(first).encode(), b'{"tasks":0}'], "skip") == ImportCounts()
@@ -531,7 +512,7 @@ def test_what_is_no_export_is_refused(new: Disk, first: bytes, says: str) -> Non
         brought(new, [])
 
 
-def test_bodies_and_settings_are_the_same_bytes(crawl: CrawlInMemory, new: Disk) -> None:
+def test_bodies_and_settings_are_the_same_bytes(crawl: Crawl, new: Disk) -> None:
     brought(new, exported(crawl.disk))
 
     with closing(MemoryStore(new)) as reader:
@@ -542,7 +523,7 @@ def test_bodies_and_settings_are_the_same_bytes(crawl: CrawlInMemory, new: Disk)
 # ------------------------------------------------------------------------------------------------ MessagePack
 
 
-def test_both_forms_say_the_same(crawl: CrawlInMemory, new: Disk, other: Disk) -> None:
+def test_both_forms_say_the_same(crawl: Crawl, new: Disk, other: Disk) -> None:
     brought(new, exported(crawl.disk, form=MESSAGEPACK), form=MESSAGEPACK)
     brought(other, exported(crawl.disk))
 
@@ -571,7 +552,7 @@ def test_in_messagepack_a_body_is_written_as_the_bytes_that_it_is(new: Disk, oth
     assert exported(new) == exported(other)
 
 
-def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: CrawlInMemory) -> None:
+def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: Crawl) -> None:
     first, *_, last = exported(crawl.disk, form=MESSAGEPACK)
 
     assert [project["name"] for project in msgpack.unpackb(first)["projects"]] == ["news", "empty"]
@@ -579,7 +560,7 @@ def test_the_parts_in_messagepack_are_the_maps_of_the_lines(crawl: CrawlInMemory
     assert msgpack.unpackb(last) == {"tasks": 9}
 
 
-def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: CrawlInMemory) -> None:
+def test_the_form_of_an_export_is_seen_in_its_first_byte(crawl: Crawl) -> None:
     assert detect_format(exported(crawl.disk, form=MESSAGEPACK)[0]) is MESSAGEPACK
     assert detect_format(exported(crawl.disk)[0]) is JSON
     assert detect_format(b"") is JSON

@@ -23,7 +23,7 @@ from taskqueue.store.tools.consistency import check, find_problems
 from taskqueue.store.tools.findings import Findings
 from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import World, packed, task
-from tests.unit.store.conftest import CrawlInMemory
+from tests.unit.store.conftest import Crawl
 
 DAMAGES: Final = 400
 TASKS: Final = (layout.IDS, layout.SPECS, *layout.ORDERS.values(), layout.HISTORY, layout.RESULTS)
@@ -71,7 +71,7 @@ def lived() -> Disk:
 
 
 @pytest.fixture(params=["of every kind", "lived"])
-def disk(request: pytest.FixtureRequest, crawl: CrawlInMemory) -> Disk:
+def disk(request: pytest.FixtureRequest, crawl: Crawl) -> Disk:
     return crawl.disk if request.param == "of every kind" else lived()
 
 

@@ -17,10 +17,9 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.pages import pages
 from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
-from taskqueue.store.tools.exporter import History, export_lines
 from taskqueue.store.tools.importer import BadLine, import_lines
-from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import Disk, MemoryStore
+from tests.unit.store.conftest import exported
 
 HOUR = 472_222
 NEWS, SHOP = (5, 4, 3, 2, 1, 0), (10, 0, 0, 0, 0, 0)
@@ -56,18 +55,6 @@ def disk() -> Disk:
         },
     )
     return disk
-
-
-@pytest.fixture
-def new() -> Disk:
-    """With an empty store."""
-    return Disk()
-
-
-def exported(disk: Disk, *names: str, history: History = "all", form: ExportFormat = JSON) -> list[bytes]:
-    with closing(MemoryStore(disk)) as reader:
-        records = [record for record in project_records(reader) if not names or record.name in names]
-        return list(export_lines(reader, records, [], form, history=history))
 
 
 def slices(lines: list[bytes]) -> list[dict[str, Any]]:

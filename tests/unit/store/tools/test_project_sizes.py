@@ -20,7 +20,7 @@ from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.project_sizes import Sizes, sizes_of
-from tests.unit.store.conftest import StoredCrawl
+from tests.unit.store.conftest import Crawl
 
 BIN_16 = b"\xc5"
 
@@ -89,7 +89,7 @@ def test_all_of_them_and_what_is_shared_add_up_to_what_the_store_takes(path: str
     assert sum(size.size_bytes for size in found.projects) + found.shared_bytes == pytest.approx(taken, abs=50)
 
 
-def test_a_task_of_every_kind_can_be_measured(stored: StoredCrawl) -> None:
+def test_a_task_of_every_kind_can_be_measured(stored: Crawl) -> None:
     news, empty = sizes(stored.path).projects
 
     assert (news.name, news.tasks, empty.name) == ("news", 9, "empty")

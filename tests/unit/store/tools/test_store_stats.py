@@ -10,7 +10,7 @@ from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import StoreStats, read_stats
-from tests.unit.store.conftest import StoredCrawl
+from tests.unit.store.conftest import Crawl
 
 
 def figures(path: str, cache_bytes: int = 1 << 20) -> StoreStats:
@@ -18,7 +18,7 @@ def figures(path: str, cache_bytes: int = 1 << 20) -> StoreStats:
         return read_stats(reader, cache_bytes)
 
 
-def test_tasks_are_counted_by_project_and_state(stored: StoredCrawl) -> None:
+def test_tasks_are_counted_by_project_and_state(stored: Crawl) -> None:
     found = figures(stored.path)
 
     assert [(project.name, project.state) for project in found.projects] == [("empty", "running"), ("news", "paused")]
@@ -26,7 +26,7 @@ def test_tasks_are_counted_by_project_and_state(stored: StoredCrawl) -> None:
     assert found.tasks == 9
 
 
-def test_bytes_are_those_of_the_files(stored: StoredCrawl) -> None:
+def test_bytes_are_those_of_the_files(stored: Crawl) -> None:
     with closing(RocksStore(stored.path)) as store:
         store.compact()
     found = figures(stored.path)
@@ -37,7 +37,7 @@ def test_bytes_are_those_of_the_files(stored: StoredCrawl) -> None:
     assert found.file_bytes > tables
 
 
-def test_what_is_not_in_tables_yet_is_counted_apart(stored: StoredCrawl) -> None:
+def test_what_is_not_in_tables_yet_is_counted_apart(stored: Crawl) -> None:
     with closing(RocksStore(stored.path)) as store:
         store.write(store.begin(), Batch(puts={"specs": [(b"x" * 12, b"y" * 100_000)]}))
         found = figures(stored.path)
@@ -63,7 +63,7 @@ def test_an_id_needs_its_part_of_index_and_filter_in_the_cache(tmp_path: Path) -
     assert found.cache.table_bytes > 0
 
 
-def test_a_cache_that_is_too_short_for_the_ids_is_told(stored: StoredCrawl) -> None:
+def test_a_cache_that_is_too_short_for_the_ids_is_told(stored: Crawl) -> None:
     with closing(RocksStore(stored.path)) as store:
         store.compact()
 
