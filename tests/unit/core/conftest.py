@@ -8,8 +8,9 @@ world.advance(60)                   sleep, waking only when the scheduler asked 
 world.restart()                     kill -9 and start again; reboot() does it to the machine
 
 After every turn the invariants are checked: in memory, and on the disk if the turn wrote to it or is the first after a
-start; in a world of hundreds of tasks every few turns, and when the test ends. Each test runs with heads of two tasks
-and with heads that hold everything, because nobody may be able to tell them apart.
+start. A large world that ``make_world`` made is checked every few turns, before its process ends, and after the test.
+Each test runs with heads of two tasks and with heads that hold everything, because nobody may be able to tell them
+apart.
 """
 
 from __future__ import annotations
@@ -91,12 +92,10 @@ REMEMBERED = 1 << 15
 """What is on the disk is read in each turn, and hardly ever another than in the turn before."""
 
 CHECKED_A_TURN = 64
-"""Tasks, sessions and projects that are checked after each turn. A larger world is checked after each second turn, each
-third, … : otherwise a test of 600 tasks costs four times as much with tiny heads, which need more turns.
+"""Tasks, sessions and projects of a world that is checked after each turn, however rarely it may be. A larger one is
+checked after each second turn, each third, … then: otherwise a test of 600 tasks costs four times as much with tiny
+heads, which need more turns.
 """
-
-UNCHECKED: set[World] = set()
-"""Worlds that have taken turns since they were checked."""
 
 R = TypeVar("R", bound=AnyReply)
 
@@ -142,7 +141,12 @@ class World:
         environment: what a scheduler that is started is given.
     """
 
-    def __init__(self, config: CoreConfig) -> None:
+    def __init__(self, config: CoreConfig, *, rarely: bool = False) -> None:
+        """Begin.
+
+        Args:
+            rarely: check a large world every few turns only; whoever makes it calls ``check_rest`` after the last one.
+        """
         self.config = config
         self.disk = Disk()
         self.elapsed = 0.0
@@ -163,6 +167,7 @@ class World:
         self._numbers = count(1)
         self._boots = 1
         self._booted_at = -BOOT
+        self._rarely = rarely
         self._start()
         self.settle()
 
@@ -212,10 +217,8 @@ class World:
         self._undelivered = [said for said in result.outgoing if said.peer in self.unreachable]
         self._has_written |= self.ledger.commit(result.writes)
         self._unchecked_turns += 1
-        if self._unchecked_turns * CHECKED_A_TURN >= self._size():
+        if not self._rarely or self._unchecked_turns * CHECKED_A_TURN >= self._size():
             self.check()
-        else:
-            UNCHECKED.add(self)
         self.said, self.events, self.kept = result.outgoing, result.events, result.writes
         self.happened += result.events
         said = [read_again(each.message) for each in result.outgoing if not self._deliver(each)]
@@ -339,25 +342,29 @@ class World:
 
     def restart(self, *, clean: bool = False) -> None:
         """End the process, by kill -9 or (clean) in good order, and start another; fetchers live on, unheard."""
-        if clean:
-            self.ledger.stop()
+        self._end(clean)
         self._start()
         self.settle()
 
     def crash(self) -> None:
         """The process dies and another begins, which has not taken a turn yet."""
+        self._end()
         self._start()
 
     def reboot(self, *, clean: bool = False, lose_unsynced: bool = False, uptime: float = 10.0) -> None:
         """The machine goes down with the process; when it is back, its boot clock shows ``uptime``."""
-        if clean:
-            self.ledger.stop()
+        self._end(clean)
         if lose_unsynced:
             self.disk.power_cut()
         self._boots += 1
         self._booted_at = self.elapsed - uptime
         self._start()
         self.settle()
+
+    def _end(self, clean: bool = False) -> None:
+        self.check_rest()
+        if clean:
+            self.ledger.stop()
 
     def _start(self) -> None:
         self._has_written = True
@@ -381,12 +388,16 @@ class World:
 
     def check(self) -> None:
         """Check every invariant, on the disk if it has been written to since it was checked."""
-        UNCHECKED.discard(self)
         self._unchecked_turns = 0
         if self._has_written:
             self._has_written = False
             self._check_disk()
         self.scheduler.verify()
+
+    def check_rest(self) -> None:
+        """Check it if it has taken turns since it was checked."""
+        if self._unchecked_turns:
+            self.check()
 
     def _size(self) -> int:
         state = self.scheduler._state
@@ -633,24 +644,22 @@ class MakeWorld(Protocol):
     def __call__(self, defaults: dict[str, Any] | None = None, **config: Any) -> World: ...
 
 
-@pytest.fixture(autouse=True)
-def what_holds_at_the_end() -> Iterator[None]:
-    """Check each world that has taken turns since it was checked."""
-    UNCHECKED.clear()
-    yield
-    for world in list(UNCHECKED):
-        world.check()
-
-
 @pytest.fixture(params=[2, 4096], ids=["tiny-heads", "whole-heads"])
-def make_world(request: pytest.FixtureRequest) -> MakeWorld:
-    """Make a world with the projects news and shop, unlimited unless ``defaults`` says otherwise."""
+def make_world(request: pytest.FixtureRequest) -> Iterator[MakeWorld]:
+    """Make worlds with the projects news and shop, unlimited unless ``defaults`` says otherwise.
+
+    They may be large: they are checked rarely, and after the test.
+    """
+    made: list[World] = []
 
     def make(defaults: dict[str, Any] | None = None, **config: Any) -> World:
         given: dict[str, Any] = {"projects": {"news": {}, "shop": {}}, "head_tasks": request.param} | config
-        return World(CoreConfig(defaults={"rate": inf} | (defaults or {}), **given))
+        made.append(World(CoreConfig(defaults={"rate": inf} | (defaults or {}), **given), rarely=True))
+        return made[-1]
 
-    return make
+    yield make
+    for world in made:
+        world.check_rest()
 
 
 @pytest.fixture
