@@ -182,7 +182,7 @@ class World:
         end = self.elapsed + seconds
         while (wake_at := self.next_wake()) < end:
             self.elapsed = max(self.elapsed, wake_at)
-            self._wake()
+            self.settle()
         self.elapsed = end
         self.settle()
 

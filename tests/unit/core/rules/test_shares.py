@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import count
+from itertools import islice
 from math import floor, inf
 
 import pytest
 
-from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
-from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Wall
+from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.replies import Select
-from taskqueue.protocol.requests import AnyRequest, Done, Hello, Incoming, NewTasks
-from taskqueue.store.ledger import Ledger
-from tests.memory_store import Disk, MemoryStore
+from tests.unit.core.conftest import Fetcher, World, task
 
 MIXED = [1.0 + index % 5 for index in range(20)]
 """Weights of 20 projects."""
@@ -30,6 +25,9 @@ BATCH = 1_000
 CAPACITY = 100
 STOCK = 2_000
 """Tasks that wait at the beginning of a pace; a fourth of them is replaced at once."""
+
+HEARD = 30.0
+"""Seconds after which a fetcher says hello again, so that it is never taken for silent."""
 
 
 @pytest.mark.parametrize("step", [1, 10, 100])
@@ -60,71 +58,37 @@ def test_a_pace_is_used_to_the_full_and_never_exceeded_in_any_window(rate: float
     assert worst_window(times, rate, burst) <= 1e-5
 
 
-class Line:
-    """A scheduler on virtual time and its only fetcher; the disk is not checked, which would be most of a turn.
+class LargeWorld(World):
+    """A world that isn't checked: with tens of thousands of tasks that would be most of what it costs."""
 
-    Attributes:
-        elapsed: seconds since it began.
-        held: what the fetcher has, in the order in which it came.
-        taken: how many tasks it was ever given.
-    """
+    def check(self) -> None:
+        pass
 
-    def __init__(self, config: CoreConfig, capacity: int) -> None:
-        self.elapsed = 0.0
-        self.held: list[Assignment] = []
-        self.taken = 0
-        self._seen = 0
-        self._capacity = capacity
-        self._numbers = count(1)
-        self._ledger = Ledger(MemoryStore(Disk()))
-        self._scheduler = Scheduler(self._ledger.begin("boot"), config, Calendar(), self._now)
-        self._settle()
 
-    def turn(self, *requests: AnyRequest) -> None:
-        """Take one turn; the fetcher takes what it is given."""
-        turn = self._scheduler.begin(self._now, [Incoming(Peer(each.session.encode()), each) for each in requests])
-        result = turn.decide(self._ledger.find(turn.needs))
-        self._ledger.commit(result.writes)
-        for select in (said.message for said in result.outgoing if isinstance(said.message, Select)):
-            self._seen = select.number
-            self.held += select.tasks
-            self.taken += len(select.tasks)
+class Watch(Fetcher):
+    """A fetcher that notes when it was sent each task, in seconds since the world began."""
 
-    def next_wake(self) -> float:
-        """When the scheduler wants its next turn."""
-        return self._scheduler.next_event_at(self._now) - 1_000.0
+    def __init__(self, world: World) -> None:
+        super().__init__(world, "watch", 10_000, None)
+        self.sent_at: list[float] = []
 
-    def push(self, project: str, tasks: int, delay: float | None = None) -> None:
-        """Push this many new tasks."""
-        for first in range(0, tasks, BATCH):
-            made = [self._task(delay) for _ in range(min(BATCH, tasks - first))]
-            self.turn(NewTasks(session="producer", n=next(self._numbers), project=project, tasks=list(made)))
-        self._settle()
+    def hear(self, message: Select) -> None:
+        super().hear(message)
+        self.sent_at += [self.world.elapsed] * len(message.tasks)
 
-    def hello(self) -> None:
-        """Say what the fetcher holds, and take more."""
-        n, holds = next(self._numbers), [int(task.token) for task in self.held]
-        self.turn(Hello(session="fetcher", n=n, capacity=self._capacity, holds=holds, seen=self._seen))
-        self._settle()
 
-    def finish(self, tasks: int) -> list[Assignment]:
-        """Succeed with this many tasks, those that the fetcher has had for longest; return them."""
-        done, self.held = self.held[:tasks], self.held[tasks:]
-        reports = [TaskReport(each.project, each.taskid, each.token) for each in done]
-        self.turn(Done(session="fetcher", n=next(self._numbers), tasks=list(reports)))
-        self._settle()
-        return done
+def push(world: World, project: str, tasks: int, delay: float | None = None) -> None:
+    """Push this many new tasks."""
+    for first in range(0, tasks, BATCH):
+        made = [task(f"t{world.n()}", delay=delay) for _ in range(min(BATCH, tasks - first))]
+        assert set(world.push(project, *made)) == {"new"}
 
-    def _task(self, delay: float | None) -> NewTask:
-        return NewTask(f"t{next(self._numbers)}", "http://example.org/", Schedule(delay=delay))
 
-    def _settle(self) -> None:
-        while self.next_wake() <= self.elapsed:
-            self.turn()
-
-    @property
-    def _now(self) -> Now:
-        return Now(wall=Wall(1_700_000_000.0 + self.elapsed), boot=Boot(1_000.0 + self.elapsed))
+def finish(fetcher: Fetcher, tasks: int) -> list[Assignment]:
+    """Succeed with this many tasks, those that the fetcher has had for longest; return them."""
+    done = list(islice(fetcher.held.values(), tasks))
+    fetcher.world.answer(fetcher.answers(*[fetcher.finished(each.taskid) for each in done]))
+    return done
 
 
 def parts(weights: list[float], tasks: int, delayed: int = 0, step: int = 10) -> list[float]:
@@ -136,30 +100,28 @@ def parts(weights: list[float], tasks: int, delayed: int = 0, step: int = 10) ->
     """
     layers = {f"p{index:02}": {"weight": weight} for index, weight in enumerate(weights)}
     due = {name: tasks * layer["weight"] / sum(weights) for name, layer in layers.items()}
-    line = Line(CoreConfig(defaults={"rate": inf}, projects={**layers}), CAPACITY)
-    line.push("p00", delayed, delay=86_400.0)
+    world = LargeWorld(CoreConfig(defaults={"rate": inf}, projects={**layers}))
+    push(world, "p00", delayed, delay=86_400.0)
     for name in due:
-        line.push(name, int(due[name] * 1.2) + CAPACITY)
-    line.hello()
-    got = Counter(each.project for _ in range(tasks // step) for each in line.finish(step))
+        push(world, name, int(due[name] * 1.2) + CAPACITY)
+    fetcher = world.fetcher(CAPACITY)
+    got = Counter(each.project for _ in range(tasks // step) for each in finish(fetcher, step))
     return [got[name] / due[name] for name in due]
 
 
 def dispatched_at(rate: float, burst: float, seconds: float) -> list[float]:
     """When each task of a project with work without end was given to a fetcher that takes all."""
-    line = Line(CoreConfig(defaults={"rate": rate, "burst": burst}, projects={"p": {}}), capacity=10_000)
-    line.push("p", STOCK)
-    line.hello()
-    times = [0.0] * line.taken
-    while (at := line.next_wake()) <= seconds:
-        line.elapsed = max(line.elapsed, at)
-        line.turn()
-        if len(line.held) >= STOCK // 4:
-            line.push("p", len(line.finish(STOCK // 4)))
-        elif line.taken == len(times):
-            line.hello()
-        times += [line.elapsed] * (line.taken - len(times))
-    return times
+    world = LargeWorld(CoreConfig(defaults={"rate": rate, "burst": burst}, projects={"p": {}}))
+    push(world, "p", STOCK)
+    watch = Watch(world)
+    world.know(watch)
+    watch.hello()
+    pause = min(HEARD, STOCK / 4 / rate)
+    while world.elapsed < seconds:
+        world.advance(min(pause, seconds - world.elapsed))
+        watch.hello()
+        push(world, "p", len(finish(watch, len(watch.held))))
+    return watch.sent_at
 
 
 def worst_window(times: list[float], rate: float, burst: float) -> float:
