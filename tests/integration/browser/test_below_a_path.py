@@ -55,7 +55,7 @@ def test_every_page_opens_below_the_path_its_stream_arrives_and_its_places_lead_
     for path in ONE_OF_EACH:
         page = reader.open(path)
         places = page.locator(".places a").evaluate_all("(all) => all.map((one) => one.getAttribute('href'))")
-        assert {*places} <= {f"{PATH}{one}" for one in ONE_OF_EACH}
+        assert {*places} == {f"{PATH}{one}" for one in ONE_OF_EACH if one.count("/") == 1}
 
     page.locator(".places a").first.click()
     page.locator('[data-row="news"]').wait_for()
