@@ -1,4 +1,4 @@
-"""An address where nobody listens, for what can't be told to choose its port itself."""
+"""An address where nobody listens, for a test that has to name a port before anything listens there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import socket
 
 
 def free_address() -> str:
-    """Host and port; the host is a loopback address of this process alone, so no other test takes the port."""
+    """HOST:PORT of a port that is free now; the host is a loopback address that only this process takes, so that no
+    other test can listen there meanwhile.
+    """
     pid = os.getpid()
     host = f"127.{64 + (pid >> 16)}.{pid >> 8 & 255}.{pid & 255}"
     with socket.create_server((host, 0)) as free:

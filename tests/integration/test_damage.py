@@ -31,11 +31,13 @@ ACCEPTING = COMMAND.format(", '--accept-damage'")
 
 
 FILLED: Final[dict[str, Path]] = {}
-"""Stores of daemons that were killed when they had acknowledged some thousand tasks, by their durability."""
+"""Folders of stores to be copied, by their durability. On each a daemon of the fixture's own entry has acknowledged
+``BATCH`` times ``BATCHES`` tasks, and was killed.
+"""
 
 
 def filled(daemon: DaemonFactory, peer: PeerFactory, durability: str = "commit") -> Daemon:
-    """A daemon that does not run, on a copy of such a store."""
+    """A daemon that was not started yet, on a copy of the store of that durability in ``FILLED``."""
     if durability not in FILLED:
         first = daemon(durability=durability)
         client = peer(first)

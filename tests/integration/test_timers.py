@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(300)
 
 NEAR = usually(6_000, nightly=20_000)
+"""Tasks that are due within seconds, more than the daemon has in memory."""
 FAR = usually(10_000, nightly=50_000)
-"""More than the daemon has in memory, of either."""
+"""Tasks that are due in days, more than the daemon has in memory."""
 WITHIN_SECONDS = 3.0
 LEAD_SECONDS = 2.0
 """Until the first of the near ones is due; those whose pushing takes longer are due when they arrive."""

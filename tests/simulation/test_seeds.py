@@ -25,6 +25,7 @@ SOME: Final = 10
 ROOT: Final = Path(__file__).parents[2]
 
 played_once = cache(play)
+"""What a seed played in plain weather; a process that runs several of these tests plays it for the first one only."""
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -24,7 +24,7 @@ BATCH = 1_000
 
 CAPACITY = 100
 STOCK = 2_000
-"""Tasks that wait at the beginning of a pace; a fourth of them is replaced at once."""
+"""Tasks that wait at the beginning of a pace; about a fourth of them is handed out until they are replaced."""
 
 HEARD = 30.0
 """Seconds after which a fetcher says hello again, so that it is never taken for silent."""
