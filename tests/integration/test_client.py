@@ -286,7 +286,10 @@ def test_an_extended_lease_outlives_its_timeout(daemon: DaemonFactory, client: C
     one, other = client(it), client(it)
     one.push("news", urls(2)[0], timeout=2)
     (extended,) = one.select(1)
-    while not one.extend(extended, 60):  # this test stood still for as long as the lease lasts
+    refused = 0
+    while not one.extend(extended, 60):  # this test stood still for as long as the lease lasted
+        refused += 1
+        assert one.projects.show("news").totals.timeout >= refused, "the extension of a lease in force was refused"
         (extended,) = one.select(1)
     one.push("news", urls(2)[1], timeout=2)
     (left,) = one.select(1)
@@ -671,7 +674,7 @@ def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
     daemon: DaemonFactory, client: ClientFactory
 ) -> None:
     it = daemon(fetcher_timeout=2)
-    one = client(it)
+    one = client(it, name="here")
     one.push_many("news", urls(10))
 
     command = [sys.executable, "-c", WORKER, it.url]
@@ -679,12 +682,13 @@ def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
         assert process.stdout is not None
         process.stdout.readline()
         process.kill()
-    rest: dict[str, Task] = {}
-    while len(rest) < 10:  # one comes again if this test stands still for as long as a fetcher may be silent
-        rest |= {task.url: task for task in one.select()}
+    rest: list[Task] = []
+    while len({task.url for task in rest}) < 10:
+        rest += one.select()
 
-    assert rest.keys() == set(urls(10))
-    assert {task.retried for task in rest.values()} == {0}
+    assert {task.url for task in rest} == set(urls(10))
+    assert len(rest) == 10 or it.wait_for_log("fetcher-silent fetcher=here ")  # this test stood still
+    assert {task.retried for task in rest} == {0}
 
 
 def _note(so_far: list[int]) -> Callable[[Any], None]:

@@ -244,10 +244,11 @@ def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
     handed: dict[str, int] = {}
     fetcher = peer(it)
     while "task0" not in handed:
-        fetcher.ask("hello", capacity=10_000, holds=list(handed.values()), seen=fetcher.seen)
+        fetcher.ask("hello", name="here", capacity=10_000, holds=list(handed.values()), seen=fetcher.seen)
         while fetcher.has_message(HELLO_MS):
             for task in fetcher.receive()["tasks"]:
-                assert task["taskid"] not in handed or it.wait_for_log("fetcher-silent")  # this test stood still
+                first_time = task["taskid"] not in handed
+                assert first_time or it.wait_for_log("fetcher-silent fetcher=here ")  # this test stood still
                 handed[task["taskid"]] = task["token"]
 
 

@@ -56,13 +56,15 @@ def test_its_producer_and_its_fetcher_do_a_crawl(it: Daemon, fetcher: subprocess
     assert push("http://site/b") == "['ignored']\n"
 
     assert fetcher.stdout is not None
-    ran: set[str] = set()
-    while len(ran) < 2:  # one comes again if the fetcher stands still for as long as it may be silent
-        ran.add(fetcher.stdout.readline().split(" ")[0])
+    ran: list[str] = []
+    while len({*ran}) < 2:
+        ran.append(fetcher.stdout.readline().split(" ")[0])
+        assert ran[-1], "the fetcher has ended"
     with Client(it.url) as client:
         client.projects.wait("demo", timeout=WAIT_SECONDS)
         counts = client.projects.show("demo").counts
-    assert ran == {"http://site/a", "http://site/b#top"}
+    assert {*ran} == {"http://site/a", "http://site/b#top"}
+    assert len(ran) == 2 or it.wait_for_log("fetcher-silent")  # the fetcher stood still
     assert counts.success == 2
 
 
