@@ -2,7 +2,7 @@
 
 Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
 
-    number <= seen, not in holds      is lost: given back at once
+    number <= seen, not in holds      is lost: given back at once, or timed out if its lease is over
     number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
     could not even be sent            is given back at once
 """
@@ -21,7 +21,7 @@ from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.rules import suspects
 from taskqueue.core.rules.eligibility import may_give
 from taskqueue.core.rules.handout import as_assignment
-from taskqueue.core.rules.lease_end import crash, give_back, lose, take_back
+from taskqueue.core.rules.lease_end import crash, expire, give_back, lose, take_back
 from taskqueue.core.rules.slots import sent_again
 from taskqueue.core.state import State
 from taskqueue.core.tasks.lease import Lease
@@ -57,7 +57,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
     if message.n > session.last_hello:
         _check_room(state, session, message)
         session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
-        _give_back_lost(turn, session, message)
+        _end_unstated(turn, session, message)
         state.memory.ended_changed(-len(session.ended))
         session.take_hello(message, turn.now.boot)
         session.draining = session.label in state.drained
@@ -94,12 +94,18 @@ def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
 
 
 def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
-    """Take back tasks that have not been started; leases that are not in force are answered as stale."""
+    """Take back tasks that have not been started; leases that are not in force are answered as stale.
+
+    A lease that is over has timed out: in the next turn it would, and a retry must not depend on which comes first.
+    """
     state = turn.state
     in_force, reply = _in_force(state, message)
-    own = sum(task.token in session.leases for _, task in in_force)
+    own = sum(task.token in session.leases and not _is_over(turn, task) for _, task in in_force)
     for project, task in in_force:
-        take_back(turn, session, project, task)
+        if _is_over(turn, task):
+            expire(turn, project, task)
+        else:
+            take_back(turn, session, project, task)
         task.token = NO_TOKEN
     for ref in message.leases:
         if session.ended.pop(ref.token, None) is not None:
@@ -189,11 +195,20 @@ def _check_room(state: State, session: Session, message: Hello) -> None:
         raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
 
 
-def _give_back_lost(turn: TurnState, session: Session, message: Hello) -> None:
+def _end_unstated(turn: TurnState, session: Session, message: Hello) -> None:
+    """End the leases that a hello has seen and does not hold: timed out if they are over, else given back."""
     stated = set(message.holds)
     for token, task in list(session.leases.items()):
-        if _lease(task).number <= message.seen and token not in stated:
+        if _lease(task).number > message.seen or token in stated:
+            continue
+        if _is_over(turn, task):
+            expire(turn, _project(turn.state, task), task)
+        else:
             give_back(turn, _project(turn.state, task), task)
+
+
+def _is_over(turn: TurnState, task: Task) -> bool:
+    return _lease(task).deadline <= turn.now.boot
 
 
 def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
@@ -257,10 +272,10 @@ def _lease(task: Task) -> Lease:
 
 
 def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
-    """Look up the specs of tasks in messages that will be sent again."""
+    """Look up the specs of tasks in messages that will be sent again, and of those whose leases are over."""
     session = turn.state.sessions.get(request.session)
     for task in session.leases.values() if session is not None else ():
-        if task.lease is not None and request.seen < task.lease.number <= request.seen + RESENT_MOST:
+        if request.seen < _lease(task).number <= request.seen + RESENT_MOST or _is_over(turn, task):
             turn.ask(task)
 
 
@@ -273,8 +288,15 @@ def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
             turn.ask(task)
 
 
+def _need_over(turn: TurnState, request: Release, wanted: Needs) -> None:
+    """Look up the specs of released tasks whose leases are over."""
+    for _, task in _in_force(turn.state, request)[0]:
+        if _is_over(turn, task):
+            turn.ask(task)
+
+
 REQUESTS: Final = (
     RequestRule(Hello, asked_by(hello), _need_unseen, keeps=False),
     RequestRule(Extend, asked_by(extend), _need_extended, by_fetchers=True),
-    RequestRule(Release, asked_by(release), by_fetchers=True),
+    RequestRule(Release, asked_by(release), _need_over, by_fetchers=True),
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR, bring, comes_after, rest, run_out
 
 # ---------------------------------------------------------------------------------------- how long
@@ -105,6 +107,32 @@ def test_a_task_that_got_lost_on_its_way_is_handed_out_again_and_no_retry_is_use
     fetcher.hello()
     assert fetcher.taken == ["a", "a"]
     assert fetcher.held["a"].retried == 0
+
+
+def _let_go(fetcher: Fetcher) -> None:
+    fetcher.held.clear()
+    fetcher.hello(capacity=0)
+
+
+@pytest.mark.parametrize("let_go", [_let_go, lambda fetcher: fetcher.release("a")], ids=["unstated", "released"])
+@pytest.mark.parametrize("bodies", ["in memory", "in the store"])
+def test_what_a_fetcher_gives_back_in_the_moment_in_which_its_lease_ends_has_timed_out(
+    make_world: MakeWorld, let_go: Callable[[Fetcher], object], bodies: str
+) -> None:
+    world = make_world(head_tasks=16)
+    fetcher = bring(world, "processing", retries=0)
+    if bodies == "in the store":
+        world.restart()
+        rest(fetcher)
+    run_out(world, fetcher, 599)
+
+    world.elapsed += 1
+    let_go(fetcher)
+
+    shown = world.show("a")
+    assert (shown.state, shown.error) == ("failed", "timeout")
+    assert world.project().totals.timeout == 1
+    assert world.fetcher(name="other").taken == []
 
 
 @pytest.mark.parametrize("clean", [False, True])
