@@ -283,10 +283,10 @@ def _descriptor_inherits_its_former_connection(replace: Replace) -> None:
 
 
 def _late_end_ends_the_next_connection(replace: Replace) -> None:
-    def closed(self: Connections, fd: int) -> Any:
+    def closed(self: Connections, fd: int, *, is_reused: bool = False) -> Any:
         if (connection := self._by_fd.get(fd)) is not None:
             connection.is_announced = True
-        return original(self, fd)
+        return original(self, fd, is_reused=is_reused)
 
     original = replace(Connections, "closed", closed)
 

@@ -242,31 +242,26 @@ class ConnectionGuard:
 
     def _read_monitor(self) -> None:
         """Read which connections opened and closed."""
-        while True:
-            try:
-                event, _ = self._monitor.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                break
-            kind, fd = _event.unpack(event)
-            if kind == zmq.EVENT_ACCEPTED:
-                self._on_accept(fd)
+        events: list[tuple[bool, int]] = []
+        with suppress(zmq.Again):
+            while True:
+                kind, fd = _event.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
+                events.append((kind == zmq.EVENT_ACCEPTED, fd))
+        for is_open, connection in self._connections.follow(events):
+            if is_open:
+                self._on_accept(connection)
             else:
-                self._on_close(fd)
+                self._silent.forget(connection)
+                self._may_trim |= self._trimmed_bytes > SMALL_BYTES
 
-    def _on_accept(self, fd: int) -> None:
-        connection = self._connections.opened(fd)
+    def _on_accept(self, connection: Connection) -> None:
         if len(self._connections) > self._most_connections:
             self._connections.refuse(connection)
             if count := self._refusals.count(ticks()):
                 log.warning("connections-refused count=%d open=%d", count, len(self._connections))
         else:
-            self._watch(fd)
+            self._watch(connection.fd)
             self._silent.add(connection, ticks())
-
-    def _on_close(self, fd: int) -> None:
-        if (connection := self._connections.closed(fd)) is not None:
-            self._silent.forget(connection)
-        self._may_trim |= self._trimmed_bytes > SMALL_BYTES
 
     def _silent_due_at(self) -> float:
         """When silent connections are to be looked at; inf: there are none."""

@@ -14,7 +14,7 @@ Rules:
 3. Descriptors are reused: a connection is also identified by its cookie before anything is done to it.
 4. The loop does the accounting; the guard, in its own thread, reports opened and closed connections, and may cut any.
 5. The loop may read from a connection before the guard has heard that it was opened. What the guard hears of this
-   descriptor until then is about a former connection.
+   descriptor until then is about a former connection, and may be its opening and its end.
 6. A connection with a routing id that no library lets a client choose stays without a peer: it is heard no more than a
    silent one.
 """
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator, Sequence
 from threading import Lock
 from typing import Final
 
@@ -238,6 +239,20 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ the watcher's side
 
+    def follow(self, events: Sequence[tuple[bool, int]]) -> Iterator[tuple[bool, Connection]]:
+        """Apply what the guard has heard: (it was opened, descriptor), the earliest first; yield what it concerns.
+
+        Only the last event of a descriptor tells whose it is now. One that was opened and has ended has no cookie any
+        more, and the next one, which the loop may know already, must not be taken for it.
+        """
+        last = {fd: index for index, (_, fd) in enumerate(events)}
+        for index, (is_open, fd) in enumerate(events):
+            is_last = last[fd] == index
+            if is_open and is_last:
+                yield True, self.opened(fd)
+            elif not is_open and (connection := self.closed(fd, is_reused=not is_last)) is not None:
+                yield False, connection
+
     def opened(self, fd: int) -> Connection:
         """Register an accepted connection; the loop may know it already."""
         connection = self._by_fd.get(fd)
@@ -249,10 +264,16 @@ class Connections:
         connection.is_announced = True
         return connection
 
-    def closed(self, fd: int) -> Connection | None:
-        """A connection was closed; returns it, if it was known."""
+    def closed(self, fd: int, *, is_reused: bool = False) -> Connection | None:
+        """A connection was closed; returns it, if it was known.
+
+        Args:
+            is_reused: another one has been opened with its descriptor, which the loop may know already.
+        """
         connection = self._by_fd.get(fd)
         if connection is None or not connection.is_announced:
+            return None
+        if is_reused and connection.cookie == tcp.cookie(fd):
             return None
         self._drop(fd)
         return connection

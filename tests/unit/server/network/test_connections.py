@@ -101,6 +101,51 @@ def test_the_end_of_a_connection_that_is_heard_of_late_does_not_end_the_next_one
     assert not latter.connection.is_silent
 
 
+OPENED: Final = True
+ENDED: Final = False
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [[OPENED, ENDED, OPENED]],
+        [[ENDED, OPENED]],
+        [[OPENED, ENDED], [OPENED]],
+        [[OPENED], [ENDED, OPENED]],
+        [[OPENED, ENDED, OPENED, ENDED, OPENED]],
+    ],
+    ids=str,
+)
+def test_what_is_heard_late_of_former_connections_does_not_end_the_one_that_was_heard(
+    listening: Listening, reused: tuple[Heard, Heard], batches: list[list[bool]]
+) -> None:
+    _, latter = reused
+
+    for events in batches:
+        list(listening.connections.follow([(is_open, latter.fd) for is_open in events]))
+
+    assert listening.connections.open_to(latter.peer)
+    assert not latter.connection.is_silent
+
+
+def _accepted_by(server: socket.socket, stack: ExitStack) -> socket.socket:
+    stack.enter_context(socket.create_connection(server.getsockname()))
+    return stack.enter_context(server.accept()[0])
+
+
+def test_a_former_connection_whose_end_is_heard_with_the_start_of_the_next_has_ended() -> None:
+    connections = Connections(Meters())
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        accepted, next_accepted = (_accepted_by(server, stack) for _ in range(2))
+        former = connections.opened(accepted.fileno())
+        os.dup2(next_accepted.fileno(), accepted.fileno())
+
+        heard = list(connections.follow([(ENDED, former.fd), (OPENED, former.fd)]))
+
+    assert [(is_open, each is former) for is_open, each in heard] == [(ENDED, True), (OPENED, False)]
+
+
 def test_the_end_of_a_connection_that_was_opened_ends_it(listening: Listening) -> None:
     with socket.socket() as client:
         heard = listening.hear(client)
