@@ -72,6 +72,7 @@ class LogHandler(logging.Handler):
         self.setFormatter(LogLines())
         self._descriptor = sys.__stderr__.fileno() if descriptor is None and sys.__stderr__ else descriptor
         self._is_file = self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._is_terminal = self._descriptor is not None and os.isatty(self._descriptor)
         self._most_bytes = most_bytes
         self._stuck_seconds = stuck_seconds
         self._begin()
@@ -94,8 +95,7 @@ class LogHandler(logging.Handler):
             return
         with self._changed:
             if self._takes_at_once(line):
-                with suppress(OSError):
-                    self._write(line)
+                self._write(line)
                 return
             if self._descriptor is None or self._bytes + len(line) > self._most_bytes:
                 self._lost += 1
@@ -122,7 +122,8 @@ class LogHandler(logging.Handler):
 
     def _takes_at_once(self, line: bytes) -> bool:
         """Whether nothing waits, and to write the line waits for nothing: so much fits into a pipe that has room."""
-        if self._descriptor is None or self._bytes or self._lost:
+        # A terminal with room for a byte says that it has room, and then waits for room for the rest.
+        if self._descriptor is None or self._is_terminal or self._bytes or self._lost:
             return False
         if self._is_file:
             return True
@@ -142,9 +143,7 @@ class LogHandler(logging.Handler):
                     self._changed.wait()
                 lines = b"".join(self._lines)
                 self._lines.clear()
-            # A pipe that is closed, a disk that is full: there is nobody to tell.
-            with suppress(OSError):
-                self._write(lines)
+            self._write(lines)
             with self._changed:
                 self._bytes -= len(lines)
                 if self._lost and not self._lines:
@@ -152,15 +151,10 @@ class LogHandler(logging.Handler):
                 self._changed.notify_all()
 
     def _write(self, lines: bytes) -> None:
-        """Write all of it, however long that takes."""
+        """Write all of it, however long that takes. On a full disk it is lost: there is nobody to tell."""
         assert self._descriptor is not None
-        while lines:
-            try:
-                lines = lines[os.write(self._descriptor, lines[:CHUNK_BYTES]) :]
-            except BlockingIOError:  # Another program that shares the terminal may have set it so.
-                waiting = select.poll()
-                waiting.register(self._descriptor, select.POLLOUT)
-                waiting.poll()
+        with suppress(OSError):
+            _write_whole(self._descriptor, lines)
 
     def _loss(self) -> bytes:
         message = f"log-lost lines={self._lost}; the reader of stderr stood still"
@@ -168,24 +162,49 @@ class LogHandler(logging.Handler):
         return self._line(logging.LogRecord("taskqueue", logging.WARNING, "", 0, message, None, None))
 
 
-def write_line(stream: TextIO, line: str, seconds: float = STUCK_SECONDS) -> None:
+def write_line(stream: TextIO | None, line: str, seconds: float = STUCK_SECONDS) -> None:
     """Write a line that a program says beside its log, unless the stream's reader stands still for ``seconds``.
+
+    Args:
+        stream: None, as of a program that was started without it: the line is lost.
 
     Raises:
         OSError: it can't be written, as on a full disk.
     """
+    if stream is None:
+        return
     shown = f"{visible(line)}\n"
     try:
         descriptor = stream.fileno()
     except UnsupportedOperation:  # of a program that has put something else in the stream's place
         stream.write(shown)
         return
-    left = shown.encode(errors="backslashreplace")
+    line_bytes = shown.encode(errors="backslashreplace")
+    if os.isatty(descriptor):  # Which may wait although it has room: see ``LogHandler``.
+        writing = threading.Thread(target=_write_to_terminal, args=(descriptor, line_bytes), daemon=True)
+        writing.start()
+        writing.join(seconds)
+        return
     waiting = select.poll()
     waiting.register(descriptor, select.POLLOUT)
-    while left and waiting.poll(1000 * seconds):
+    while line_bytes and waiting.poll(1000 * seconds):
         # So much never waits in a pipe that has room at all (POSIX, write).
-        left = left[os.write(descriptor, left[: select.PIPE_BUF]) :]
+        line_bytes = line_bytes[os.write(descriptor, line_bytes[: select.PIPE_BUF]) :]
+
+
+def _write_to_terminal(descriptor: int, line: bytes) -> None:
+    with suppress(OSError):  # It was closed: nobody is there.
+        _write_whole(descriptor, line)
+
+
+def _write_whole(descriptor: int, left: bytes) -> None:
+    while left:
+        try:
+            left = left[os.write(descriptor, left[:CHUNK_BYTES]) :]
+        except BlockingIOError:  # Another program that shares the terminal may have set it so.
+            waiting = select.poll()
+            waiting.register(descriptor, select.POLLOUT)
+            waiting.poll()
 
 
 def _cut(line: str) -> str:

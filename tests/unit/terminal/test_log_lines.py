@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import pty
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -48,6 +49,14 @@ def pipe() -> Iterator[tuple[BufferedReader, TextIO]]:
         yield reader, writer
 
 
+@contextmanager
+def terminal() -> Iterator[tuple[BufferedReader, TextIO]]:
+    """A terminal: what shows it, and the end that a program writes to."""
+    showing, writing = pty.openpty()
+    with os.fdopen(showing, "rb") as screen, os.fdopen(writing, "w") as writer:
+        yield screen, writer
+
+
 def record(message: str, *arguments: object) -> logging.LogRecord:
     return logging.LogRecord("test", logging.INFO, "", 0, message, arguments, None)
 
@@ -76,6 +85,21 @@ def test_a_reader_that_stands_still_costs_lines_which_are_counted_but_no_time() 
     assert 20 < kept < 200
     assert f"log-lost lines={1000 - kept};" in lines[-2]
     assert "number=1000" in lines[-1]
+
+
+def test_a_terminal_that_shows_nothing_more_costs_lines_but_no_time() -> None:
+    with terminal() as (screen, writer):
+        handler = LogHandler(writer.fileno(), most_bytes=20_000, stuck_seconds=0.01)
+
+        for number in range(1000):
+            handler.emit(record("event number=%d %s", number, "x" * 100))
+        handler.close()
+
+        lines = [screen.readline()]
+        while b"log-lost" not in lines[-1]:
+            lines.append(screen.readline())
+    assert b"number=0 " in lines[0]
+    assert len(lines) < 1000
 
 
 def test_all_that_a_program_and_its_children_tell_is_written_before_they_end() -> None:
@@ -109,3 +133,10 @@ def test_a_line_beside_the_log_waits_for_no_reader_that_stands_still() -> None:
         assert reader.read(SMALLEST_PIPE) == b"x" * SMALLEST_PIPE
         write_line(writer, "two\nlines")
         assert reader.readline() == b"two\\nlines\n"
+
+
+def test_a_line_beside_the_log_waits_for_no_terminal_that_shows_nothing_more() -> None:
+    with terminal() as (screen, writer):
+        write_line(writer, "x" * 100_000, 0.01)
+
+        assert screen.readline() == b"x" * 100_000 + b"\r\n"
