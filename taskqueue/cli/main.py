@@ -112,6 +112,7 @@ def taskqueue() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command (None: the process's arguments); returns its exit status."""
+    _fill_standard_descriptors()
     _replace_unencodable(sys.stdout, sys.stderr)
     try:
         return _main(sys.argv[1:] if arguments is None else arguments)
@@ -119,6 +120,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _flush_output():
             # Else the interpreter tries again, and exits with 120.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fill_standard_descriptors() -> None:
+    """Have streams that the process was started without lead nowhere.
+
+    Else a file of the store or a socket gets the number of one, and what a library says on stderr is written to it.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(descriptor)
 
 
 def _main(arguments: Sequence[str]) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from taskqueue import Client
 from taskqueue.server.main import run as run_daemon
 from tests.integration.nursery import WAIT_SECONDS, Forked, run_forked
 
@@ -240,3 +241,26 @@ def test_a_system_without_what_the_daemon_needs_is_refused_in_one_line(
 
     assert run_daemon(None) == 1
     assert capfd.readouterr().err == "taskqueue: the daemon runs on Linux; darwin has no os.eventfd, select.epoll\n"
+
+
+# -------------------------------------------------------------------------------------- its standard streams
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_daemon_without_standard_streams_serves_and_has_none_of_its_files_in_their_places(
+    tmp_path: Path, closed: str
+) -> None:
+    url = f"ipc://{tmp_path}/socket"
+    command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "store")]
+    it = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", *command], stdin=subprocess.DEVNULL)
+    try:
+        with Client(url, timeout=WAIT_SECONDS) as client:
+            client.projects.start("news")
+            files = [os.readlink(f"/proc/{it.pid}/fd/{descriptor}") for descriptor in range(3)]
+        it.terminate()
+
+        assert it.wait(WAIT_SECONDS) == 0
+    finally:
+        it.kill()
+        it.wait()
+    assert [file for file in files if str(tmp_path) in file or "socket" in file] == []
