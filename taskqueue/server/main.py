@@ -12,6 +12,7 @@ Each but the first says why on stderr, in one line; for damage, more lines say w
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import os
@@ -64,6 +65,12 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.terminal.log_lines import write_line
 
 log = logging.getLogger("taskqueue")
+
+BIND_HINTS: Final = {
+    errno.EADDRINUSE: "; is another daemon running?",
+    errno.ENODEV: "; no address of this machine is called so; one of IPv6 is written in brackets: tcp://[::1]:7400",
+}
+"""What to do about an address that can't be listened on."""
 
 EXIT_STOPPED: Final = 0
 EXIT_FAILED: Final = 1
@@ -256,7 +263,7 @@ def _router(config: Config, meters: Meters) -> Router:
         connections = max_connections(raise_limit())
         return Router(bind, config.server.max_message, meters, memory_limit(config), connections)
     except zmq.ZMQError as error:
-        hint = "; is another daemon running?" if error.errno == zmq.EADDRINUSE else ""
+        hint = BIND_HINTS.get(error.errno or 0, "")
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
 
 

@@ -243,6 +243,14 @@ def test_a_system_without_what_the_daemon_needs_is_refused_in_one_line(
     assert capfd.readouterr().err == "taskqueue: the daemon runs on Linux; darwin has no os.eventfd, select.epoll\n"
 
 
+def test_an_address_of_ipv6_without_brackets_is_told_how_it_is_written(tmp_path: Path) -> None:
+    status, _, said = run("scheduler", "--bind", "tcp://::1:7400", "--store", tmp_path / "store")
+
+    assert status == 1
+    assert said.startswith("taskqueue: can't listen on tcp://::1:7400: ")
+    assert "tcp://[::1]:7400" in said
+
+
 # -------------------------------------------------------------------------------------- its standard streams
 
 
