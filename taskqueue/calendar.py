@@ -59,8 +59,10 @@ SHORTHANDS: Final = {
 }
 """Words of crontab(5) for the commonest expressions."""
 
-STEPS_MOST: Final = (59, 23, 31, 12, 7)
-"""Largest step of each field. With a larger one only the first value would match: */90 would mean each hour."""
+STEPS_MOST: Final = (59, 59, 23, 31, 12, 7)
+"""Largest step of each field, beginning with seconds. With a larger one only the first value would match: */90 of the
+minutes would mean each hour.
+"""
 
 KEPT_ANSWERS: Final = 4096
 """Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""
@@ -160,8 +162,8 @@ def _runs(expression: str, after: datetime) -> Iterator[float]:
 
 
 def _check_steps(expression: str) -> None:
-    fields = expression.split()[-len(STEPS_MOST) :]
-    for field, most in zip(fields, STEPS_MOST, strict=False):
+    fields = expression.split()
+    for field, most in zip(reversed(fields), reversed(STEPS_MOST), strict=False):
         for step in _STEP.findall(field):
             if int(step) > most:
                 reason = f'a step of {step} in "{field}" is above {most}; `every` takes any duration, such as "90m"'

@@ -90,7 +90,9 @@ Part = Annotated[str, Meta(max_length=64)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-EpochSeconds = Annotated[float, Meta(ge=0, le=1e11)]
+MAX_EPOCH_SECONDS: Final = 1e11
+"""Latest unix second that a time may be: in the year 5138, so that one in milliseconds is refused."""
+EpochSeconds = Annotated[float, Meta(ge=0, le=MAX_EPOCH_SECONDS)]
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
 AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=1e7)]

@@ -205,6 +205,7 @@ class TestNextRun:
             ("* * * *", 'cron: "* * * *" can\'t be read: Wrong number of fields'),
             ("@reboot", 'cron: "@reboot" can\'t be read: Wrong number of fields'),
             ("*/90 * * * *", f'cron: "*/90 * * * *" can\'t be read: a step of 90 in "*/90" is above 59; {EVERY}'),
+            ("*/90 * * * * *", f'cron: "*/90 * * * * *" can\'t be read: a step of 90 in "*/90" is above 59; {EVERY}'),
             ("0 0 0 1/40 * *", f'cron: "0 0 0 1/40 * *" can\'t be read: a step of 40 in "1/40" is above 31; {EVERY}'),
             ("", 'cron: "" can\'t be read: Wrong number of fields'),
             ("a\nb", 'cron: "a\\nb" can\'t be read: Wrong number of fields'),

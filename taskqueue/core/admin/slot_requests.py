@@ -27,6 +27,7 @@ from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import MAX_EPOCH_SECONDS
 from taskqueue.protocol.replies import SlotReply
 from taskqueue.protocol.requests import SlotSet, SlotShow
 from taskqueue.protocol.slot_views import SlotView
@@ -138,6 +139,8 @@ def _named(request: SlotSet) -> list[str]:
         raise Rejected("setting", f"{both[0]}: it can't be set and unset at once")
     if request.delay is not None and request.rate is not None:
         raise Rejected("setting", "slot: give one of delay and rate")
+    if request.block_until is not None and MAX_EPOCH_SECONDS < request.block_until < inf:
+        raise Rejected("setting", "block_until: expected unix seconds of at most 1e11, or inf, not milliseconds")
     for name in WHOLES:
         most = said.get(name)
         if most is not None and most != inf and most % 1:

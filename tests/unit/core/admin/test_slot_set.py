@@ -178,6 +178,7 @@ def test_to_unset_a_block_forgives_all_that_the_slot_waits_for(make_world: MakeW
     [
         ({}, "say one of"),
         ({"delay": 1.0, "rate": 1.0}, "one of delay and rate"),
+        ({"block_until": 1.8e12}, "block_until: expected unix seconds of at most 1e11, or inf, not milliseconds"),
         ({"delay": 1.0, "unset": ("delay",)}, "set and unset at once"),
         ({"max_processing": 1.5}, "whole number"),
         ({"delay": 1.0, "project": "nobody"}, "nobody"),
