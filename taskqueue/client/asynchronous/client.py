@@ -104,7 +104,7 @@ class AsyncClient:
     ) -> None:
         self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
         self.timeout = checked_seconds("timeout", timeout)
-        checked_seconds("connect_timeout", connect_timeout)
+        connect_timeout = checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(
             self.url, session, timeout, self._arrive, self._ended, self._look, connect_timeout

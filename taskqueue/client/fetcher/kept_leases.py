@@ -21,7 +21,7 @@ from itertools import chain
 from math import inf
 from typing import Final, NamedTuple
 
-from taskqueue.client.connection.patience import checked_seconds
+from taskqueue.client.connection.patience import checked_number
 from taskqueue.client.tasks.cancelled import Cancelled
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import ClientError
@@ -45,9 +45,7 @@ def checked_extend_most(leases: float) -> float:
     Raises:
         TypeError, ValueError: it is less than 1, or no number.
     """
-    if checked_seconds("extend_most", leases) < 1:
-        raise ValueError(f"extend_most: expected at least 1, got {leases}")
-    return leases
+    return checked_number("extend_most", leases, least=1)
 
 
 class Keeping:

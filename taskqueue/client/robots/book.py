@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Final, NamedTuple
 
+from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.links.web_urls import WebUrl, web_url
 from taskqueue.client.robots.copies import Answer, Copies, Copy
 from taskqueue.client.robots.rules import Rules, checked_agent
@@ -37,8 +38,8 @@ class Book:
     """
 
     def __init__(self, agent: str, limits: Limits) -> None:
-        if not 0 <= limits.min_delay <= limits.max_delay:
-            raise ValueError(f"min_delay: expected 0 to max_delay, not {limits.min_delay!r} to {limits.max_delay!r}")
+        most = checked_seconds("max_delay", limits.max_delay)
+        checked_seconds("min_delay", limits.min_delay, most)
         self._copies = Copies(checked_agent(agent), limits.max_age, limits.max_origins)
         self._delays = SlotDelays(limits.max_origins)
         self._limits = limits

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
+from taskqueue.client.connection.patience import checked_count, checked_seconds
 from taskqueue.client.robots.rules import Rules
 
 Answer = tuple[int, bytes]
@@ -64,10 +65,9 @@ class Copies:
     """
 
     def __init__(self, agent: str, max_age: float, max_origins: int) -> None:
-        if not 0 < max_age <= MAX_AGE_SECONDS:
-            raise ValueError(f"max_age: expected more than 0 and at most {MAX_AGE_SECONDS:g} seconds, not {max_age!r}")
-        if max_origins < 1:
-            raise ValueError(f"max_origins: expected at least 1, not {max_origins!r}")
+        if not checked_seconds("max_age", max_age, MAX_AGE_SECONDS):
+            raise ValueError(f"max_age: expected more than 0 seconds, got {max_age}")
+        checked_count("max_origins", max_origins)
         self._agent = agent
         self._max_age = max_age
         self._max_origins = max_origins

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from taskqueue.client.connection.patience import checked_count
 from taskqueue.client.links.web_urls import SAMES, Same, WebUrl, belongs, web_url
 from taskqueue.client.robots.copies import Answer
 from taskqueue.client.robots.sitemap_file import Entry, SitemapFile, read_sitemap
@@ -52,7 +53,7 @@ class SitemapWalk:
         self._site = site
         self._same = same
         self._options = options
-        self._left = max_files
+        self._left = checked_count("max_files", max_files)
         self._level = 0
         self._seen: set[str] = set()
         self._files: deque[tuple[int, WebUrl]] = deque()

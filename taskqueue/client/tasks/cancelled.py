@@ -14,7 +14,9 @@ import asyncio
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from functools import partial
-from threading import Event
+from threading import TIMEOUT_MAX, Event
+
+from taskqueue.client.connection.patience import limit
 
 
 class Cancelled:
@@ -44,9 +46,11 @@ class Cancelled:
         """Block this thread until it is set, for at most ``timeout`` seconds; return True if it is set.
 
         Raises:
+            TypeError, ValueError: ``timeout`` can't be.
             RuntimeError: this would block an event loop, in which it may never be set then.
         """
-        if self._is_set or timeout == 0:
+        seconds = limit("timeout", timeout)
+        if self._is_set or seconds == 0:
             return self._is_set
         if _is_in_loop():
             raise RuntimeError("wait: it would block the event loop; there say `await task.lost`")
@@ -54,7 +58,7 @@ class Cancelled:
         wake = event.set
         self._wakers.append(wake)
         try:
-            return self._is_set or event.wait(timeout)
+            return self._is_set or event.wait(None if seconds is None else min(seconds, TIMEOUT_MAX))
         finally:
             self._wakers.remove(wake)
 

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf, nan
 from typing import Any, Final
 
 import pytest
 
-from taskqueue import Client, RequestRejected, Worker
+from taskqueue import AsyncClient, Client, PushOptions, RequestRejected, Retry, Worker, new_task
+from taskqueue.client.robots.async_robots import AsyncRobots
+from taskqueue.client.robots.robots import Robots
+from taskqueue.client.tasks.cancelled import Cancelled
+from taskqueue.http import AsyncHttp, Http
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 
 NAMESPACES: Final = (
     "projects", "groups", "tasks", "slots", "cron", "operations", "flows", "fetchers", "stats", "history", "log",
 )  # fmt: skip
 
-ODD: Final[tuple[Any, ...]] = (nan, inf, -inf, -1, 0, 2**70, "5", True, None)
+NUMBERS: Final = {"int", "float", "Duration", "Moment"}
+"""Words of the annotation of a number."""
+
+ODD: Final[tuple[Any, ...]] = (nan, inf, -inf, -1, 0, 2**70, 10**400, "5", True, None)
+
+FOR_EVER: Final = (inf, 2**70, 10**400, None)
+"""Times of a ``timeout`` that a call waits for."""
 
 PLAIN: Final[dict[str, Any]] = {"str": "x", "Iterable[str]": ["x"], "Mapping[str, Setting]": {}, "Iterable[Item]": []}
 """A value for each kind of argument that has no default."""
@@ -28,8 +39,13 @@ LEFT_OUT: Final = {"stream", "ask"}
 def numbers(call: Callable[..., Any]) -> Iterator[str]:
     """Names of the arguments that are numbers."""
     for name, argument in inspect.signature(call).parameters.items():
-        if {"int", "float"} & set(str(argument.annotation).replace("|", " ").split()):
+        if is_number(argument.annotation):
             yield name
+
+
+def is_number(annotation: object) -> bool:
+    words = str(getattr(annotation, "__forward_arg__", annotation)).replace("|", " ").split()
+    return not NUMBERS.isdisjoint(words)
 
 
 def needed(call: Callable[..., Any]) -> dict[str, Any]:
@@ -67,8 +83,8 @@ def test_every_odd_number_is_refused_or_heeded_at_once(daemon: Daemon) -> None:
         for name, call in calls(client):
             for argument in numbers(call):
                 for odd in ODD:
-                    if argument == "timeout" and odd in (inf, 2**70, None):
-                        continue  # It waits for so long.
+                    if argument == "timeout" and odd in FOR_EVER:
+                        continue
                     raised = outcome(call, needed(call) | {argument: odd})
                     tried += 1
                     if raised is not None and not isinstance(raised, ValueError | TypeError | RequestRejected):
@@ -115,3 +131,53 @@ def test_a_client_is_not_made_with_a_patience_that_can_not_be(argument: str, odd
 def test_a_worker_is_not_made_with_a_number_that_can_not_be(argument: str, odd: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=f"{argument}: expected "):
         Worker("tcp://127.0.0.1:9", print, **{argument: odd})
+
+
+def absent(url: str) -> tuple[int, bytes]:
+    """The answer of a site that has nothing."""
+    return 404, b""
+
+
+async def absent_later(url: str) -> tuple[int, bytes]:
+    return 404, b""
+
+
+OTHERS: Final[dict[str, Callable[..., Any]]] = {
+    "Http": partial(Http, "me"),
+    "AsyncHttp": partial(AsyncHttp, "me"),
+    "Robots": partial(Robots, absent, "me"),
+    "AsyncRobots": partial(AsyncRobots, absent_later, "me"),
+    "Robots.sitemap_tasks": partial(Robots(absent, "me").sitemap_tasks, "http://a/", sitemaps=()),
+    "AsyncClient": partial(AsyncClient, "tcp://127.0.0.1:9"),
+    "Retry": Retry,
+    "Task.lost.wait": Cancelled().wait,
+}
+"""Whatever else takes numbers, but for the options of tasks."""
+
+
+@pytest.mark.parametrize("call", OTHERS.values(), ids=OTHERS)
+@pytest.mark.parametrize("odd", [nan, -inf, -1, "x", True, b"5"], ids=repr)
+def test_what_is_no_number_is_told_by_its_name_wherever_one_is_given(call: Callable[..., Any], odd: Any) -> None:
+    names = [name for name in numbers(call) if (name, odd) != ("priority", -1)]
+    for name in names:
+        raised = outcome(call, {name: odd})
+
+        assert isinstance(raised, ValueError | TypeError), f"{name}: {raised!r}"
+        assert name in str(raised)
+    assert names
+
+
+@pytest.mark.parametrize("name", [name for name, kind in PushOptions.__annotations__.items() if is_number(kind)])
+@pytest.mark.parametrize("odd", [nan, inf, -1, 2**70, 10**400, "x", True, b"5"], ids=lambda odd: repr(odd)[:9])
+def test_no_option_of_a_task_takes_what_is_no_number(name: str, odd: Any) -> None:
+    if (name, odd) != ("priority", -1):
+        with pytest.raises((ValueError, TypeError), match=name):
+            new_task("http://a/", **{name: odd})
+
+
+def test_a_time_beyond_all_floats_is_for_ever() -> None:
+    lost = Cancelled()
+    lost.set()
+
+    assert AsyncClient("tcp://127.0.0.1:9", timeout=10**400).timeout == inf
+    assert lost.wait(10**400)
