@@ -451,4 +451,4 @@ def _make_visible(said: AnyReply | HelloWanted) -> None:
     if isinstance(said, ErrorReply):
         said.code, said.reason = visible(said.code), visible(said.reason)
     elif isinstance(said, NewTasksReply | DoneReply | FlowStaged) and said.errors:
-        said.errors = [replace(each, reason=visible(each.reason)) for each in said.errors]
+        said.errors = [replace(each, code=visible(each.code), reason=visible(each.reason)) for each in said.errors]

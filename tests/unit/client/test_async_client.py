@@ -94,7 +94,7 @@ ESCAPE = "\x1b]0;owned\x07\u202eno\nsuch task"
 SHOWN = r"\u001b]0;owned\u0007\u202eno\nsuch task"
 
 
-@pytest.mark.parametrize("error", [{"errors": [ItemError(0, ESCAPE)]}, None])
+@pytest.mark.parametrize("error", [{"errors": [ItemError(0, ESCAPE, code=ESCAPE)]}, None])
 @pytest.mark.parametrize("call", ["push", "push_many", "done", "submit"])
 def test_what_a_daemon_says_is_not_obeyed_by_the_terminal_that_an_error_is_printed_on(
     daemon: Daemon, call: str, error: dict[str, Any] | None
@@ -103,7 +103,7 @@ def test_what_a_daemon_says_is_not_obeyed_by_the_terminal_that_an_error_is_print
         if isinstance(request, Hello):
             return friendly(request)
         if error is None:
-            return [ErrorReply(n=request.n, code="full", reason=ESCAPE)]
+            return [ErrorReply(n=request.n, code=ESCAPE, reason=ESCAPE)]
         if isinstance(request, FlowStage):
             return [FlowStaged(n=request.n, staged=0, **error)]
         reply = DoneReply if isinstance(request, Done) else NewTasksReply
@@ -123,8 +123,8 @@ def test_what_a_daemon_says_is_not_obeyed_by_the_terminal_that_an_error_is_print
                     flow = client.flow("p")
                     flow.task("http://a/")
                     await flow.submit()
-        except ClientError as raised:
-            return str(raised)
+        except RequestRejected as raised:
+            return f"{raised} {raised.code}"
         raise AssertionError("nothing was said")
 
     said = using(daemon, use)
