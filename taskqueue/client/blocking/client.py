@@ -266,7 +266,7 @@ class Client:
         task: Task,
         error: str = "",
         *,
-        retry_after: float | None = None,
+        retry_after: Duration | None = None,
         retry: bool = True,
         kind: str = "",
         new: Iterable[Item] = (),
@@ -276,8 +276,9 @@ class Client:
 
         Args:
             error: why, for people; of more than 2048 bytes the middle is left out.
-            retry_after: run it again after so many seconds (0 to 86,400), without using up a retry, and nothing else of
-                its slot before; None: after the delay of the project's table, if it has retries left.
+            retry_after: run it again after so many seconds, a text such as "5m", or a timedelta, up to a day, without
+                using up a retry, and nothing else of its slot before; None: after the delay of the project's table, if
+                it has retries left.
             retry: False: it has failed for good.
             kind: what the error is about, in one line of at most 200 characters: by it failures are grouped, and it is
                 shown where there is no room for more. Empty: the exception of the last traceback in ``error``, else its
@@ -301,7 +302,7 @@ class Client:
         task: Task,
         error: str = "",
         *,
-        after: float | None = None,
+        after: Duration | None = None,
         counts: bool | None = None,
         body: Any = None,
         priority: int | None = None,
@@ -315,8 +316,8 @@ class Client:
         that push wins; if it has no retry left, it has failed for good and stays as it was.
 
         Args:
-            after: seconds to wait (0 to 86,400), during which nothing else of its slot runs; None: the delay of the
-                project's table.
+            after: seconds, a text such as "5m", or a timedelta to wait, up to a day, during which nothing else of its
+                slot runs; None: the delay of the project's table.
             counts: this attempt uses up a retry; None: it does unless ``after`` is given. One that doesn't is not
                 counted towards the pause of its project, and from the third time in a row waits for a second at least.
             body: of the task from now on, instead of the whole map of ``fetch``, ``process`` and ``save``, such as
@@ -436,7 +437,7 @@ class Client:
         *,
         result: Any = None,
         error: str | None = None,
-        after: float | None = None,
+        after: Duration | None = None,
         retry: bool = True,
         kind: str = "",
         counts: bool | None = None,

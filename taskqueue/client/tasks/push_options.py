@@ -135,7 +135,7 @@ def recrawl_bounds(said: RecrawlBounds) -> Recrawl:
     if not isinstance(said, Mapping) or said.keys() != {"min", "max"}:
         raise TypeError(f'schedule.recrawl: expected {{"min": seconds, "max": seconds}}, got {said!r}')
     try:
-        return Recrawl(seconds("recrawl.min", said["min"]), seconds("recrawl.max", said["max"]))
+        return Recrawl(seconds("schedule.recrawl.min", said["min"]), seconds("schedule.recrawl.max", said["max"]))
     except TypeError:  # One of them is neither a number nor a text, so they can't be compared.
         raise TypeError(f"schedule.recrawl: expected numbers of seconds, or durations, got {said!r}") from None
     except ValueError as error:
@@ -176,5 +176,5 @@ def seconds(field: str, duration: Duration) -> float:
     if not isinstance(duration, str):
         return duration
     if (found := parse_duration(duration)) is None:
-        raise ValueError(f"schedule.{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
+        raise ValueError(f"{field}: expected seconds, or a duration such as {EXAMPLES}, not {duration!r}")
     return found

@@ -25,6 +25,7 @@ from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.new_task import packed
 from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
+from taskqueue.client.tasks.push_options import Duration, seconds
 from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
@@ -295,16 +296,16 @@ def check_body(task: Task, again: Again | None, max_message: int) -> None:
         raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url")
 
 
-def checked_after(after: float | None, name: str = "after") -> float | None:
+def checked_after(after: Duration | None, name: str = "after") -> float | None:
     """Seconds until a task is to be run again, which the caller gave by that name; None: not said.
 
     Raises:
-        TypeError: the argument is no number.
+        TypeError: the argument is no duration.
         ValueError: it is out of range.
     """
     if after is None:
         return None
-    return checked_seconds(name, after, MAX_RETRY_AFTER_SECONDS)
+    return checked_seconds(name, seconds(name, after), MAX_RETRY_AFTER_SECONDS)
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:

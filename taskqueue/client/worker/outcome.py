@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from taskqueue.client.tasks.push_many import Item
+from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.tasks.reports import checked_after, new_of_failure, next_attempt
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.fields import STATUS_CODES, Again, NewTask
@@ -16,8 +17,8 @@ class Retry(TaskQueueError):
     """Raised by a handler: not now; run the task again later.
 
     Args:
-        after: seconds, 0 to 86,400, without using up a retry, such as what a site's Retry-After says; None: an
-            ordinary failure, after the delay of the project's table.
+        after: seconds, a text such as "5m", or a timedelta, up to a day, without using up a retry, such as what a
+            site's Retry-After says; None: an ordinary failure, after the delay of the project's table.
         reason: for people.
         status_code: of the site's answer, such as 429: the pace of the task's slot follows it. ``task.fetched`` can say
             more, its headers among others.
@@ -31,7 +32,7 @@ class Retry(TaskQueueError):
 
     def __init__(
         self,
-        after: float | None = None,
+        after: Duration | None = None,
         reason: str = "",
         *,
         status_code: int | None = None,

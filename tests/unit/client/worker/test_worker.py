@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -17,6 +18,7 @@ import msgspec
 import pytest
 
 from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, new_task
+from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.replies import AnyOutgoing, HelloWanted
@@ -254,8 +256,9 @@ def raising(error: BaseException) -> Callable[[Task], None]:
     return handler
 
 
-def test_retry_asks_for_a_pause_and_uses_up_no_retry(daemon: Daemon) -> None:
-    item = outcome_of(daemon, raising(Retry(after=30.0, reason="429 Too Many Requests")))
+@pytest.mark.parametrize("after", [30.0, "30s", timedelta(seconds=30)])
+def test_retry_asks_for_a_pause_and_uses_up_no_retry(daemon: Daemon, after: Duration) -> None:
+    item = outcome_of(daemon, raising(Retry(after=after, reason="429 Too Many Requests")))
 
     assert (item.ok, item.retry, item.retry_after, item.error) == (False, True, 30.0, "429 Too Many Requests")
 
