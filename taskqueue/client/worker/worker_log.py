@@ -37,6 +37,11 @@ and ``interrupted``, because the worker was stopped. ``ended`` were told to end,
 others, too: their handlers have ended, and the daemon did not count it.
 """
 
+PUT_OFF_TOLD: Final = 3
+"""Times that one task is put off in a window from which on it is told: from then on the daemon lets it wait for 1 s."""
+PUT_OFF_KNOWN: Final = 10_000
+"""Tasks of a window whose times are counted, the first ones: one that runs again at once is among them."""
+
 log = logging.getLogger("taskqueue.worker")
 
 
@@ -104,6 +109,8 @@ class WorkerLog:
         self._counts: Counter[str] = Counter()
         self._totals: Counter[str] = Counter()
         self._slowest: tuple[float, str] = (0.0, "")
+        self._put_off: Counter[tuple[str, str]] = Counter()
+        self._most_put_off: tuple[int, str] = (0, "")
         self._kinds: OrderedDict[Kind, int] = OrderedDict()
         self._hanging: Hanging | None = None
 
@@ -113,6 +120,8 @@ class WorkerLog:
         self._counts[ran.outcome] += 1
         if ran.seconds > self._slowest[0]:
             self._slowest = (ran.seconds, ran.task.url)
+        if ran.outcome == "retry":
+            self._count_put_off(ran.task)
 
     def failed(self, task: Task, error: BaseException) -> None:
         """A handler has failed."""
@@ -208,7 +217,11 @@ class WorkerLog:
         rate = ended / max(now - self._opened_at, 0.001)
         slowest, url = self._slowest
         pairs = _pairs(self._counts) + (f" hung={self._hanging.places}" if self._hanging else "")
-        log.info("event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r", pairs, rate, slowest, url or "?")
+        times, again = self._most_put_off
+        put_off = f" put_off={times} put_off_url={again!r}" if times >= PUT_OFF_TOLD else ""
+        log.info(
+            "event=summary %s rate=%.1f/s slowest=%.3fs slowest_url=%r%s", pairs, rate, slowest, url or "?", put_off
+        )
         if self._hanging is not None:
             _warn(
                 self._hanging.stack(),
@@ -223,6 +236,14 @@ class WorkerLog:
         self._totals.update(self._counts)
         self._counts.clear()
         self._slowest = (0.0, "")
+        self._put_off.clear()
+        self._most_put_off = (0, "")
+
+    def _count_put_off(self, task: Task) -> None:
+        name = (task.project, task.taskid)
+        if name in self._put_off or len(self._put_off) < PUT_OFF_KNOWN:
+            self._put_off[name] += 1
+            self._most_put_off = max(self._most_put_off, (self._put_off[name], task.url))
 
 
 def _warn(stack: str, message: str, *values: object) -> None:
