@@ -71,13 +71,14 @@ def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | N
 
     Args:
         written: as in a page, relative to ``base`` or absolute.
+        base: ``text`` of another one; empty: ``written`` is absolute.
         encoding: of the page, in which browsers write a query.
     """
     from w3lib.url import safe_url_string  # Not above: 50 ms, which most programs need not spend.
 
     written = BEFORE_QUERY.sub(lambda head: head[0].replace("\\", "/"), written.strip(AROUND), count=1)
     try:
-        joined = urljoin(base, written).partition("#")[0]
+        joined = _joined(base, written).partition("#")[0]
         split = urlsplit(safe_url_string(with_ascii_host(_encodable(joined, encoding)), encoding))
         if split.scheme.lower() not in OWN_PORTS:
             return None
@@ -85,6 +86,14 @@ def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | N
     except ValueError:
         return None
     return url if len(url.text) <= MAX_URL_CHARS else None
+
+
+def _joined(base: str, written: str) -> str:
+    """The reference made absolute. Of relative paths ``urljoin`` drops empty segments, which name other pages."""
+    split = urlsplit(written)
+    if not base or split.scheme or split.netloc or not split.path or split.path.startswith("/"):
+        return urljoin(base, written)
+    return base.partition("?")[0].rpartition("/")[0] + "/" + written
 
 
 def _encodable(url: str, encoding: str) -> str:
@@ -104,7 +113,7 @@ codecs.register_error(AS_REFERENCE, _as_reference)
 def resolved(path: str) -> str:
     """An absolute path without dot segments (RFC 3986, section 5.2.4), "/" at least; ``%2e`` is a dot to browsers, too.
 
-    ``urljoin`` resolves those of relative references only.
+    ``urljoin`` resolves those of some references only.
     """
     if not DOTS.search(path):
         return path or "/"
