@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from taskqueue.protocol.choices import OVER_STATES, WAITING_STATES, StateName
+
+STATES: Final[tuple[StateName, ...]] = (*WAITING_STATES, "processing", *OVER_STATES)
+"""States of tasks in the order in which an operator reads them, as a task goes through them."""
+
 
 def tasks(count: int) -> str:
     """``1 task``, ``1,204 tasks``."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from taskqueue.display.counts import brief
+from taskqueue.display.counts import STATES, brief
 from taskqueue.display.projects import pace_text
 from taskqueue.protocol.views import Counts, Totals
 from taskqueue.protocol.watch_views import ProjectPulse
 
-STATES: Final = ("ready", "delayed", "blocked", "processing", "success", "failed", "cancelled")
-"""In the order in which they are told; those of ``top`` are told also when there are none."""
-
 ALWAYS: Final = ("ready", "delayed", "processing")
+"""States that are told also when no task is in them."""
 
 
 def pulse_line(pulse: ProjectPulse) -> str:

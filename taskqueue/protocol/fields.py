@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NewType, overload
 from msgspec import Meta, Raw, Struct
 
 from taskqueue.error_texts import KIND_CHARS
-from taskqueue.protocol.choices import ErrorKind, ParentFailure
+from taskqueue.protocol.choices import NAME, NAME_CHARS, ErrorKind, ParentFailure
 
 PROTOCOL: Final = 1
 """Version number in every message; a request with another one is refused with the code ``version``."""
@@ -76,16 +76,14 @@ MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
-NAME_WORDS: Final = 'ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
-"""What names of projects, groups and flows are made of. A path of HTTP can't say the two: clients resolve them."""
-ProjectName = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\A(?!\.{1,2}\Z)[A-Za-z0-9_.\-]+\Z")]
-KnownName = Annotated[str, Meta(min_length=1, max_length=64)]
+ProjectName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z")]
+KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 """Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
 need no check, which takes longer than all else of decoding a report.
 """
-GroupName = Annotated[str, Meta(max_length=64, pattern=r"\A(?!\.{1,2}\Z)[A-Za-z0-9_.\-]*\Z")]
+GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
-Part = Annotated[str, Meta(max_length=64)]
+Part = Annotated[str, Meta(max_length=NAME_CHARS)]
 """Of a name; its case does not matter."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Raw, Struct
 
 from taskqueue.protocol.children_messages import TaskChildrenReply as TaskChildrenReply
-from taskqueue.protocol.choices import KnownState, WhyCause
+from taskqueue.protocol.choices import KnownState, NewOutcome, WhyCause
 from taskqueue.protocol.daemon_messages import DaemonHistoryReply as DaemonHistoryReply
 from taskqueue.protocol.daemon_messages import DaemonReply as DaemonReply
 from taskqueue.protocol.fields import NIL, Peer, Schedule, Setting
@@ -34,7 +34,6 @@ from taskqueue.protocol.views import (
 )
 from taskqueue.protocol.watch_views import WatchReply as WatchReply
 
-NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
 DoneOutcome = Literal["done", "kept", "stale", "rejected"]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct, field
 
 from taskqueue.protocol.children_messages import TaskChildren as TaskChildren
-from taskqueue.protocol.choices import FailuresBy, ProjectSort, RerunScope, Resolution, StateName
+from taskqueue.protocol.choices import STATES, FailuresBy, ProjectSort, RerunScope, Resolution, StateName
 from taskqueue.protocol.crawl_requests import Change as Change
 from taskqueue.protocol.crawl_requests import Done as Done
 from taskqueue.protocol.crawl_requests import Extend as Extend
@@ -319,7 +319,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
             is unknown is left out.
     """
 
-    states: Annotated[list[StateName], Meta(max_length=6)] = []
+    states: Annotated[list[StateName], Meta(max_length=len(STATES))] = []
     url: Glob = ""
     error: Glob = ""
     before: EpochSeconds = 0.0

@@ -264,7 +264,7 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
 @pytest.mark.parametrize(
     ("section", "values"),
     [
-        ("new-task-reply", get_args(replies.NewOutcome)),
+        ("new-task-reply", get_args(choices.NewOutcome)),
         ("done", get_args(choices.ErrorKind)),
         ("done-reply", get_args(replies.DoneOutcome)),
         ("status-reply", get_args(choices.ProjectState)),

@@ -13,7 +13,7 @@ from taskqueue import Client
 from taskqueue.cli.top.screen import PROJECT_CELLS
 from taskqueue.display.remaining import remaining_text
 from taskqueue.display.settings import said_by
-from taskqueue.web.pages.projects import STATES
+from taskqueue.web.pages.projects import COLUMNS
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words
 
@@ -140,7 +140,7 @@ def test_a_project_tells_why_nothing_is_handed_out_and_what_is_due_next(client: 
     assert client.why("shop-a") == words(pages.page("/projects/shop-a").find_class("because")[0])
     assert "http://news/later" in words(page.get_element_by_id("next"))
     counts = dict(zip(*(map(words, page.get_element_by_id("queue").iter(tag)) for tag in ("dt", "dd")), strict=True))
-    assert {state: counts[state] for state in STATES} == {
+    assert {state: counts[state] for state in COLUMNS} == {
         "ready": "3", "delayed": "1", "blocked": "0", "processing": "0", "failed": "1",
     }  # fmt: skip
 

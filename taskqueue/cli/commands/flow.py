@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.commands.flow_rerun import rerun
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, patience_option, url_option
+from taskqueue.cli.input.daemon import Daemon, daemon_options, patience_option, url_option
 from taskqueue.cli.input.flow_names import FlowRef, flow_ref
 from taskqueue.cli.input.names import NameType, project_name
 from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
+from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
@@ -219,7 +220,7 @@ def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:
     Example:
       taskqueue flow wait nightly --timeout 2h || taskqueue flow show nightly
     """
-    with Daemon(url, TIMEOUT_SECONDS).client() as client:
+    with Daemon(url, COMMAND_SECONDS).client() as client:
         found = name.found(client)
         view = _watch(client, found, patience) if sys.stderr.isatty() else client.flows.wait(*found, timeout=patience)
     if as_json:

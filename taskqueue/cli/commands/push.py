@@ -19,7 +19,7 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.packed_tasks import SUFFIX
 from taskqueue.cli.input.stdin import STDIN, stdin_bytes
 from taskqueue.cli.output.json_output import json_option, print_object
-from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.choices import NEW_OUTCOMES, ParentFailure
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ FAILURES: Final = get_args(ParentFailure)
 COMPLAINT_CHARS: Final = 1000
 """Of what is said about a line; what it quotes may be as long as the line."""
 
-OUTCOMES: Final = ("new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected")
 UNKNOWN: Final = "project: "
 """What a reason begins with that is about the project, not about a task of it."""
 ALWAYS: Final = ("new", "merged", "ignored", "rejected")
@@ -287,4 +286,4 @@ def _tell_rejected(lines: TaskLines, pushed: Pushed) -> None:
 
 def _counts(pushed: Pushed, bad: int) -> dict[str, int]:
     """How many tasks each outcome had; what could not be read was rejected."""
-    return {name: getattr(pushed, name) + (bad if name == "rejected" else 0) for name in OUTCOMES}
+    return {name: getattr(pushed, name) + (bad if name == "rejected" else 0) for name in NEW_OUTCOMES}

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, daemon_options, patience_option, url_option
+from taskqueue.cli.input.daemon import Daemon, daemon_options, patience_option, url_option
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output import bulk, task_pages
-from taskqueue.cli.output.bulk import STATES, BulkChange, BulkChoice, bulk_options, pushed_options
+from taskqueue.cli.output.bulk import BulkChange, BulkChoice, bulk_options, pushed_options
 from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.errors import error_line
 from taskqueue.display.json_values import as_plain, without_envelope
 from taskqueue.display.packed_text import packed_text
 from taskqueue.error_texts import kind_in
+from taskqueue.protocol.choices import STATES
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
@@ -143,7 +145,7 @@ def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
     Example:
       taskqueue task wait news https://example.com/ --timeout 5m && ./report
     """
-    with Daemon(url, TIMEOUT_SECONDS).client() as client:
+    with Daemon(url, COMMAND_SECONDS).client() as client:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.wait(project, named, timeout=patience)
     if found.state != "success":

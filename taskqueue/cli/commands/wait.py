@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.input.daemon import TIMEOUT_SECONDS, Daemon, patience_option, url_option
+from taskqueue.cli.input.daemon import Daemon, patience_option, url_option
 from taskqueue.cli.input.names import project_name
+from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.remaining import remaining_text, to_go_text
 from taskqueue.terminal.lines import say
 
@@ -52,7 +53,7 @@ def wait(project: str, ignore_retries: bool, patience: float | None, url: str) -
       taskqueue wait news --ignore-retries && ./report
       taskqueue push news --file tasks.jsonl && taskqueue wait news && ./report
     """
-    with Daemon(url, TIMEOUT_SECONDS).client() as client:
+    with Daemon(url, COMMAND_SECONDS).client() as client:
         waiting = _Waiting(client, project, patience, ignore_retries=ignore_retries)
         finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
         if not finished:

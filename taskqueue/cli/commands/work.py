@@ -17,10 +17,9 @@ import click
 from taskqueue.cli.input.daemon import url_option
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.times import seconds
+from taskqueue.defaults import CONCURRENCY
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.units import parse_size
-
-CONCURRENCY = 10
 
 HUNG_STATUS: Final = 75
 """Exit status of a worker whose handlers hang: EX_TEMPFAIL of sysexits.h, so a supervisor starts another process."""

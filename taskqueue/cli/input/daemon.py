@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import click
 
 from taskqueue.cli.input import times
+from taskqueue.defaults import COMMAND_SECONDS, URL
 from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError
 from taskqueue.protocol.replies import WhyReply
 from taskqueue.protocol.requests import Why
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-URL = "tcp://127.0.0.1:7400"
-TIMEOUT_SECONDS = 5.0
 CONNECT_SECONDS = 1.0
 """How long to wait for a connection at an address where nobody listens yet."""
 REMEDY = "Start it with `taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
@@ -193,7 +192,7 @@ def daemon_options(command: Command) -> Command:
         envvar="TASKQUEUE_TIMEOUT",
         type=times.some_seconds,
         metavar="AGE",
-        default=f"{TIMEOUT_SECONDS:g}s",
+        default=f"{COMMAND_SECONDS:g}s",
         show_default=True,
         show_envvar=True,
         help="How long to wait for an answer.",

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from taskqueue.defaults import URL
 from taskqueue.errors import RequestRejected, TaskQueueError
+from taskqueue.protocol.choices import NAME, NAME_CHARS, NAME_WORDS
 
 if TYPE_CHECKING:
     from taskqueue import Client
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-PROJECT_NAME: Final = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.\-]{1,64}")
-"""As in ``protocol.fields``, which takes a third of a command's start to import."""
-RULE: Final = '1 to 64 ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
+PROJECT_NAME: Final = re.compile(f"{NAME}{{1,{NAME_CHARS}}}")
+RULE: Final = f"1 to {NAME_CHARS} {NAME_WORDS}"
 
 COMPLETION_SECONDS: Final = 1.0
 """How long a shell waits for names."""
@@ -50,7 +51,7 @@ class ProjectNameType(NameType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Names that begin with ``incomplete``; none if the daemon doesn't answer, since a shell can't show errors."""
-        from taskqueue.cli.input.daemon import PROJECTS_PAGE, URL, Daemon
+        from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon
 
         url = ctx.params.get("url") or os.environ.get("TASKQUEUE_URL") or URL
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import click
 
@@ -16,7 +16,7 @@ from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import DONE, outcome
-from taskqueue.protocol.choices import LiveState, StateName
+from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, StateName
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-STATES: Final = get_args(StateName)
-LIVE: Final = get_args(LiveState)
 LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
     "retry": ("failed", "delayed"),
-    "cancel": LIVE,
-    "reprioritise": LIVE,
-    "reschedule": ("ready", "delayed", "blocked"),
+    "cancel": LIVE_STATES,
+    "reprioritise": LIVE_STATES,
+    "reschedule": WAITING_STATES,
 }
 """States of the tasks that an operator may want to change so; of retry only the first is meant if none is said."""
 

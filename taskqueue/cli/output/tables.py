@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
-from typing import Final, get_args
+from typing import Final
 
 from rich.console import JustifyMethod
 from rich.table import Table
@@ -18,13 +18,11 @@ from taskqueue.display import fetchers
 from taskqueue.display.counts import projects
 from taskqueue.display.remaining import UNKNOWN, remaining_text
 from taskqueue.display.settings import flat, is_empty, said_by, text
-from taskqueue.protocol.choices import LiveState
 from taskqueue.protocol.views import Counts, FetcherView, ProjectView
 from taskqueue.terminal.screen import Screen, Text
 
 STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")
 """Columns of a table in 80 columns, which have no room for one that is rarely needed."""
-LIVE = get_args(LiveState)
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip

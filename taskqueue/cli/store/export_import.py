@@ -11,11 +11,11 @@ import click
 
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.input.stdin import opened
-from taskqueue.cli.output.bulk import STATES
 from taskqueue.cli.output.json_output import visible_json
 from taskqueue.cli.store.opening import make_if_absent, open_reader, open_store, where
 from taskqueue.cli.store.target import StoreTarget, progress_bar, store_options
 from taskqueue.display.counts import projects, tasks
+from taskqueue.protocol.choices import STATES
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:

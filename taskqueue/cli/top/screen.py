@@ -26,7 +26,7 @@ from taskqueue.cli.top.view import HELP, ListView, View
 from taskqueue.display.counts import brief
 from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
 from taskqueue.display.remaining import time_text
-from taskqueue.protocol.choices import FetcherSort, ProjectSort
+from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
 from taskqueue.protocol.replies import FetchersReply, StatusReply
 from taskqueue.protocol.views import FetcherView, ProjectView
 from taskqueue.terminal.screen import Text
@@ -156,7 +156,7 @@ def _head(url: str, snapshot: Snapshot) -> list[RenderableType]:
     first = _line(f"{url}  taskqueue {status.version}, up {duration_text(status.uptime_seconds)}, epoch {status.epoch}")
     if snapshot.silent:
         first = _line(f"{url}  {snapshot.silent}", "red")
-    live = [state for state in tables.LIVE if state != "blocked" or status.counts.blocked]
+    live = [state for state in LIVE_STATES if state != "blocked" or status.counts.blocked]
     counts = ", ".join(f"{brief(getattr(status.counts, state))} {state}" for state in live)
     second = _line(f"{counts}; {held(fetchers)}")
     speeds = snapshot.speeds.get(ALL)

@@ -15,7 +15,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from math import inf
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
+from typing import Any, Self, Unpack
 
 from taskqueue.client.asynchronous.cron import AsyncCron
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
@@ -65,12 +65,11 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
-from taskqueue.protocol.choices import ProjectSort
+from taskqueue.defaults import ANSWER_SECONDS, URL
+from taskqueue.protocol.choices import NewOutcome, ProjectSort
 from taskqueue.protocol.daemon_messages import DaemonPoint
-from taskqueue.protocol.replies import DaemonHistoryReply, DaemonReply, NewOutcome, StatusReply, VerifyReply, WhyReply
+from taskqueue.protocol.replies import DaemonHistoryReply, DaemonReply, StatusReply, VerifyReply, WhyReply
 from taskqueue.protocol.requests import AnyRequest, DaemonHistory, DaemonShow, Status, Verify, Why
-
-DEFAULT_URL: Final = "tcp://127.0.0.1:7400"
 
 
 class AsyncClient:
@@ -100,9 +99,14 @@ class AsyncClient:
     """
 
     def __init__(
-        self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None, connect_timeout: float = inf
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        name: str | None = None,
+        connect_timeout: float = inf,
     ) -> None:
-        self.url = url or os.environ.get("TASKQUEUE_URL") or DEFAULT_URL
+        self.url = url or os.environ.get("TASKQUEUE_URL") or URL
         self.timeout = checked_seconds("timeout", timeout)
         connect_timeout = checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)

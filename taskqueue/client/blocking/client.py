@@ -49,9 +49,10 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
-from taskqueue.protocol.choices import ProjectSort
+from taskqueue.defaults import ANSWER_SECONDS
+from taskqueue.protocol.choices import NewOutcome, ProjectSort
 from taskqueue.protocol.daemon_messages import DaemonPoint
-from taskqueue.protocol.replies import DaemonReply, NewOutcome, StatusReply, VerifyReply
+from taskqueue.protocol.replies import DaemonReply, StatusReply, VerifyReply
 from taskqueue.protocol.requests import AnyRequest, Verify
 
 
@@ -83,7 +84,12 @@ class Client:
     """
 
     def __init__(
-        self, url: str | None = None, *, timeout: float = 30.0, name: str | None = None, connect_timeout: float = inf
+        self,
+        url: str | None = None,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        name: str | None = None,
+        connect_timeout: float = inf,
     ) -> None:
         self._client = AsyncClient(url, timeout=timeout, name=name, connect_timeout=connect_timeout)
         self._background = Background()

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.patience import limit
+from taskqueue.protocol.choices import OVER_STATES
 from taskqueue.protocol.replies import FlowReply, OperationReply, TaskReply, TaskWaitReply, WaitReply
 from taskqueue.protocol.requests import FlowShow, GroupDo, OperationShow, ProjectWait, TaskShow, TaskWait
 from taskqueue.protocol.views import FlowView, OperationView, Remaining
@@ -26,9 +27,6 @@ Thing = str | int | tuple[str, str] | tuple[Literal["task", "but retries"], str,
 """What is waited for: a project, an operation, a flow by project and name, a task by project and taskid, or a project's
 end but for its retries.
 """
-
-OVER: Final = ("success", "failed", "cancelled")
-"""States of tasks that are over."""
 
 WAIT_SECONDS: Final = 30.0
 """That one request waits for."""
@@ -118,7 +116,7 @@ class LongPoll:
         task = await self._exchange.ask(show, TaskReply)
         with suppress(TimeoutError):
             async with asyncio.timeout(within), self._turn(("task", project, taskid)):
-                while task.state not in OVER:
+                while task.state not in OVER_STATES:
                     wait = TaskWait(session="", n=0, project=project, taskid=taskid, seconds=WAIT_SECONDS)
                     await self._exchange.ask(wait, TaskWaitReply, inf)
                     task = await self._exchange.ask(show, TaskReply, inf)

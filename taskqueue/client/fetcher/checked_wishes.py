@@ -10,7 +10,8 @@ from typing import cast
 
 import msgspec
 
-from taskqueue.protocol.fields import MAX_CAPACITY, NAME_WORDS, Capacity, Priority, ProjectName
+from taskqueue.protocol.choices import NAME_WORDS
+from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectName
 
 
 def checked_priority(priority: int) -> int:

@@ -31,8 +31,8 @@ from taskqueue.client.connection.batching import Batching
 from taskqueue.client.tasks.push_one import Push
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.errors import BacklogFull, ClientError, Closed
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import TaskReport
-from taskqueue.protocol.replies import NewOutcome
 
 BUSY_AT: Final = 1000
 """Unsettled pushes and reports at which no more tasks are begun."""

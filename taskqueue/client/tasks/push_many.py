@@ -18,9 +18,9 @@ from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import MessageTooLarge, RequestRejected
-from taskqueue.protocol.choices import KnownState
+from taskqueue.protocol.choices import NEW_OUTCOMES, KnownState, NewOutcome
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.replies import NewOutcome, NewTasksReply
+from taskqueue.protocol.replies import NewTasksReply
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""
@@ -99,11 +99,11 @@ class Pushed(Struct):
     @property
     def total(self) -> int:
         """How many tasks have been answered."""
-        return sum(getattr(self, outcome) for outcome in OUTCOMES)
+        return sum(getattr(self, outcome) for outcome in NEW_OUTCOMES)
 
     def add(self, other: Pushed) -> None:
         """Count what another one counted, too."""
-        for outcome in OUTCOMES:
+        for outcome in NEW_OUTCOMES:
             setattr(self, outcome, getattr(self, outcome) + getattr(other, outcome))
         self.errors += other.errors[: FIRST_ERRORS - len(self.errors)]
 
@@ -112,18 +112,6 @@ class Pushed(Struct):
         self.rejected += 1
         if len(self.errors) < FIRST_ERRORS:
             self.errors.append(f"task {place}: {reason}")
-
-
-OUTCOMES: Final[tuple[NewOutcome, ...]] = (
-    "new",
-    "merged",
-    "replaced",
-    "deferred",
-    "restarted",
-    "cancelled",
-    "ignored",
-    "rejected",
-)
 
 
 class PushOutcome(Struct, frozen=True, gc=False):

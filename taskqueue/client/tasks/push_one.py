@@ -18,8 +18,9 @@ from taskqueue.client.connection.posted_request import PostedRequest
 from taskqueue.client.tasks.push_many import is_too_large, size_of, too_large
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.fields import NAME_WORDS, NewTask, ProjectName
-from taskqueue.protocol.replies import NewOutcome, NewTasksReply
+from taskqueue.protocol.choices import NAME_WORDS, NewOutcome
+from taskqueue.protocol.fields import NewTask, ProjectName
+from taskqueue.protocol.replies import NewTasksReply
 from taskqueue.protocol.requests import NewTasks
 
 

@@ -29,6 +29,7 @@ from taskqueue.client.tasks.push_options import Duration, seconds
 from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_EDGES,
@@ -40,7 +41,7 @@ from taskqueue.protocol.fields import (
 )
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.reasons import reason_of
-from taskqueue.protocol.replies import DoneOutcome, DoneReply, NewOutcome
+from taskqueue.protocol.replies import DoneOutcome, DoneReply
 from taskqueue.protocol.requests import Done
 
 PART_TASKS: Final = 5000

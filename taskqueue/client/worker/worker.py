@@ -35,6 +35,7 @@ from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_un
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
 from taskqueue.client.worker.stop_signals import stopped_by_signals
 from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, Hanging, WorkerLog
+from taskqueue.defaults import CONCURRENCY
 from taskqueue.errors import ClientError, Hung, RequestTimeout
 
 WAIT_SECONDS: Final = 1.0
@@ -99,7 +100,7 @@ class Worker:
         handler: Handle,
         *,
         projects: Iterable[str] | None = None,
-        concurrency: int = 20,
+        concurrency: int = CONCURRENCY,
         prefetch: int | None = None,
         priority: int = 0,
         grace: float = 30.0,

@@ -32,8 +32,8 @@ from taskqueue.core.tasks.recrawl import decide
 from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import NewOutcome
 from taskqueue.protocol.requests import Incoming, NewTasks
 
 EDGES_A_TURN = 4096

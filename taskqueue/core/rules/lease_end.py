@@ -46,10 +46,10 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, REA
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.choices import AttemptOutcome
+from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
 from taskqueue.protocol.fields import NIL, Again, TaskReport
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
-from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError, NewOutcome
+from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError
 from taskqueue.protocol.requests import Done, Flaws, Incoming
 
 CRASHED: Final = "its fetcher fell silent while it ran"

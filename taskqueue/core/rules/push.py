@@ -26,10 +26,10 @@ from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import CANCELLED, NO_TOKEN, PROCESSING, STATE_NAMES, Task, deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.choices import KnownState
+from taskqueue.protocol.choices import KnownState, NewOutcome
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import errors_that_fit, room_beside
-from taskqueue.protocol.replies import ItemError, NewOutcome, NewTasksReply
+from taskqueue.protocol.replies import ItemError, NewTasksReply
 from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
 
 DEFERRED_PART: Final = 8

@@ -33,7 +33,8 @@ from taskqueue.core.settings.slot_choice import (
     wrong_choice,
     wrong_patterns,
 )
-from taskqueue.protocol.fields import NAME_WORDS, GroupName, Retries, Setting, TimeoutSeconds
+from taskqueue.protocol.choices import NAME_WORDS
+from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
 
 Layer = Mapping[str, Setting]
 """Settings by name; only those that it wants to say."""

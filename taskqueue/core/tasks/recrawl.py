@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from taskqueue.core.parts.recrawl_interval import good_for
 from taskqueue.core.tasks.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task, is_held
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import Schedule, Wall
-from taskqueue.protocol.replies import NewOutcome
 
 
 def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:

@@ -34,7 +34,8 @@ from taskqueue.core.settings.layer_size import too_long
 from taskqueue.core.settings.schema import Note
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
 from taskqueue.errors import ConfigError, SettingError
-from taskqueue.protocol.fields import NAME_WORDS, ProjectName
+from taskqueue.protocol.choices import NAME_WORDS
+from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
 
 Address = Annotated[

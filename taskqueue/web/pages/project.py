@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
+from taskqueue.display.counts import STATES
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text
 from taskqueue.display.remaining import remaining_text
 from taskqueue.display.settings import SAID, flat, is_empty, said_by, text
@@ -90,7 +91,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "level": _level(project),
         "remaining": remaining_text(project.remaining) if project.remaining else "",
         "windows": _windows(project.totals, windows), "lately": windows.minutes.selected / LATELY_SECONDS,
-        "events": EVENTS,
+        "events": EVENTS, "task_states": STATES,
         "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
         "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
         "slots": slots, "slots_limited": slots is not None and any(slot.max_tasks is not None for slot in slots.slots),

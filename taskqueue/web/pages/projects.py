@@ -8,8 +8,8 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
+from taskqueue.display.counts import STATES, tasks
 from taskqueue.display.counts import projects as so_many
-from taskqueue.display.counts import tasks
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
 from taskqueue.display.pulses import pause_text
 from taskqueue.protocol.choices import ProjectState
@@ -29,8 +29,8 @@ from taskqueue.web.services import services_of
 ROWS: Final = 50
 """Of a page."""
 
-STATES: Final = ("ready", "delayed", "blocked", "processing", "failed")
-"""Of tasks, a column each."""
+COLUMNS: Final = tuple(state for state in STATES if state not in ("success", "cancelled"))
+"""States of tasks that have a column each."""
 
 BAR_WIDTH: Final = 60.0
 
@@ -58,7 +58,7 @@ ORDERS: Final[Mapping[str, Order]] = {
     "name": Order("project", lambda row: row.name, largest_first=False),
     "state": Order("state", lambda row: row.pulse.state, largest_first=False),
     "rate": Order("rate", lambda row: row.pulse.rate),
-    **{state: Order(state, _count_of(state)) for state in STATES},
+    **{state: Order(state, _count_of(state)) for state in COLUMNS},
     "speed": Order("tasks/s", lambda row: row.speed or 0.0),
     "5m": Order("5m", lambda row: _attempts(row.windows.minutes)),
     "1h": Order("1h", lambda row: _attempts(row.windows.hour)),
@@ -89,7 +89,7 @@ async def look(request: Request) -> Mapping[str, Any]:
         "rows": [(row, cells_of(row, root_of(request))) for row in shown],
         "found": len(found), "skip": skip, "step": ROWS, "sort": sort, "chosen": chosen,
         "groups": sorted({row.pulse.group for row in table.rows.values() if row.pulse.group}),
-        "states": get_args(ProjectState), "orders": ORDERS, "summary": _summary(found),
+        "states": get_args(ProjectState), "columns": COLUMNS, "orders": ORDERS, "summary": _summary(found),
     }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
         "run": {"data-will": f"What is delayed, {tasks(row.counts.delayed)}, may go at once, at its pace."},
         "retry": {"data-will": f"What failed, {tasks(row.counts.failed)}, runs again, at its pace, with all retries."},
     }
-    for state in STATES:
+    for state in COLUMNS:
         cells[state] = {
             "text": f"{getattr(row.counts, state):,}",
             "data-state": "" if getattr(row.counts, state) else "0",
@@ -165,7 +165,7 @@ def _sorted(rows: list[ProjectRow], sort: str) -> list[ProjectRow]:
 
 
 def _summary(rows: Sequence[ProjectRow]) -> str:
-    states = {state: sum(getattr(row.counts, state) for row in rows) for state in STATES}
+    states = {state: sum(getattr(row.counts, state) for row in rows) for state in COLUMNS}
     speed = sum(row.speed or 0.0 for row in rows)
     return ", ".join([so_many(len(rows)), *(f"{count:,} {state}" for state, count in states.items())]) + (
         f"; {speed:,.1f} tasks/s"
@@ -176,7 +176,7 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_admin: bool) -> str:
     """The row of a project before anything is known of it that changes."""
     row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), Counts(), Totals())
-    shown = {"root": root, "name": name, "cells": cells_of(row, root)}
+    shown = {"root": root, "name": name, "cells": cells_of(row, root), "columns": COLUMNS}
     context = {**shown, "is_operator": is_operator, "is_admin": is_admin}
     return templates.blocks("blank_project.html", context, ("row",))["row"]
 

@@ -7,12 +7,12 @@ which of them it is: ``failed 0000018f``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple
 
 from starlette.exceptions import HTTPException
 
 from taskqueue import AsyncClient
-from taskqueue.protocol.choices import LiveState, StateName
+from taskqueue.protocol.choices import WAITING_STATES, StateName
 from taskqueue.protocol.views import TaskRow
 from taskqueue.units import EXAMPLES, parse_duration
 
@@ -21,9 +21,7 @@ STATES: Final[tuple[StateName, ...]] = (
 )  # fmt: skip
 """In the order in which a list of any state goes through them."""
 
-LIVE: Final[tuple[str, ...]] = get_args(LiveState)
-
-FORWARDS_ONLY: Final = ("ready", "delayed", "blocked")
+FORWARDS_ONLY: Final = WAITING_STATES
 """States that can't be listed backwards."""
 
 WITHOUT_ERRORS: Final = ("processing",)

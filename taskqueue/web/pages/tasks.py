@@ -13,12 +13,13 @@ from starlette.responses import RedirectResponse, Response
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.display.errors import error_line
 from taskqueue.errors import RequestRejected
+from taskqueue.protocol.choices import LIVE_STATES
 from taskqueue.protocol.views import Counts
 from taskqueue.units import parse_duration
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.pages.addresses import task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
-from taskqueue.web.pages.task_search import LIVE, STATES, Found, TaskSearch, find, search_of
+from taskqueue.web.pages.task_search import STATES, Found, TaskSearch, find, search_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.segments import segment
 from taskqueue.web.services import services_of
@@ -41,8 +42,8 @@ GLOB_MOST: Final = 256
 
 SENSIBLE: Final[Mapping[str, tuple[str, ...]]] = {
     "retry": ("delayed", "success", "failed", "cancelled"),
-    "cancel": LIVE,
-    "reprioritise": LIVE,
+    "cancel": LIVE_STATES,
+    "reprioritise": LIVE_STATES,
 }
 """States in which an action changes something."""
 

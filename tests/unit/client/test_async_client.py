@@ -25,18 +25,9 @@ from taskqueue import (
     Task,
     new_task,
 )
-from taskqueue.protocol.choices import KnownState
+from taskqueue.protocol.choices import KnownState, NewOutcome
 from taskqueue.protocol.fields import Again, Assignment, NewTask, Token
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
-    DoneReply,
-    ErrorReply,
-    FlowStaged,
-    ItemError,
-    NewOutcome,
-    NewTasksReply,
-    Welcome,
-)
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, FlowStaged, ItemError, NewTasksReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Extend, FlowStage, Hello, NewTasks, Release, Verify
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 

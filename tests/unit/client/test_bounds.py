@@ -12,6 +12,7 @@ import pytest
 
 from taskqueue import AsyncClient, Client, MessageTooLarge, RequestRejected, Task, new_task
 from taskqueue.client.tasks import reports
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, Assignment, TaskReport, Token
 from taskqueue.protocol.replies import (
     AnyOutgoing,
@@ -20,7 +21,6 @@ from taskqueue.protocol.replies import (
     ErrorReply,
     FlowStaged,
     ItemError,
-    NewOutcome,
     TasksReply,
     TokensReply,
     Welcome,

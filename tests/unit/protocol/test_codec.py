@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
+from taskqueue.protocol.choices import STATES
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
 from taskqueue.protocol.fields import (
     MAX_FOLLOWERS,
@@ -26,7 +27,7 @@ from taskqueue.protocol.fields import (
     Token,
 )
 from taskqueue.protocol.replies import Select, Welcome
-from taskqueue.protocol.requests import Done, NewTasks, ProjectSet, TaskCancel, Why
+from taskqueue.protocol.requests import Bulk, Done, NewTasks, ProjectSet, TaskCancel, TaskFilter, Why
 
 TASK = {"taskid": "a", "url": "http://a/"}
 
@@ -73,6 +74,12 @@ def test_a_body_stays_the_bytes_that_it_was() -> None:
     assert bytes(heard.tasks[0].body) == body
     assert isinstance(said, Select)
     assert bytes(said.tasks[0].body) == body
+
+
+def test_a_filter_may_name_every_state_of_a_task() -> None:
+    request = Bulk(session="s", n=1, project="news", action="cancel", filter=TaskFilter(states=list(STATES)))
+
+    assert decode_request(encode(request)) == (request, {})
 
 
 def test_a_malformed_task_spoils_no_other() -> None:

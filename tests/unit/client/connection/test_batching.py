@@ -18,8 +18,9 @@ from taskqueue import AsyncClient, Client, ClientError, Closed, MessageTooLarge,
 from taskqueue.client.connection import batching
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewOutcome, NewTasksReply, Welcome
+from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Hello, NewTasks
 from tests.unit.client.conftest import Daemon, friendly
 

@@ -12,17 +12,9 @@ import pytest
 
 from taskqueue import Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks import reports
+from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import NewTask, TaskReport
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
-    DoneOutcome,
-    DoneReply,
-    ErrorReply,
-    HelloWanted,
-    ItemError,
-    NewOutcome,
-    Welcome,
-)
+from taskqueue.protocol.replies import AnyOutgoing, DoneOutcome, DoneReply, ErrorReply, HelloWanted, ItemError, Welcome
 from taskqueue.protocol.requests import AnyRequest, Done, Hello
 from tests.unit.client.conftest import Daemon, friendly
 from tests.unit.client.fetcher.test_draining import Drainer

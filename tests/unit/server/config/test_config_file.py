@@ -15,7 +15,7 @@ import pytest
 from taskqueue.core.settings.jobs import CronJob, Template
 from taskqueue.core.settings.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
-from taskqueue.protocol.fields import NAME_WORDS
+from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.server.config.config_file import (
     SECTIONS,
     Config,
