@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from math import floor
 from typing import Any, Final
 
@@ -308,6 +309,14 @@ def _newest_gives_way(replace: Replace) -> None:
     replace(connection_guard.SilentConnections, "_take", take)
 
 
+def _guard_ends_with_the_first_trouble(replace: Replace) -> None:
+    def run(self: Any) -> None:
+        with suppress(Exception):
+            self._guard()
+
+    replace(ConnectionGuard, "_run", run)
+
+
 def _no_bound_on_messages(replace: Replace) -> None:
     def configure(self: Router, *args: Any) -> None:
         original(self, *args)
@@ -594,6 +603,13 @@ MUTANTS: Final = (
         _newest_gives_way,
         (
             "unit/server/network/test_connection_guard.py::test_of_too_many_of_one_address_the_oldest_give_way_soon_and_those_of_others_stay",
+        ),
+    ),
+    Mutant(
+        "the guard of connections ends with the first trouble",
+        _guard_ends_with_the_first_trouble,
+        (
+            "unit/server/network/test_connection_guard.py::test_whatever_goes_wrong_with_one_connection_the_next_ones_are_guarded",
         ),
     ),
     Mutant(

@@ -17,6 +17,7 @@ Rules:
 3. A connection that holds less than LEAST_BYTES is never cut: it can't be what fills the memory.
 4. A client says hello as soon as it is connected. What is silent takes a file, and may have claimed a routing id that
    libzmq would give to another connection, which ends the process: so few are kept, and none for long.
+5. It never ends before ``close``: what is raised is counted and logged, and after AGAIN_SECONDS it goes on.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ import zmq
 
 from taskqueue.server.clock import ticks
 from taskqueue.server.limits.process_memory import ProcessMemory
-from taskqueue.server.log import SparseLog
+from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.network.connections import Connection, Connections
 
 log = logging.getLogger("taskqueue")
@@ -71,6 +72,8 @@ SILENT_LOOK_SECONDS: Final = 0.25
 """Between two looks at silent connections: one at 10,000 of an address takes about a millisecond, and with each accept
 that would be half of the processor.
 """
+AGAIN_SECONDS: Final = 0.25
+"""Pause after an exception."""
 MONITOR: Final = "inproc://connections"
 EVENTS: Final = zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED
 
@@ -88,27 +91,30 @@ class SilentConnections:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._accepted_at: OrderedDict[Connection, float] = OrderedDict()
+        self._address_of: dict[Connection, str] = {}  # at its accept; its first message may tell another one
         self._by_address: dict[str, OrderedDict[Connection, float]] = {}
         self._crowded: dict[str, None] = {}
 
     def add(self, connection: Connection, now: float) -> None:
         """Note a connection that was accepted now."""
         if connection.is_silent:
+            address = self._address_of[connection] = connection.address
             self._accepted_at[connection] = now
-            others = self._by_address.setdefault(connection.address, OrderedDict())
+            others = self._by_address.setdefault(address, OrderedDict())
             others[connection] = now
             if len(others) > SILENT_MOST:
-                self._crowded[connection.address] = None
+                self._crowded[address] = None
 
     def forget(self, connection: Connection) -> None:
         """It was closed, or heard."""
         if self._accepted_at.pop(connection, None) is not None:
-            others = self._by_address[connection.address]
+            address = self._address_of.pop(connection)
+            others = self._by_address[address]
             del others[connection]
             if len(others) <= SILENT_MOST:
-                self._crowded.pop(connection.address, None)
+                self._crowded.pop(address, None)
             if not others:
-                del self._by_address[connection.address]
+                del self._by_address[address]
 
     def next_due_at(self) -> float:
         """When the next one is to be closed; inf: there is none."""
@@ -173,7 +179,7 @@ class ConnectionGuard:
         self._settled_at = 0.0
         self._silent_looked_at = -inf
         self._silent = SilentConnections(silent_seconds)
-        self._refusals, self._silences = SparseLog(), SparseLog()
+        self._refusals, self._silences, self._failures = SparseLog(), SparseLog(), SparseLog()
         self._arrived_fds: list[int] = []
         self._arrivals = select.epoll()
         self._stop = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -202,6 +208,18 @@ class ConnectionGuard:
         self._memory.close()
 
     def _run(self) -> None:
+        is_stopped = False
+        while not is_stopped:
+            try:
+                self._guard()
+                return
+            except Exception as error:
+                if count := self._failures.count(ticks()):
+                    log.error("guard-failed count=%d error=%s", count, quoted(repr(error)), exc_info=error)
+            is_stopped = self._stopped(self._changes.poll(1000 * AGAIN_SECONDS))
+
+    def _guard(self) -> None:
+        """Guard until ``close``."""
         # A socket wakes up only who has found it empty.
         self._read_monitor()
         while not self._stopped(self._sleep()):

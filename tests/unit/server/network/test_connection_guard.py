@@ -6,19 +6,22 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from math import inf
+from pathlib import Path
 
 import pytest
+import zmq
 
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connection_guard import (
     CROWDED_SECONDS,
     SILENT_MOST,
     SILENT_SECONDS,
+    ConnectionGuard,
     SilentConnections,
 )
-from taskqueue.server.network.connections import Connection
+from taskqueue.server.network.connections import Connection, Connections
 from taskqueue.server.network.router import Router
-from tests.zmtp import connected, frame, raw
+from tests.zmtp import WAIT_SECONDS, connected, frame, raw
 
 Make = Callable[[str], Connection]
 
@@ -86,6 +89,18 @@ def test_those_that_were_heard_do_not_count_among_the_silent_ones(silent: Silent
     assert silent.take_due(100 + SILENT_SECONDS)[0] is first
 
 
+def test_one_whose_address_is_known_only_from_its_first_message_is_forgotten_when_it_was_heard(
+    silent: SilentConnections, accepted: Make
+) -> None:
+    local, other = accepted(""), accepted("")
+
+    local.peer, local.address = b"heard", "localhost:0:0:4711"
+
+    assert silent.next_due_at() == 100 + SILENT_SECONDS
+    assert silent.take_due(100 + SILENT_SECONDS) == [other]
+    assert silent.next_due_at() == inf
+
+
 # ---------------------------------------------------------------------------------------- on a socket
 
 
@@ -132,6 +147,59 @@ def test_a_newcomer_is_heard_beside_as_many_silent_connections_as_there_may_be()
         assert router.send(first.peer, b"x")
         assert spoken.recv(3) == b"\x00\x01x"
     assert (meters.silent, meters.cut) == (1, 0)
+
+
+def test_of_a_local_socket_silent_connections_are_closed_though_others_were_heard(tmp_path: Path) -> None:
+    meters, place = Meters(), str(tmp_path / "door")
+    speaker: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
+    with (
+        closing(Router(f"ipc://{place}", 1 << 20, meters, silent_seconds=0.1)) as router,
+        closing(speaker),
+        closing(socket.socket(socket.AF_UNIX)) as stranger,
+    ):
+        speaker.connect(f"ipc://{place}")
+        speaker.send(b"hello")
+        assert router.socket.poll(30_000)
+        (heard,) = router.drain()
+        stranger.settimeout(WAIT_SECONDS)
+        stranger.connect(place)
+        router.await_messages(lambda: wait_for_the_end_of(stranger))
+
+        assert router.send(heard.peer, b"x")
+        assert speaker.poll(30_000)
+    assert meters.silent == 1
+
+
+class TroubledConnections(Connections):
+    """Does not get to know the first connection."""
+
+    def opened(self, fd: int) -> Connection:
+        if not self.troubles:
+            self.troubles += 1
+            raise OSError("no descriptors")
+        return super().opened(fd)
+
+    troubles = 0
+
+
+def test_whatever_goes_wrong_with_one_connection_the_next_ones_are_guarded(caplog: pytest.LogCaptureFixture) -> None:
+    meters, context = Meters(), zmq.Context[zmq.Socket[bytes]]()
+    connections = TroubledConnections(meters)
+    connections.is_awaited = True
+    with (
+        context,
+        context.socket(zmq.ROUTER) as listening,
+        closing(ConnectionGuard(context, listening, connections, 1 << 30, 1000, silent_seconds=0.1)),
+    ):
+        listening.bind("tcp://127.0.0.1:*")
+        endpoint = listening.get_string(zmq.LAST_ENDPOINT)
+        with raw(endpoint), raw(endpoint) as second:
+            wait_for_the_end_of(second)
+
+    assert meters.silent == 1
+    assert [line.getMessage() for line in caplog.records if "guard-failed" in line.getMessage()] == [
+        "guard-failed count=1 error=\"OSError('no descriptors')\""
+    ]
 
 
 def wait_for_the_end_of(*connections: socket.socket) -> None:
