@@ -7,7 +7,7 @@ overrides, and each turn that touches the project writes it: whoever overrides m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
@@ -21,6 +21,9 @@ MAX_LAYER_BYTES: Final = 64 << 10
 MAX_LAYER_MEMORY: Final = 1 << 20
 """Memory of one layer: an empty map is one byte packed, and 72 there."""
 
+MAX_LAYER_DEPTH: Final = 64
+"""Values inside values of one setting: people's programs, and our own views, walk through them frame by frame."""
+
 MAX_OVERRIDES_MEMORY = 16 << 20
 """What ``project-set`` has said of all projects, in memory."""
 
@@ -31,7 +34,7 @@ PLACE_BYTES: Final = 16
 
 
 def check_memory(layer: Layer) -> None:
-    """See that a layer does not take too much memory, before anything else looks at all of it.
+    """See that a layer does not take too much memory and is not nested deep, before anything else looks at all of it.
 
     Raises:
         Rejected: with the code ``setting``.
@@ -63,13 +66,31 @@ def too_long(layer: Layer, environment: Environment) -> Iterator[str]:
 
 
 def too_large(layer: Layer) -> Iterator[str]:
-    """Say which setting takes most of a layer that takes too much memory; looks at no more than may be taken."""
+    """Say which setting takes most of a layer that takes too much memory, or is nested too deep; looks at no more than
+    may be taken.
+    """
     left = MAX_LAYER_MEMORY
     for key, value in layer.items():
         left -= memory_bytes(value, left)
         if left < 0:
             yield f"{key}: it takes too much memory when it is decoded; in all at most {MAX_LAYER_MEMORY} are taken"
             return
+    for key, value in layer.items():
+        if _is_too_deep(value):
+            yield f"{key}: nested too deep; at most {MAX_LAYER_DEPTH} values inside values are taken"
+
+
+def _is_too_deep(value: object) -> bool:
+    level: list[object] = [value]
+    for _ in range(MAX_LAYER_DEPTH):
+        level = [part for each in level for part in _parts(each)]
+    return bool(level)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list | tuple) else ()
 
 
 def memory_bytes(value: object, enough: float = inf) -> int:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.settings.layer_size import MAX_LAYER_MEMORY, MAX_OVERRIDES_MEMORY, memory_bytes
+from taskqueue.core.settings.layer_size import (
+    MAX_LAYER_DEPTH,
+    MAX_LAYER_MEMORY,
+    MAX_OVERRIDES_MEMORY,
+    memory_bytes,
+)
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.replies import AnyReply, ErrorReply, NewTasksReply, ProjectReply
@@ -66,6 +73,32 @@ def test_what_the_config_names_is_made_and_what_is_there_goes_on() -> None:
     assert code(say(world, "third", rate=2)) == ""
     world.restart()
     assert world.push("third", task("a")) == ["new"]
+
+
+WITHIN: dict[str, Callable[[Any], Any]] = {
+    "fetch": lambda value: {"x": value},
+    "on_finished": lambda value: {"url": "http://a/", "body": value},
+    "cron": lambda value: {"nightly": {"every": "1d", "task": {"url": "http://a/", "body": value}}},
+}
+
+
+@pytest.mark.parametrize("setting", WITHIN)
+def test_a_setting_that_programs_could_not_walk_through_is_refused(setting: str) -> None:
+    world = full_world()
+
+    refused = say(world, "news", **{setting: WITHIN[setting](nested(MAX_LAYER_DEPTH))})
+
+    assert isinstance(refused, ErrorReply)
+    assert refused.code == "setting"
+    assert refused.reason == f"{setting}: nested too deep; at most {MAX_LAYER_DEPTH} values inside values are taken"
+    assert code(say(world, "news", **{setting: WITHIN[setting](nested(MAX_LAYER_DEPTH - 5))})) == ""
+
+
+def nested(depth: int) -> Any:
+    value: Any = []
+    for _ in range(depth - 1):
+        value = [value]
+    return value
 
 
 def test_settings_count_as_what_they_take_when_they_are_decoded() -> None:
