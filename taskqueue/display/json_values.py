@@ -1,7 +1,7 @@
 """Messages as plain values for JSON, as the option --json and the HTTP interface show them.
 
 Every field stands there under its name in messages. Infinite numbers are text, and what JSON can't hold of a task's
-body or result stands as ``{"$msgpack": "base64"}``.
+body or result, or what is nested deeper than DEPTH_MOST, stands as ``{"$msgpack": "base64"}``.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from taskqueue.protocol.packed_json import ABSENT, as_json
+from taskqueue.protocol.packed_json import ABSENT, as_json, wrapped
 from taskqueue.protocol.replies import Reply
 
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
 """Fields that say which reply it is, and to what."""
+
+DEPTH_MOST: Final = 100
+"""Values inside values. The daemon takes 770, but who walks through them has a thousand frames, two for each."""
 
 
 def without_envelope(reply: Reply) -> dict[str, Any]:
@@ -40,4 +43,12 @@ def as_plain(value: object) -> Any:
 
 def _plain_value(packed: msgspec.Raw) -> Any:
     written = as_json(packed)
-    return None if written == ABSENT else json.loads(bytes(written))
+    if written == ABSENT:
+        return None
+    value = json.loads(bytes(written))
+    return wrapped(packed) if _is_deeper(value, DEPTH_MOST) else value
+
+
+def _is_deeper(value: object, most: int) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(most == 0 or _is_deeper(part, most - 1) for part in parts)

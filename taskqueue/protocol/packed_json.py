@@ -38,7 +38,12 @@ def as_json(packed: bytes | Raw) -> Raw:
             return Raw(value)
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
         pass  # what JSON can't say
-    return Raw(_encode_json({PACKED: b64encode(content).decode()}))
+    return Raw(_encode_json(wrapped(content)))
+
+
+def wrapped(packed: bytes | Raw) -> dict[str, str]:
+    """A MessagePack value as it stands where JSON can't hold it."""
+    return {PACKED: b64encode(packed).decode()}
 
 
 def as_msgpack(value: Raw) -> Raw:
