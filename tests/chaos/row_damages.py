@@ -86,7 +86,10 @@ class Scene:
     def daemon(self, database: str) -> Daemon:
         folder = self._folder / database
         folder.mkdir()
-        return Daemon(folder, url=self.url(database), schema="taskqueue", defaults={"max_depth": 5})
+        return Daemon(
+            folder, url=self.url(database), schema="taskqueue", defaults={"max_depth": 5},
+            projects={"leased": {"bucket": "shared"}}, buckets={"shared": {"rate": 1, "burst": 5}},
+        )  # fmt: skip
 
     def copy(self) -> str:
         """Another database with the same crawl."""
@@ -115,7 +118,7 @@ class Scene:
 
 
 def fill(it: Daemon) -> None:
-    """Make a crawl that has an entry in each family."""
+    """Make a crawl that has an entry in each family, but for those of what is under way for a moment."""
     it.start()
     with closing(Peer(it.url)) as fetcher, closing(Peer(it.url)) as producer, Client(it.url) as client:
         client.push("hurt", "http://site/done")
