@@ -27,7 +27,7 @@ import os
 import select
 import struct
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from contextlib import suppress
 from math import inf
 from typing import Final
@@ -180,6 +180,7 @@ class ConnectionGuard:
         self._silent_looked_at = -inf
         self._silent = SilentConnections(silent_seconds)
         self._refusals, self._silences, self._failures = SparseLog(), SparseLog(), SparseLog()
+        self._heard: deque[tuple[bool, int]] = deque()
         self._arrived_fds: list[int] = []
         self._arrivals = select.epoll()
         self._stop = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -260,12 +261,11 @@ class ConnectionGuard:
 
     def _read_monitor(self) -> None:
         """Read which connections opened and closed."""
-        events: list[tuple[bool, int]] = []
         with suppress(zmq.Again):
             while True:
                 kind, fd = _event.unpack(self._monitor.recv_multipart(zmq.NOBLOCK)[0])
-                events.append((kind == zmq.EVENT_ACCEPTED, fd))
-        for is_open, connection in self._connections.follow(events):
+                self._heard.append((kind == zmq.EVENT_ACCEPTED, fd))
+        for is_open, connection in self._connections.follow(self._heard):
             if is_open:
                 self._on_accept(connection)
             else:

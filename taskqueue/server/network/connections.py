@@ -22,8 +22,8 @@ Rules:
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator
 from threading import Lock
 from typing import Final
 
@@ -239,18 +239,19 @@ class Connections:
 
     # ------------------------------------------------------------------------------------------ the watcher's side
 
-    def follow(self, events: Sequence[tuple[bool, int]]) -> Iterator[tuple[bool, Connection]]:
-        """Apply what the guard has heard: (it was opened, descriptor), the earliest first; yield what it concerns.
+    def follow(self, heard: deque[tuple[bool, int]]) -> Iterator[tuple[bool, Connection]]:
+        """Take and apply what the guard has heard: (it was opened, descriptor), the earliest first.
 
         Only the last event of a descriptor tells whose it is now. One that was opened and has ended has no cookie any
-        more, and the next one, which the loop may know already, must not be taken for it.
+        more, and the next one, which the loop may know already, must not be taken for it. An exception costs one event.
         """
-        last = {fd: index for index, (_, fd) in enumerate(events)}
-        for index, (is_open, fd) in enumerate(events):
-            is_last = last[fd] == index
-            if is_open and is_last:
+        left = Counter(fd for _, fd in heard)
+        while heard:
+            is_open, fd = heard.popleft()
+            left[fd] -= 1
+            if is_open and not left[fd]:
                 yield True, self.opened(fd)
-            elif not is_open and (connection := self.closed(fd, is_reused=not is_last)) is not None:
+            elif not is_open and (connection := self.closed(fd, is_reused=left[fd] > 0)) is not None:
                 yield False, connection
 
     def opened(self, fd: int) -> Connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from typing import Final, NamedTuple
@@ -122,7 +123,7 @@ def test_what_is_heard_late_of_former_connections_does_not_end_the_one_that_was_
     _, latter = reused
 
     for events in batches:
-        list(listening.connections.follow([(is_open, latter.fd) for is_open in events]))
+        list(listening.connections.follow(deque((is_open, latter.fd) for is_open in events)))
 
     assert listening.connections.open_to(latter.peer)
     assert not latter.connection.is_silent
@@ -141,9 +142,28 @@ def test_a_former_connection_whose_end_is_heard_with_the_start_of_the_next_has_e
         former = connections.opened(accepted.fileno())
         os.dup2(next_accepted.fileno(), accepted.fileno())
 
-        heard = list(connections.follow([(ENDED, former.fd), (OPENED, former.fd)]))
+        heard = list(connections.follow(deque([(ENDED, former.fd), (OPENED, former.fd)])))
 
     assert [(is_open, each is former) for is_open, each in heard] == [(ENDED, True), (OPENED, False)]
+
+
+def test_an_exception_costs_one_event_of_those_that_were_heard_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    connections = Connections(Meters())
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        heard = deque((OPENED, _accepted_by(server, stack).fileno()) for _ in range(3))
+        second = heard[1][1]
+        monkeypatch.setattr(tcp, "cookie", lambda fd, cookie=tcp.cookie: _fail() if fd == second else cookie(fd))
+
+        with pytest.raises(OSError, match="no descriptors"):
+            list(connections.follow(heard))
+        list(connections.follow(heard))
+
+        assert len(connections) == 2
+
+
+def _fail() -> bytes:
+    raise OSError("no descriptors")
 
 
 def test_the_end_of_a_connection_that_was_opened_ends_it(listening: Listening) -> None:
