@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from math import inf
 
 from msgspec import Struct
 
@@ -128,7 +129,7 @@ class Attempts(Struct, frozen=True):
             running.outcome = "late"
             raise
         except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
-            if (running.tells or running.is_lost) and not isinstance(error, KeyboardInterrupt):
+            if (running.hangs_at < inf or running.is_lost) and not isinstance(error, KeyboardInterrupt):
                 running.outcome = "ended"
                 raise RunEnded from error
             if not is_failure(error):

@@ -5,8 +5,10 @@
 
 1. A lease is over by this worker's clock. ``task.lost`` is set, and the log shows where the handler is.
 2. The handler goes on for the overtime, because a late success may count. Then it is told to end, again and again.
-3. A run that goes on after it was told TELLS times hangs: it is blocked in C, or swallows what it is told.
-4. A task that the daemon takes away before that, such as one that an operator has cancelled, is told to end at once.
+3. A run that goes on for HANGS_AFTER overtimes after it was told for the first time hangs: it is blocked in C, or
+   swallows what it is told.
+4. A run whose task the daemon takes away before that, such as one that an operator has cancelled, is told to end at
+   once, and then each TELL_PAUSE_SECONDS. It hangs as late as any other: its request may have a timeout of its own.
 5. The daemon hears of all whose lease is over.
 
 There is one timer for all, at the earliest time at which something is to be done.
@@ -34,8 +36,8 @@ OVERTIME_LEAST_SECONDS: Final = 1.0
 ARRIVAL_SECONDS: Final = 1.0
 """A lease that ends at most so long before its time has run out: it counts here from the arrival of its task."""
 
-TELLS: Final = 3
-"""Times that a handler is told to end before it counts as hung: it may clean up, or swallow one by mistake."""
+HANGS_AFTER: Final = 3
+"""Overtimes of a handler after it was first told to end, until it hangs: it may clean up, or swallow one by mistake."""
 TELL_PAUSE_SECONDS: Final = 1.0
 """Time between two tells, at least; the overtime if that is longer."""
 
@@ -50,7 +52,7 @@ class Run(Struct, eq=False):
         next_at: when something is to be done about it, by the loop's clock.
         is_over: its lease is over, and that has been told.
         is_lost: the daemon has ended its lease before its time: it has no overtime.
-        tells: how often it has been told to end.
+        hangs_at: from when on it hangs, by the loop's clock; inf: it has not been told to end.
         kept: new tasks of it that were sent in parts.
         outcome: one of those that a WorkerLog counts.
         kept_lease: extends its lease; None if nothing does.
@@ -62,7 +64,7 @@ class Run(Struct, eq=False):
     next_at: float
     is_over: bool = False
     is_lost: bool = False
-    tells: int = 0
+    hangs_at: float = inf
     kept: int = 0
     outcome: str = "failed"
     kept_lease: InHand | None = None
@@ -169,7 +171,7 @@ class LeaseWatch:
                 self._look_at(run, now)
         self._tell()
         self._ring_at(min((run.next_at for run in self._runs.values()), default=inf))
-        hung = sum(run.tells > TELLS for run in self._runs.values())
+        hung = sum(run.is_over and run.hangs_at <= now for run in self._runs.values())
         if hung >= self._limits.max_hung and (hanging := self._hanging()) is not None:
             self._give_up(hanging)
 
@@ -197,7 +199,8 @@ class LeaseWatch:
     def _interrupt(self, run: Run, now: float) -> None:
         # Not by when it was due: after a pause of the process, the handler gets as long as without one.
         run.next_at = now + max(TELL_PAUSE_SECONDS, self._overtime(run))
-        run.tells += 1
+        if run.hangs_at == inf:
+            run.hangs_at = now + HANGS_AFTER * max(TELL_PAUSE_SECONDS, self._limits.overtime_of(run.task))
         run.code.interrupt()
 
     def _overtime(self, run: Run) -> float:

@@ -280,6 +280,35 @@ def test_a_worker_whose_places_all_hang_gives_up_and_hands_back_the_rest(daemon:
     assert run_leaping(main) == [2]
 
 
+def test_a_worker_goes_on_when_a_handler_whose_task_is_taken_away_takes_a_while_to_end(daemon: Daemon) -> None:
+    said, started, go_on = Drainer(daemon), threading.Event(), threading.Event()
+
+    def slow_request(task: Task) -> None:
+        if task.token == 1:
+            started.set()
+            go_on.wait()
+
+    async def main(loop: LeapingLoop) -> int:
+        worker = Worker(daemon.url, slow_request, concurrency=1)
+        serving = await begun(daemon, worker, started)
+        said.ended = [1]
+        daemon.say(HelloWanted(epoch=1))
+        await hello_with(daemon, lambda hello: hello.hung is not None)
+        for _ in range(10):
+            loop.leap(LEASE / 100)
+            await asyncio.wait([serving], timeout=0.02)
+        go_on.set()
+        await hello_with(daemon, lambda hello: not hello.running)
+        daemon.hand_out(2, timeout=NEVER)
+        [item] = (await asyncio.to_thread(daemon.hear, Done)).tasks
+        worker.stop()
+        await serving
+        assert item is not None
+        return item.token
+
+    assert run_leaping(main) == 2
+
+
 def test_a_lease_is_extended_up_to_so_many_and_then_its_run_is_ended(daemon: Daemon) -> None:
     handlers = Handlers()
 
