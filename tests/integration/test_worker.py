@@ -95,6 +95,9 @@ def block(task):
     os.write(1, f"{task.url}\\n".encode())  # in one piece: others print, too
     time.sleep(1000)
 
+async def block_loop(task):
+    block(task)
+
 def tell(task):
     os.write(1, f"{task.url}\\n".encode())
 
@@ -413,6 +416,28 @@ def test_a_process_whose_handler_is_blocked_says_where_and_ends_and_the_next_one
     wait_for(client, {"ready": 1})
     work("handlers:crawl", "-p", "news")
     wait_for(client, {"success": 1})
+
+
+def test_a_process_whose_handler_blocks_the_event_loop_says_where_and_ends_and_the_next_one_runs_the_rest(
+    daemon: DaemonFactory, start: Callable[..., Process]
+) -> None:
+    it = daemon(auto_create=True, fetcher_timeout=10)
+    with Client(it.url) as client:
+        client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
+        client.push_many("news", urls(3))
+        process = start(*COMMAND, "handlers:block_loop", "-j", "2", "--overtime", "0.2s", "--url", it.url)
+        blocked = line_of(process).strip()
+
+        lines = process.communicate(timeout=WAIT_SECONDS)[1]
+
+        shown = lines.partition("event=loop-blocked ")[2].partition(" event=")[0]
+        assert process.returncode == 75
+        assert f"url='{blocked}'" in shown
+        assert "in block\n    time.sleep(1000)" in shown
+        assert "_run_once" not in shown
+        assert "event=gave-up reason='a handler blocks the event loop after its lease: seconds=" in lines
+        start(*COMMAND, "handlers:crawl", "--url", it.url)
+        wait_until(lambda: not client.projects.show("news").unfinished)
 
 
 def wait_until(true: Callable[[], object]) -> None:

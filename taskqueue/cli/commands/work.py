@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -20,6 +20,9 @@ from taskqueue.cli.input.times import seconds
 from taskqueue.defaults import CONCURRENCY
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.units import parse_size
+
+if TYPE_CHECKING:
+    from taskqueue import Hung
 
 HUNG_STATUS: Final = 75
 """Exit status of a worker whose handlers hang: EX_TEMPFAIL of sysexits.h, so a supervisor starts another process."""
@@ -184,6 +187,7 @@ def work(
         extend=extend,
         extend_most=extend_most,
         max_hung=max_hung,
+        on_blocked=_give_up,
         grace=grace,
         summary_seconds=summary,
         name=name,
@@ -195,10 +199,7 @@ def work(
     try:
         worker.run()
     except Hung as hung:
-        logging.getLogger("taskqueue.worker").error(
-            "event=gave-up reason='%s; a supervisor may start another process'", hung
-        )
-        _end_at_once(HUNG_STATUS)
+        _give_up(hung)
     _end_hanging()
 
 
@@ -214,6 +215,12 @@ def _plain_interrupt() -> Iterator[None]:
     except BaseException:
         signal.signal(signal.SIGINT, before)
         raise
+
+
+def _give_up(hung: Hung) -> NoReturn:
+    log = logging.getLogger("taskqueue.worker")
+    log.error("event=gave-up reason='%s; a supervisor may start another process'", hung)
+    _end_at_once(HUNG_STATUS)
 
 
 def _end_hanging() -> None:

@@ -117,11 +117,11 @@ class Interruptible:
     def stack(self) -> str:
         """Where the handler is now, as a traceback shows it, the innermost call last; empty if that is not known."""
         thread = self._thread
-        frames = list(self._frames_in_loop() if thread is None else _frames_of_thread(thread))
-        while frames and frames[0].f_globals.get("__name__", "").startswith(ABOVE_HANDLERS):
-            del frames[0]
-        summary = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames)
-        return "".join(summary.format()).rstrip()
+        return _shown(list(self._frames_in_loop() if thread is None else _frames_of_thread(thread)))
+
+    def is_in(self, running: asyncio.Task[Any] | None) -> bool:
+        """The code runs in this asyncio task now."""
+        return self.in_loop and self._running is running
 
     def _leave(self, thread: int) -> None:
         """Take back an exception that has been set and not raised; none is set from here on."""
@@ -158,6 +158,26 @@ def _set_in(thread: int) -> None:
             this += 0
     except RunEnded:
         return
+
+
+def stack_of_thread(thread: int) -> str:
+    """Where a handler in the event loop of this thread is now, as ``Interruptible.stack`` shows it."""
+    frames = list(_frames_of_thread(thread))
+    names = [_module(frame) for frame in frames]
+    # The program that has started the worker stands before it.
+    first = max((at for at, name in enumerate(names) if name.startswith("taskqueue.client.worker")), default=0)
+    return _shown(frames[first:])
+
+
+def _shown(frames: list[FrameType]) -> str:
+    while frames and _module(frames[0]).startswith(ABOVE_HANDLERS):
+        del frames[0]
+    summary = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in frames)
+    return "".join(summary.format()).rstrip()
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 def _frames_of_thread(thread: int) -> Iterator[FrameType]:

@@ -151,6 +151,20 @@ class LeaseWatch:
         """The task is run by a handler whose lease is over."""
         return task in self._runs and self._runs[task].is_over
 
+    @property
+    def is_running(self) -> bool:
+        """There are runs. From any thread, as ``blocking``."""
+        return bool(self._runs)
+
+    def blocking(self) -> list[Run]:
+        """Return the run that the event loop is busy with; all if it is busy with what one of them has started."""
+        current, runs = asyncio.current_task(self._loop), list(self._runs.values())
+        return [run for run in runs if run.code.is_in(current)] or runs
+
+    def hangs_at(self, run: Run) -> float:
+        """Return when a run hangs that goes on from now on, by the loop's clock."""
+        return min(run.hangs_at, run.task.lease_ends_at + self._overtime(run) + self._patience(run))
+
     def interrupt(self, task: Task) -> None:
         """Have a thread that runs the task end, because the worker does."""
         if task in self._runs and not self._runs[task].code.in_loop:
@@ -200,11 +214,15 @@ class LeaseWatch:
         # Not by when it was due: after a pause of the process, the handler gets as long as without one.
         run.next_at = now + max(TELL_PAUSE_SECONDS, self._overtime(run))
         if run.hangs_at == inf:
-            run.hangs_at = now + HANGS_AFTER * max(TELL_PAUSE_SECONDS, self._limits.overtime_of(run.task))
+            run.hangs_at = now + self._patience(run)
         run.code.interrupt()
 
     def _overtime(self, run: Run) -> float:
         return 0.0 if run.is_lost else self._limits.overtime_of(run.task)
+
+    def _patience(self, run: Run) -> float:
+        """Return the seconds from when a run is first told to end until it hangs."""
+        return HANGS_AFTER * max(TELL_PAUSE_SECONDS, self._limits.overtime_of(run.task))
 
     # ------------------------------------------------------------------------------------ telling
 

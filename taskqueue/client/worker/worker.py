@@ -30,6 +30,7 @@ from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
 from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
 from taskqueue.client.worker.lifespan import Lifespan, until_finished
+from taskqueue.client.worker.loop_watch import LoopWatch
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
 from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
@@ -82,6 +83,9 @@ class Worker:
         max_hung: places whose handlers go on after they were told to end, at which ``serve`` and ``run`` give up; None:
             all places.
         middleware: called around each run of the handler; see ``taskqueue.client.worker.middleware``.
+        on_blocked: called with Hung when a handler blocks the event loop until it counts as hung. ``serve`` and ``run``
+            can't give up then, so it is called in a thread of its own, and is to end the process, such as by
+            ``os._exit``; the daemon hands the tasks out anew after ``fetcher_timeout``. None: the log says so.
         on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
             which is called first of all.
         summary_seconds: from the first run to the log line about it and those that followed.
@@ -108,6 +112,7 @@ class Worker:
         extend: bool = False,
         extend_most: float = EXTEND_MOST,
         max_hung: int | None = None,
+        on_blocked: Callable[[Hung], object] | None = None,
         middleware: Sequence[Middleware] = (),
         on_error: OnError | None = None,
         summary_seconds: float = SUMMARY_SECONDS,
@@ -144,7 +149,9 @@ class Worker:
         self._grace = checked_seconds("grace", grace)
         self._limits = Limits(concurrency, overtime, concurrency if max_hung is None else max_hung)
         self._leases = extend_most if extend else 1
-        self._log = WorkerLog(checked_seconds("summary_seconds", summary_seconds))
+        self._on_blocked = on_blocked
+        self._summary_seconds = checked_seconds("summary_seconds", summary_seconds)
+        self._log = WorkerLog(summary_seconds)
         self._chain = MiddlewareChain([*middleware, *([OnErrorOnly(on_error)] if on_error else [])])
         self._until_finished = until_finished
         self._lifespan = Lifespan(max_tasks, max_memory_bytes)
@@ -152,6 +159,7 @@ class Worker:
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._intake: Intake | None = None
         self._watch: LeaseWatch | None = None
+        self._loop_watch: LoopWatch | None = None
         self._failure: KeyboardInterrupt | Hung | ClientError | None = None
 
     def run(self) -> None:
@@ -240,6 +248,8 @@ class Worker:
             await self._finish(client, reporting)
             if self._watch is not None:
                 self._watch.close()
+            if self._loop_watch is not None:
+                self._loop_watch.close()
             self._log.end()
         if isinstance(ended[0], Exception):
             raise ended[0]
@@ -254,6 +264,7 @@ class Worker:
         ) as intake:
             self._intake = intake
             self._watch = watch = LeaseWatch(self._limits, self._log, intake.tell_hung, self._give_up)
+            self._loop_watch = LoopWatch(watch, self._log, self._summary_seconds, self._on_blocked)
             intake.on_lost = watch.lose
             attempts = Attempts(client, handler, intake, self._log, reporting, loop.time, watch, self._leases, lifespan)
             # Again if one of the last tasks came too late for its handler.

@@ -186,6 +186,28 @@ class WorkerLog:
             task.url,
         )
 
+    def blocked(self, task: Task | None, seconds: float, stack: str) -> None:
+        """A handler blocks the event loop. From any thread, as ``goes_on``.
+
+        Args:
+            task: its task; None if that is one of several.
+            seconds: for which the loop has not answered.
+            stack: where it is.
+        """
+        told = "" if task is None else f" project={task.project} taskid={visible(task.taskid)} url={task.url!r}"
+        _warn(
+            stack,
+            "event=loop-blocked seconds=%.1f%s reason='a handler computes or waits in the event loop without await: "
+            "nothing else runs or is reported, and the daemon hears nothing; call what blocks by asyncio.to_thread, or "
+            "make it a plain handler'",
+            seconds,
+            told,
+        )
+
+    def goes_on(self, seconds: float) -> None:
+        """The event loop goes on that was blocked for so long."""
+        log.info("event=loop-goes-on seconds=%.1f", seconds)
+
     def hang(self, hanging: Hanging | None) -> None:
         """Tell in each summary of these runs; None: of none."""
         self._hanging = hanging
