@@ -23,8 +23,8 @@ import zmq
 
 from benchmarks import processes
 from taskqueue.protocol.codec import decode_outgoing, encode
-from taskqueue.protocol.replies import StatusReply
-from taskqueue.protocol.requests import AnyRequest, Status
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.messages import AnyRequest
 
 SILENT_MS: Final = 60_000
 """A peer that waits so long for a message raises ``zmq.Again``: a benchmark that goes wrong must end."""

@@ -23,7 +23,7 @@ from benchmarks.idle import watch
 from benchmarks.processes import stay_on
 from taskqueue.client.connection.wire import PING_MS
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.server.limits.open_files import raise_limit
 
 COMMAND: Final = "python -m benchmarks.idle_clients"

@@ -25,10 +25,9 @@ from typing import Any, Final, NamedTuple, Self
 
 from benchmarks.daemon import Daemon, Peer
 from taskqueue import Client, new_task
-from taskqueue.protocol.crawl_requests import Done, Hello, Hung
+from taskqueue.protocol.fetchers import Hello, Hung, Select
 from taskqueue.protocol.fields import Assignment, Fetched, TaskReport
-from taskqueue.protocol.handouts import Select
-from taskqueue.protocol.replies import DoneReply
+from taskqueue.protocol.tasks import Done, DoneReply
 
 GROUP: Final = "night"
 SHOPS: Final = tuple(f"shop-{number:02}" for number in range(1, 21))

@@ -29,8 +29,7 @@ from benchmarks.peers import ours
 from benchmarks.processes import start_module, stay_on, stop
 from benchmarks.traffic import Traffic, expect
 from taskqueue.protocol.fields import Schedule
-from taskqueue.protocol.replies import ProjectReply
-from taskqueue.protocol.requests import ProjectDo
+from taskqueue.protocol.projects import ProjectDo, ProjectReply
 
 COLUMNS: Final = [
     Column("p50", "p50", "ms", 2),

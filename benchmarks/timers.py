@@ -18,9 +18,10 @@ from benchmarks.peers.beanstalkd import ID_BYTES
 from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import PROJECT, Traffic, expect, taskid_of
 from taskqueue.protocol.codec import decode_outgoing
+from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import MAX_CAPACITY, Schedule, TaskReport
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, Select
-from taskqueue.protocol.requests import Done, Hello
+from taskqueue.protocol.messages import AnyOutgoing
+from taskqueue.protocol.tasks import Done, DoneReply
 
 BATCH: Final = 1000
 BODY_BYTES: Final = 100

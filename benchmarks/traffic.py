@@ -24,9 +24,9 @@ import msgspec
 import zmq
 
 from benchmarks.daemon import Peer
+from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import PLAIN, NewTask, Schedule, TaskReport
-from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
-from taskqueue.protocol.requests import Done, Hello, NewTasks
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 
 PROJECT: Final = "bench"
 WINDOW: Final = 8

@@ -15,9 +15,9 @@ from benchmarks.builds import HERE, Build
 from benchmarks.contest import WINDOW, Load, Made
 from benchmarks.daemon import Daemon, Peer
 from taskqueue.protocol.codec import encode
+from taskqueue.protocol.fetchers import Hello, Select, Welcome
 from taskqueue.protocol.fields import NewTask, TaskReport
-from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select, Welcome
-from taskqueue.protocol.requests import Done, Hello, NewTasks
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 
 PROJECT: Final = "bench"
 PRODUCER: Final = "bench-producer"

@@ -13,8 +13,7 @@ import zmq
 from benchmarks.daemon import Peer
 from benchmarks.traffic import BODIES, BODY_BYTES, Fetcher, body_of, expect, taskid_of
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 
 CONFIG: Final = """[server]
 auto_create = true

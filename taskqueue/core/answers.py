@@ -17,8 +17,9 @@ from taskqueue.core.rules import disk_full
 from taskqueue.core.tasks.records import KeptOutcome
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.replies import AnyReply, ErrorReply, HelloWanted, Outgoing
-from taskqueue.protocol.requests import Hello, Incoming
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Hello, HelloWanted
+from taskqueue.protocol.messages import AnyReply, Incoming, Outgoing
 
 
 def answer_request(turn: TurnState, incoming: Incoming) -> None:

@@ -36,11 +36,8 @@ from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.requests import (
-    GroupDo,
-    Incoming,
-    ProjectDo,
-)
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.projects import GroupDo, ProjectDo
 
 REFILLS_A_TURN: Final = 32
 """Orders that are read further in one turn: with many projects a start is spread over several turns."""

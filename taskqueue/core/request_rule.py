@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from taskqueue.core.projects.session import Session
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.requests import Change, Incoming
+from taskqueue.protocol.base import Change
+from taskqueue.protocol.messages import AnyReply, Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
 """Answers a request; None: it waits, and is answered later.

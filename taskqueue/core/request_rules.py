@@ -25,7 +25,7 @@ from taskqueue.core.admin import (
 )
 from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules import completion, daemon_history, event_history, fetchers, lease_end, push, task_waits
-from taskqueue.protocol.requests import AnyRequest
+from taskqueue.protocol.messages import AnyRequest
 
 _MODULES: Final = (
     push, lease_end, fetchers, completion, event_history, daemon_history, project_requests, task_requests, task_parents,

@@ -26,7 +26,7 @@ from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.turn import Turn
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming
 
 
 class Scheduler:

@@ -57,8 +57,7 @@ from taskqueue.core.timers import keep_appointments
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.replies import Outgoing
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming, Outgoing
 
 
 class Turn:

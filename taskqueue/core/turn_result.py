@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from taskqueue.core.parts.events import Event
 from taskqueue.core.tasks.records import WriteSet
-from taskqueue.protocol.replies import Outgoing
+from taskqueue.protocol.messages import Outgoing
 
 
 class TurnResult(Struct):

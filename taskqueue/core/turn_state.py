@@ -33,7 +33,8 @@ from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.replies import AnyOutgoing, HelloWanted, Outgoing
+from taskqueue.protocol.fetchers import HelloWanted
+from taskqueue.protocol.messages import AnyOutgoing, Outgoing
 
 NOT_LOOKED_UP: Final = Found()
 """What has been looked up while a turn begins."""

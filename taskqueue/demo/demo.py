@@ -35,7 +35,7 @@ from taskqueue.demo.processes import Processes, locked
 from taskqueue.demo.site import LOOPBACK, MISSING, bundled_pages, served
 from taskqueue.errors import ConfigError, RequestTimeout, TaskQueueError
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.values import Counts
 from taskqueue.terminal.screen import Text
 
 BUNDLED = "the bundled site"

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from taskqueue.protocol.choices import LiveState, OverState
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.values import Counts
 from taskqueue.terminal.screen import Text
 
 SPEED_SECONDS = 3.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.display.counts import projects, tasks
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import LogEntry
 
 HEADS: Final = ("when", "who", "change")
 

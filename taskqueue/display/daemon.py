@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from taskqueue.build_kind import build_kind
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
-from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, HistogramView
 from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.display.counts import brief
 from taskqueue.display.daemon import brief_seconds
-from taskqueue.protocol.daemon_messages import DaemonPoint
+from taskqueue.protocol.daemon import DaemonPoint
 from taskqueue.units import size_text
 
 PARTS_MOST: Final = 24

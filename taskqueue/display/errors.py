@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.error_texts import kind_in
-from taskqueue.protocol.views import Attempt, TaskRow
+from taskqueue.protocol.tasks import Attempt, TaskRow
 
 
 def error_line(said: Attempt | TaskRow) -> str:

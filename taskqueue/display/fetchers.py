@@ -8,9 +8,8 @@ from typing import Final, NamedTuple
 from taskqueue.display.counts import brief
 from taskqueue.hung_places import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.daemon_messages import DaemonReply
-from taskqueue.protocol.replies import FetchersReply
-from taskqueue.protocol.views import FetcherView
+from taskqueue.protocol.daemon import DaemonReply
+from taskqueue.protocol.fetchers import FetchersReply, FetcherView
 from taskqueue.units import duration_text
 
 

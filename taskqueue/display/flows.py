@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.choices import FlowTaskState, OverState
-from taskqueue.protocol.views import FlowTaskView, FlowView
+from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.units import duration_text
 
 HEADS: Final = ("project", "flow", "state", "began", "took", "tasks", "over", "failed")

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from taskqueue.protocol.base import Reply
 from taskqueue.protocol.packed_json import ABSENT, as_json, wrapped
-from taskqueue.protocol.replies import Reply
 
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
 """Fields that say which reply it is, and to what."""

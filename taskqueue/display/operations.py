@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from taskqueue.display.counts import projects, tasks
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.rerun_views import RerunLayer
-    from taskqueue.protocol.views import OperationView
+    from taskqueue.protocol.operations import OperationView
+    from taskqueue.protocol.values import RerunLayer
 
 DONE: Final = {
     "retry": "retried",

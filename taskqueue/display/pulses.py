@@ -7,8 +7,8 @@ from typing import Final
 
 from taskqueue.display.counts import STATES, brief
 from taskqueue.display.projects import pace_text
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.values import Counts, Totals
 
 ALWAYS: Final = ("ready", "delayed", "processing")
 """States that are told also when no task is in them."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import RemainingReason
-from taskqueue.protocol.views import Remaining
+from taskqueue.protocol.projects import Remaining
 from taskqueue.units import duration_text
 
 UNKNOWN: Final[Mapping[RemainingReason, str]] = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.projects import ProjectView
 
 SAID: Final = "project set"
 """Who says a setting that was set while the daemon ran."""

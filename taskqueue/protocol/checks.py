@@ -20,7 +20,9 @@ from taskqueue.protocol.fields import (
     TaskId,
     TaskReport,
 )
-from taskqueue.protocol.requests import AnyRequest, Done, Flaws, FlowStage, NewTasks
+from taskqueue.protocol.flows import FlowStage
+from taskqueue.protocol.messages import AnyRequest, Flaws
+from taskqueue.protocol.tasks import Done, NewTasks
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 """So many characters are never too many bytes."""

@@ -1,4 +1,4 @@
-"""The codec: one frame is one MessagePack map is one message of ``core.messages``.
+"""The codec: one frame is one MessagePack map is one message.
 
     frame ──decode──► message                        all is well: one pass, in C
       └─────error───► envelope ──► version? ──► Rejected
@@ -6,42 +6,55 @@
 
 Rules:
 1. Whatever the bytes, nothing but ``Rejected`` is raised.
-2. A batch with malformed items is not refused: each of them becomes None and its reason a flaw.
+2. A batch with malformed items is not refused: each of them becomes None and its reason a flaw. That is slow next to
+   decoding at once, so only what failed that way is taken apart. To say what is wrong with an item takes as long as to
+   decode ten, so only the first FULL_REASONS of a message are told exactly. After MALFORMED_MOST nothing is looked at:
+   10,000 of them kept everybody waiting for 40 ms.
 3. A body stays as it came. It is one complete MessagePack value, or the frame would not have decoded (lengths
    and type bytes are checked while it is skipped); what is inside its strings is not looked at. It shares the
    frame's memory: whoever keeps it copies it.
 4. What is taken can be read again. Reading nests as deep as the value does, on top of the reader's own stack, so a
    value at the very limit could be taken here and be unreadable in the store, which would be fatal. A frame is
    taken only if it could nest HEADROOM levels deeper.
+5. A reason is one line with a place: ``tasks[3].schedule.priority: expected int, got str``. msgspec says it as
+   ``Expected `int`, got `str` - at `$.tasks[3].schedule.priority```; the words change here.
 
 What must never come in here: what a message means, and sockets.
 """
 
 from __future__ import annotations
 
-from typing import Final, Union, get_args
+import re
+from typing import Annotated, Final, Union, get_args
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
+from msgspec.structs import replace
 
-from taskqueue.errors import Rejected
-from taskqueue.protocol.batches import done_by_item, new_tasks_by_item
-from taskqueue.protocol.checks import check_taskids
-from taskqueue.protocol.fields import NIL, PROTOCOL, GroupName, ProjectName, Setting
-from taskqueue.protocol.reasons import MALFORMED, reason_of
-from taskqueue.protocol.replies import AnyOutgoing
-from taskqueue.protocol.requests import AnyRequest, Change, Flaws, GroupSet, ProjectSet
+from taskqueue.errors import MAX_REASON_CHARS, Rejected
+from taskqueue.protocol.base import Change, Request
+from taskqueue.protocol.checks import (
+    check_edges,
+    check_follow_ups,
+    check_report,
+    check_taskids,
+    edges_of,
+    item_name,
+    taskids_flaw,
+)
+from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, NewTask, ProjectName, Setting, TaskReport
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest, Flaws
+from taskqueue.protocol.projects import GroupSet, ProjectSet
+from taskqueue.protocol.tasks import Done, NewTasks
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
 """Default of the longest message that the daemon accepts."""
-
 
 HEADROOM: Final = 200
 """Nesting levels by which a later reader of a body may be deeper in its stack than the decoder here."""
 
 SHALLOW_BYTES: Final = 300
 """So short a frame can't nest so deep that it matters: each level takes a byte."""
-
 
 SETTINGS_BYTES: Final = 128 << 10
 """Of the settings in a message, at most: decoded they may take seventy times as much, so longer ones are not."""
@@ -76,16 +89,23 @@ class SaidSettings(Struct):
 
 
 _encoder = Encoder()
+
 UNDECODED: Final = {ProjectSet: UndecodedProjectSet, GroupSet: UndecodedGroupSet}
 
 _request: Decoder[AnyRequest | UndecodedProjectSet | UndecodedGroupSet] = Decoder(
     Union[(*UNDECODED.values(), *(kind for kind in get_args(AnyRequest) if kind not in UNDECODED))]
 )
+
 _settings: Decoder[SaidSettings] = Decoder(SaidSettings)
+
 _said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
+
 _envelope: Decoder[Envelope] = Decoder(Envelope)
+
 _anything: Decoder[Raw] = Decoder(Raw)
+
 _int: Decoder[int] = Decoder(int)
+
 _str: Decoder[str] = Decoder(str)
 
 
@@ -190,3 +210,191 @@ def _read_str(raw: Raw) -> str | None:
         return _str.decode(raw)
     except MALFORMED:
         return None
+
+
+Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
+
+FULL_REASONS: Final = 128
+"""Items of a message whose reason says what is wrong with them."""
+
+BRIEF_REASON: Final = f"malformed; what is wrong is told of the first {FULL_REASONS} items of a message"
+
+MALFORMED_MOST: Final = 512
+"""Items of a message that may be malformed before those after them are rejected whatever they are."""
+
+UNREAD_REASON: Final = "not looked at"
+"""Short, for it may stand 10,000 times in an answer, which is kept."""
+
+NO_ITEMS: Final = Raw(b"\x90")
+"""MessagePack's empty array."""
+
+
+class UndecodedNewTasks(Request, tag="new-task"):
+    """A ``new-task`` whose items are not decoded yet."""
+
+    project: ProjectName
+    tasks: Items
+    states: bool = False
+
+
+class UndecodedDone(Request, tag="done"):
+    """A ``done`` whose items are not decoded yet."""
+
+    tasks: Items
+
+
+_new_tasks: Decoder[UndecodedNewTasks] = Decoder(UndecodedNewTasks)
+
+_done: Decoder[UndecodedDone] = Decoder(UndecodedDone)
+
+_new_task: Decoder[NewTask] = Decoder(NewTask)
+
+_finished: Decoder[TaskReport] = Decoder(TaskReport)
+
+_fields: Decoder[dict[str, Raw]] = Decoder(dict[str, Raw])
+
+_items: Decoder[list[Raw]] = Decoder(Items)
+
+
+def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
+    """Decode a ``new-task`` item by item; raises one of MALFORMED if anything but items is wrong."""
+    apart = _new_tasks.decode(frame)
+    flaws: Flaws = {}
+    tasks = _decode_new(apart.tasks, (), flaws)
+    check_edges(sum(len(task.depends_on) for task in tasks if task is not None))
+    asked = NewTasks(session=apart.session, n=apart.n, project=apart.project, tasks=tasks, states=apart.states)
+    return asked, flaws
+
+
+def _decode_new(items: list[Raw], parent: tuple[int, ...], flaws: Flaws) -> list[NewTask | None]:
+    """Decode each item; a malformed one becomes None, with a flaw."""
+    tasks: list[NewTask | None] = []
+    for index, item in enumerate(items):
+        if len(flaws) >= MALFORMED_MOST:
+            return tasks + _not_decoded(len(items), index, parent, flaws)
+        task: NewTask | None = None
+        try:
+            task = _new_task.decode(item)
+        except MALFORMED as error:
+            flaws[*parent, index] = _reason(error, (*parent, index), flaws)
+        if task is not None and (flaw := taskids_flaw(task, item_name((*parent, index)))):
+            flaws[*parent, index] = flaw
+            task = None
+        tasks.append(task)
+    return tasks
+
+
+def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
+    """Decode a ``done`` item by item; raises one of MALFORMED if anything but items is wrong.
+
+    Raises:
+        Rejected: it has too many new tasks.
+    """
+    apart = _done.decode(frame)
+    flaws: Flaws = {}
+    items: list[TaskReport | None] = []
+    new = edges = 0
+    for index, item in enumerate(apart.tasks):
+        if len(flaws) >= MALFORMED_MOST:
+            items += _not_decoded(len(apart.tasks), index, (), flaws)
+            break
+        finished = _decode_report(item, index, new, flaws)
+        new += len(finished.new) if finished else 0
+        edges += edges_of(finished) if finished else 0
+        check_follow_ups(new, edges)
+        items.append(finished)
+    return Done(session=apart.session, n=apart.n, tasks=items), flaws
+
+
+def _not_decoded(count: int, first: int, parent: tuple[int, ...], flaws: Flaws) -> list[None]:
+    """None for each item from ``first`` on, with a flaw: too many items before them were malformed."""
+    flaws.update(((*parent, index), UNREAD_REASON) for index in range(first, count))
+    return [None] * (count - first)
+
+
+def _decode_report(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
+    """Decode one report; if only its follow-ups are malformed, only they are refused."""
+    try:
+        finished = _finished.decode(item)
+    except MALFORMED as error:
+        if b"new" in bytes(item):
+            return _decode_follow_ups(item, index, new_before, flaws)
+        flaws[index,] = _reason(error, (index,), flaws)
+        return None
+    return check_report(finished, index, flaws)
+
+
+def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> TaskReport | None:
+    """Decode one report without its follow-ups, and these one by one."""
+    try:
+        fields = _fields.decode(item)
+        new = fields.pop("new", NO_ITEMS)
+        finished = _finished.decode(_encoder.encode(fields))
+    except MALFORMED as error:
+        flaws[index,] = _reason(error, (index,), flaws)
+        return None
+    try:
+        items = _items.decode(new)
+    except MALFORMED as error:
+        flaws[index,] = _reason(error, (index,), flaws, ".new")
+        return None
+    check_follow_ups(new_before + len(items), 0)
+    if check_report(finished, index, flaws) is None:
+        return None
+    return replace(finished, new=_decode_new(items, (index,), flaws))
+
+
+def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> str:
+    return BRIEF_REASON if len(flaws) >= FULL_REASONS else reason_of(error, item_name(path) + field)
+
+
+MALFORMED: Final = (ValueError, RecursionError)
+"""What decoding can raise: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
+
+_WORDS: Final = (
+    ("`", ""),
+    ("Object contains ", ""),
+    ("Object missing ", "missing "),
+    ("Expected object", "expected map"),
+    ("got None", "got nil"),
+    ("got object", "got map"),
+    ("MessagePack data is ", ""),
+    ("float <= 100000000000.0", "unix seconds of at most 1e11, not milliseconds"),
+)
+"""MessagePack's words for Python's, and no ornaments."""
+
+_WHERE = re.compile(r" - at (?:`(key)` in )?`\$\.?([^`]*)`\Z")
+
+
+def reason_of(error: Exception, name: str = "") -> str:
+    """What is wrong, and where.
+
+    Args:
+        error: raised by the decoder.
+        name: path of the decoded value in its message, such as ``tasks[3]``; empty if it is the message.
+    """
+    said = _message(error)
+    where = _WHERE.search(said.replace("$[...]", "$"))
+    what = _in_plain_words(said[: where.start()] if where else said)
+    field = _join(name, where[2] if where else "") or "message"
+    kind = "key: " if where and where[1] else ""
+    return f"{field}: {kind}{what}"[:MAX_REASON_CHARS]
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "nested too deep"
+    if isinstance(error, UnicodeDecodeError):
+        return "a string is not utf-8"
+    return str(error)
+
+
+def _join(name: str, field: str) -> str:
+    return f"{name}.{field}" if name and field and not field.startswith("[") else name + field
+
+
+def _in_plain_words(said: str) -> str:
+    """``Object missing required field `url``` as ``missing required field url``."""
+    for theirs, ours in _WORDS:
+        said = said.replace(theirs, ours)
+    return said[:1].lower() + said[1:]

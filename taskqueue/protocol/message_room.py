@@ -12,11 +12,10 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment, Schedule
-from taskqueue.protocol.replies import ItemError
-from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.rerun_views import RerunView
-from taskqueue.protocol.views import FlowTaskView, ParentView, TaskRow
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.flows import FlowTaskView
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.tasks import ItemError, ParentView, TaskRow
+from taskqueue.protocol.values import RerunView, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""

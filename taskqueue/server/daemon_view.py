@@ -7,7 +7,7 @@ import platform
 
 from taskqueue.build_kind import is_compiled
 from taskqueue.core.admin.daemon_figures import histogram_view
-from taskqueue.protocol.daemon_messages import DaemonReply, LevelView
+from taskqueue.protocol.daemon import DaemonReply, LevelView
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server.engine import Engine
 from taskqueue.server.limits.disk_space import DiskSpace

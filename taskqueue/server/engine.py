@@ -23,8 +23,7 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
-from taskqueue.protocol.replies import Outgoing
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 from taskqueue.server.syncer import Durability, Syncer

@@ -22,7 +22,8 @@ from taskqueue.core.parts.events import Event
 from taskqueue.core.tasks.attempt import kind_of
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
-from taskqueue.protocol.requests import Incoming, Request
+from taskqueue.protocol.base import Request
+from taskqueue.protocol.messages import Incoming
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.visible_text import visible
 

@@ -33,10 +33,12 @@ from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
+from taskqueue.protocol.daemon import DaemonReply, StatusReply
+from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import DaemonReply, ErrorReply, HelloWanted, Outgoing, Select, StatusReply
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server import daemon_view
 from taskqueue.server.backoff import Backoff
 from taskqueue.server.clock import Clock, cpu_ticks, ticks

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request
 from taskqueue.protocol.fields import MAX_EDGES, PROTOCOL, NewTask, Peer
-from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Outgoing
-from taskqueue.protocol.requests import Incoming, NewTasks
+from taskqueue.protocol.messages import Incoming, Outgoing
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.store.contract import Taken
 
 if TYPE_CHECKING:

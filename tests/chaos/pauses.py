@@ -36,7 +36,7 @@ from taskqueue import AsyncClient
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.connection.session_events import Answered
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks
 from tests.chaos.failovers import Pair
 from tests.integration.conftest import ROOT, Daemon
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted

@@ -21,47 +21,33 @@ from msgspec import NODEFAULT, Struct
 from taskqueue import canonical_url, default_taskid
 from taskqueue.core.request_rules import RULES
 from taskqueue.protocol import (
-    children_messages,
+    base,
     choices,
-    daemon_messages,
+    daemon,
+    fetchers,
     fields,
-    replies,
-    requests,
-    rerun_views,
-    views,
-    watch_views,
+    flows,
+    insight,
+    messages,
+    operations,
+    projects,
+    slots,
+    tasks,
+    values,
 )
-from taskqueue.protocol.children_messages import ChildView
+from taskqueue.protocol.base import Change, Reply, Request
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.daemon_messages import DaemonPoint, HistogramView, LevelView
+from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView
+from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
 from taskqueue.protocol.fields import NIL, Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
-from taskqueue.protocol.replies import AnyReply, HelloWanted, ItemError, Reply, Select
-from taskqueue.protocol.requests import AnyRequest, Change, Hung, LeaseRef, Request, TaskFilter
-from taskqueue.protocol.rerun_views import RerunLayer, RerunView
-from taskqueue.protocol.slot_views import DivisionView, SlotView
-from taskqueue.protocol.views import (
-    Attempt,
-    Counts,
-    CronView,
-    FailureGroup,
-    FetcherView,
-    FlowTaskView,
-    FlowView,
-    HungView,
-    LogEntry,
-    OperationView,
-    ParentView,
-    Point,
-    ProjectStats,
-    ProjectView,
-    Remaining,
-    SharedView,
-    TaskRow,
-    Totals,
-    Window,
-    Windows,
-)
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.insight import FailureGroup, LogEntry, Point, ProjectPulse, ProjectStats, Window, Windows
+from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
+from taskqueue.protocol.slots import DivisionView, SlotView
+from taskqueue.protocol.tasks import Attempt, ChildView, ItemError, ParentView, TaskRow
+from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -262,16 +248,16 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "values"),
+    ("section", "words"),
     [
         ("new-task-reply", get_args(choices.NewOutcome)),
         ("done", get_args(choices.ErrorKind)),
-        ("done-reply", get_args(replies.DoneOutcome)),
+        ("done-reply", get_args(tasks.DoneOutcome)),
         ("status-reply", get_args(choices.ProjectState)),
         ("status", get_args(choices.ProjectSort)),
         ("fetchers", get_args(choices.FetcherSort)),
-        ("project-do", get_args(requests.Action)),
-        ("bulk", get_args(requests.BulkAction)),
+        ("project-do", get_args(values.Action)),
+        ("bulk", get_args(values.BulkAction)),
         ("bulk", get_args(choices.StateName)),
         ("task-list", get_args(choices.StateName)),
         ("stats-history", get_args(choices.Resolution)),
@@ -284,16 +270,18 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
         ("flow-tasks-reply", get_args(choices.FlowTaskState)),
     ],
 )
-def test_every_word_of_a_choice_is_documented(section: str, values: tuple[str, ...]) -> None:
-    for value in values:
+def test_every_word_of_a_choice_is_documented(section: str, words: tuple[str, ...]) -> None:
+    for value in words:
         assert f"`{value}`" in SECTIONS[section]
 
 
+MODULES = (fields, values, base, tasks, fetchers, slots, projects, flows, operations, insight, daemon, messages)
+
+
 def test_no_part_of_a_message_was_forgotten_here() -> None:
-    modules = (fields, requests, replies, views, rerun_views, daemon_messages, children_messages, watch_views)
-    everything = [value for module in modules for value in vars(module).values()]
+    everything = [value for module in MODULES for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {requests.Incoming, replies.Outgoing}
+    inside = {messages.Incoming, messages.Outgoing}
 
     whole = {Struct, Request, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
     assert structs - whole - {Counts, Totals} - inside == set(PARTS)
@@ -330,16 +318,16 @@ def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
     waiting = {
         tag_of(kind)
         for kind in (
-            requests.ProjectWait,
-            requests.TaskWait,
-            requests.OperationShow,
-            requests.FlowShow,
-            requests.Watch,
+            projects.ProjectWait,
+            tasks.TaskWait,
+            operations.OperationShow,
+            flows.FlowShow,
+            insight.Watch,
         )
     }
 
     assert all(f"`{tag}`" in SECTIONS["Requests that wait"] for tag in waiting)
-    assert f"| `seconds` of a request that waits | {requests.WAIT_MOST_SECONDS:g} |" in PAGE
+    assert f"| `seconds` of a request that waits | {fields.WAIT_MOST_SECONDS:g} |" in PAGE
 
 
 def test_the_attempt_in_a_list_has_the_order_of_the_table() -> None:

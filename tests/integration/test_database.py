@@ -19,7 +19,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.client.connection import long_poll
 from taskqueue.errors import Damaged, DatabaseError, Fenced
-from taskqueue.protocol.requests import WAIT_MOST_SECONDS
+from taskqueue.protocol.fields import WAIT_MOST_SECONDS
 from taskqueue.server.config.config_file import Config
 from taskqueue.server.meters import Meters
 from taskqueue.server.store_opener import StoreOpener

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.projects import ProjectView
 from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from taskqueue import Client, Task
 from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.views import FetcherView
+    from taskqueue.protocol.fetchers import FetcherView
     from tests.integration.conftest import Daemon, DaemonFactory
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fetcher_and_processor.py"

@@ -9,7 +9,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.display.daemon import facts
 from taskqueue.display.daemon_history import COLUMNS, sentence, slowest
-from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow
 from tests.integration.conftest import Daemon, DaemonFactory
 from tests.integration.web_pages import Pages, pages_of, words
 from tests.postgres import drop_schema, new_target, postgres_url

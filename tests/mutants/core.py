@@ -26,9 +26,9 @@ from taskqueue.core.tasks.retry import Retry
 from taskqueue.core.tasks.task import FAILED, PROCESSING, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol import batches
+from taskqueue.protocol import codec
 from taskqueue.protocol.fields import NewTask, TaskReport, Token
-from taskqueue.protocol.replies import DoneOutcome
+from taskqueue.protocol.tasks import DoneOutcome
 from tests.mutants.mutant import Mutant, Replace
 
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"
@@ -149,7 +149,7 @@ def _all_outcomes_kept_on_a_full_disk(replace: Replace) -> None:
 
 
 def _each_malformed_item_explained(replace: Replace) -> None:
-    replace(batches, "FULL_REASONS", 1 << 40)
+    replace(codec, "FULL_REASONS", 1 << 40)
 
 
 def _heard_but_taken_for_silent(replace: Replace) -> None:

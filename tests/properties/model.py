@@ -21,9 +21,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Again, Assignment, NewTask, Schedule, TaskReport
-from taskqueue.protocol.requests import Bulk, Hello, TaskFilter
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.operations import Bulk
+from taskqueue.protocol.values import Counts, TaskFilter
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
 
 RETRIES = 2

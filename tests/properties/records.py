@@ -12,8 +12,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.views import Totals
+from taskqueue.protocol.values import TaskFilter, Totals
 
 OVER = ("success", "failed", "cancelled")
 

@@ -16,9 +16,9 @@ from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK
 from taskqueue.core.tasks.slots.slot_table import entry_of
 from taskqueue.core.tasks.task import READY, SLOT_SHIFT, Task
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment
-from taskqueue.protocol.replies import AnyReply, Select
-from taskqueue.protocol.requests import AnyRequest, Flaws
+from taskqueue.protocol.messages import AnyReply, AnyRequest, Flaws
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import World
 

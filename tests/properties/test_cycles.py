@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from taskqueue.core.rules import cycles
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
 from tests.unit.core.conftest import World, task

@@ -18,20 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec import structs
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fetchers import Hello, Release
 from taskqueue.protocol.fields import NewTask, TaskReport
-from taskqueue.protocol.replies import NewTasksReply, TasksReply
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    Done,
-    Hello,
-    NewTasks,
-    ProjectDo,
-    Release,
-    TaskCancel,
-    TaskFilter,
-    TaskRetry,
-)
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.operations import Bulk
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import Done, NewTasks, NewTasksReply, TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import TaskFilter
 from tests.nightly import TIMES
 from tests.simulation.rule3 import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task

@@ -19,50 +19,39 @@ from taskqueue.core.rules import retention, sweep
 from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import CANCELLED
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
 from taskqueue.protocol.fields import Again, Assignment, NewTask, TaskReport
-from taskqueue.protocol.replies import (
-    AnyReply,
-    DoneReply,
-    ErrorReply,
-    NewTasksReply,
-    OperationReply,
-    ProjectReply,
-    Select,
-    StatsReply,
-    StatusReply,
-    TaskListReply,
-    TaskReply,
-    TasksReply,
-    TokensReply,
-    WaitReply,
-    WhyReply,
-)
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    Done,
-    Extend,
+from taskqueue.protocol.insight import Stats, StatsReply, Why, WhyReply
+from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
+from taskqueue.protocol.projects import (
     GroupDo,
-    Hello,
-    NewTasks,
-    OperationShow,
     ProjectDo,
     ProjectHold,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
+    ProjectView,
     ProjectWait,
-    Release,
-    Stats,
-    Status,
+    WaitReply,
+)
+from taskqueue.protocol.tasks import (
+    Done,
+    DoneReply,
+    NewTasks,
+    NewTasksReply,
     TaskCancel,
-    TaskFilter,
     TaskList,
+    TaskListReply,
+    TaskReply,
     TaskRetry,
     TaskShow,
-    Why,
+    TasksReply,
 )
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.values import TaskFilter
 from tests.nightly import TIMES
 from tests.properties import model as naive
 from tests.properties.model import Model

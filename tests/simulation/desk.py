@@ -15,7 +15,7 @@ from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Boot, Peer, Setting, Wall
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore
 from tests.simulation.world import BEGINNING

@@ -27,10 +27,11 @@ from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import Corrupt, Rejected, StoreError
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode, request_number
+from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, HelloWanted, Outgoing, Select
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import AnyOutgoing, Incoming, Outgoing
 from taskqueue.server.outbox import Outbox
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import ORDERS, decode_lease, project_key

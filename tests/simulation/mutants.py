@@ -64,10 +64,9 @@ from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
+from taskqueue.protocol.fetchers import FetcherView, Hello
 from taskqueue.protocol.fields import Again, Boot, NewTask, TaskReport, Token
-from taskqueue.protocol.replies import DoneOutcome
-from taskqueue.protocol.requests import Done, Hello
-from taskqueue.protocol.views import FetcherView
+from taskqueue.protocol.tasks import Done, DoneOutcome
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
 from tests import memory_store

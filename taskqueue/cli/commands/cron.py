@@ -15,7 +15,7 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.views import ProjectView
+    from taskqueue.protocol.projects import ProjectView
 
 
 @click.group()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue.protocol.choices import FailuresBy
-    from taskqueue.protocol.replies import FailuresReply
+    from taskqueue.protocol.insight import FailuresReply
 
 GROUPS: Final = 20
 

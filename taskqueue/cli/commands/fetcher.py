@@ -12,7 +12,7 @@ from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.replies import FetcherReply
+    from taskqueue.protocol.fetchers import FetcherReply
 
 
 @click.group()

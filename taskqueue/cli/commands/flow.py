@@ -25,7 +25,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.input.flow_file import FlowFile
-    from taskqueue.protocol.views import FlowTaskView, FlowView
+    from taskqueue.protocol.flows import FlowTaskView, FlowView
 
 
 REFRESHES_A_SECOND: Final = 4.0
@@ -194,7 +194,8 @@ def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
     """Show the graph of a file as it would be submitted."""
     from taskqueue.cli.output.flow_views import draw, picture
     from taskqueue.client.flows.plan import FlowPlan
-    from taskqueue.protocol.views import Counts, FlowView
+    from taskqueue.protocol.flows import FlowView
+    from taskqueue.protocol.values import Counts
 
     plan = FlowPlan(*planned)
     said.describe(plan.add)

@@ -18,7 +18,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from taskqueue.protocol.views import LogEntry
+    from taskqueue.protocol.insight import LogEntry
 
 
 @click.command()

@@ -10,7 +10,7 @@ from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.views import OperationView
+    from taskqueue.protocol.operations import OperationView
 
 LARGEST_ID = 2**63 - 1
 

@@ -24,8 +24,9 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.fields import Setting
-    from taskqueue.protocol.requests import Action
-    from taskqueue.protocol.views import OperationView, ProjectView, SharedView
+    from taskqueue.protocol.operations import OperationView
+    from taskqueue.protocol.projects import ProjectView, SharedView
+    from taskqueue.protocol.values import Action
 
 NAMED_MOST: Final = 5
 """Projects that a question names."""

@@ -15,8 +15,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import SlotSort
-    from taskqueue.protocol.replies import SlotListReply
-    from taskqueue.protocol.slot_requests import SlotFact
+    from taskqueue.protocol.slots import SlotFact, SlotListReply
 
 
 @click.group()

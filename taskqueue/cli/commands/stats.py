@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue import Client
-    from taskqueue.protocol.views import ProjectStats, Totals, Window
+    from taskqueue.protocol.insight import ProjectStats, Window
+    from taskqueue.protocol.values import Totals
     from taskqueue.terminal.screen import Text
 
 WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}

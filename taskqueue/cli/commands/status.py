@@ -13,16 +13,16 @@ from taskqueue.cli.input.daemon import Daemon, all_fetchers, daemon_options, ful
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.daemon_messages import DaemonReply
+from taskqueue.protocol.daemon import DaemonReply
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from taskqueue.client.blocking.client import Client
-    from taskqueue.protocol.daemon_messages import DaemonPoint
-    from taskqueue.protocol.replies import FetchersReply, StatusReply
-    from taskqueue.protocol.views import Counts
+    from taskqueue.protocol.daemon import DaemonPoint, StatusReply
+    from taskqueue.protocol.fetchers import FetchersReply
+    from taskqueue.protocol.values import Counts
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
 """What ``status --json`` prints besides the url; keys are added over time, never renamed."""

@@ -26,7 +26,7 @@ from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import StateName
-    from taskqueue.protocol.replies import TaskReply
+    from taskqueue.protocol.tasks import TaskReply
 
 ROWS = 100
 

@@ -17,7 +17,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.views import Remaining
+    from taskqueue.protocol.projects import Remaining
 
 REFRESHES_A_SECOND = 4.0
 """Times that the line is drawn which says how far the project is, on a terminal."""

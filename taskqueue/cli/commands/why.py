@@ -11,7 +11,7 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.client.blocking.client import Client
 from taskqueue.protocol.choices import WhyCause
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.values import Counts
 from taskqueue.terminal.lines import say
 
 ASKED_MOST: Final = 1000

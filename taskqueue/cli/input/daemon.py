@@ -15,14 +15,13 @@ import click
 from taskqueue.cli.input import times
 from taskqueue.defaults import COMMAND_SECONDS, URL
 from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import Why
+from taskqueue.protocol.insight import Why, WhyReply
 
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.choices import FetcherSort, ProjectSort
-    from taskqueue.protocol.replies import StatusReply
-    from taskqueue.protocol.views import FetcherView
+    from taskqueue.protocol.daemon import StatusReply
+    from taskqueue.protocol.fetchers import FetcherView
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

@@ -21,8 +21,8 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.requests import BulkAction
-    from taskqueue.protocol.views import OperationView
+    from taskqueue.protocol.operations import OperationView
+    from taskqueue.protocol.values import BulkAction
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -51,7 +51,7 @@ class BulkChoice(NamedTuple):
 
     Attributes:
         before, since, pushed_since, pushed_before: unix seconds, None if nothing was said; see
-            ``protocol.requests.TaskFilter``.
+            ``protocol.values.TaskFilter``.
     """
 
     group: str | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from msgspec import Struct
 
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.insight import Point
 
 if TYPE_CHECKING:
     from rich.table import Table

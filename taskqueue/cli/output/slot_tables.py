@@ -10,9 +10,8 @@ from rich.table import Table
 
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output.tables import bare_table
-from taskqueue.protocol.replies import SlotReply
-from taskqueue.protocol.slot_views import DivisionView, SlotView
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.slots import DivisionView, SlotReply, SlotView
+from taskqueue.protocol.tasks import TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 

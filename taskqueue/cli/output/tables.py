@@ -18,7 +18,9 @@ from taskqueue.display import fetchers
 from taskqueue.display.counts import projects
 from taskqueue.display.remaining import UNKNOWN, remaining_text
 from taskqueue.display.settings import flat, is_empty, said_by, text
-from taskqueue.protocol.views import Counts, FetcherView, ProjectView
+from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.values import Counts
 from taskqueue.terminal.screen import Screen, Text
 
 STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")

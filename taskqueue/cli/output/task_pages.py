@@ -11,8 +11,7 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.choices import StateName
-    from taskqueue.protocol.replies import TaskListReply
-    from taskqueue.protocol.views import TaskRow
+    from taskqueue.protocol.tasks import TaskListReply, TaskRow
 
 PAGE: Final = 500
 """The most tasks that the daemon lists at once."""

@@ -15,8 +15,8 @@ from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.errors import error_line
 from taskqueue.display.operations import action, progress
 from taskqueue.display.packed_text import packed_text
-from taskqueue.protocol.children_messages import ChildView
-from taskqueue.protocol.views import Attempt, OperationView, TaskRow
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.tasks import Attempt, ChildView, TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 

@@ -27,8 +27,9 @@ from taskqueue.display.counts import brief
 from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
 from taskqueue.display.remaining import time_text
 from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
-from taskqueue.protocol.replies import FetchersReply, StatusReply
-from taskqueue.protocol.views import FetcherView, ProjectView
+from taskqueue.protocol.daemon import StatusReply
+from taskqueue.protocol.fetchers import FetchersReply, FetcherView
+from taskqueue.protocol.projects import ProjectView
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 

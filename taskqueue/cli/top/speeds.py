@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from taskqueue.protocol.views import Totals
+from taskqueue.protocol.values import Totals
 
 SHORTEST_SECONDS: Final = 0.5
 """Between two samples that give a new speed; with more frequent samples the speed stays."""

@@ -67,9 +67,19 @@ from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
-from taskqueue.protocol.daemon_messages import DaemonPoint
-from taskqueue.protocol.replies import DaemonHistoryReply, DaemonReply, StatusReply, VerifyReply, WhyReply
-from taskqueue.protocol.requests import AnyRequest, DaemonHistory, DaemonShow, Status, Verify, Why
+from taskqueue.protocol.daemon import (
+    DaemonHistory,
+    DaemonHistoryReply,
+    DaemonPoint,
+    DaemonReply,
+    DaemonShow,
+    Status,
+    StatusReply,
+    Verify,
+    VerifyReply,
+)
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.messages import AnyRequest
 
 
 class AsyncClient:
@@ -658,7 +668,7 @@ class AsyncClient:
     async def ask(
         self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None
     ) -> R:
-        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
+        """Send any request of ``taskqueue.protocol.messages``, whatever session and n it has; returns its answer.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """

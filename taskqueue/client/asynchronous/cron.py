@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.tasks.new_task import body_of
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.projects import ProjectView
 
 
 class AsyncCron:

@@ -6,9 +6,7 @@ from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.replies import FetcherReply, FetchersReply
-from taskqueue.protocol.requests import FetcherDo, Fetchers, FetcherShow
-from taskqueue.protocol.views import FetcherView
+from taskqueue.protocol.fetchers import FetcherDo, FetcherReply, Fetchers, FetcherShow, FetchersReply, FetcherView
 
 
 class AsyncFetchers:

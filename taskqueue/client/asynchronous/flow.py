@@ -9,7 +9,7 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.flows.plan import FlowPlan, FlowTask, Parent
 from taskqueue.client.flows.staging import Staging
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.protocol.views import FlowView
+from taskqueue.protocol.flows import FlowView
 
 
 class AsyncFlow:

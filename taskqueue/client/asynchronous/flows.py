@@ -7,9 +7,16 @@ from collections.abc import AsyncGenerator, Callable
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.patience import checked_seconds
-from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowTasksReply
-from taskqueue.protocol.requests import FlowCancel, FlowList, FlowTasks
-from taskqueue.protocol.views import FlowTaskView, FlowView
+from taskqueue.protocol.flows import (
+    FlowCancel,
+    FlowList,
+    FlowReply,
+    FlowsReply,
+    FlowTasks,
+    FlowTasksReply,
+    FlowTaskView,
+    FlowView,
+)
 
 
 class AsyncFlows:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import GroupReply
-from taskqueue.protocol.requests import Action, GroupDo, GroupSet
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import GroupDo, GroupReply, GroupSet
+from taskqueue.protocol.values import Action
 
 
 class AsyncGroups:

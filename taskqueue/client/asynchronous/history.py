@@ -7,9 +7,7 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.replies import HistoryReply
-from taskqueue.protocol.requests import StatsHistory
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
 
 
 class AsyncHistory:

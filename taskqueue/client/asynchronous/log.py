@@ -6,9 +6,7 @@ from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.replies import LogReply
-from taskqueue.protocol.requests import Log
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import Log, LogEntry, LogReply
 
 
 class AsyncLog:

@@ -9,9 +9,16 @@ from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.replies import OperationReply, OperationsReply
-from taskqueue.protocol.requests import Bulk, BulkAction, OperationCancel, OperationList, Rerun, TaskFilter
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.operations import (
+    Bulk,
+    OperationCancel,
+    OperationList,
+    OperationReply,
+    OperationsReply,
+    OperationView,
+    Rerun,
+)
+from taskqueue.protocol.values import BulkAction, TaskFilter
 
 
 class AsyncOperations:

@@ -9,24 +9,22 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.patience import checked_seconds
+from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import (
-    ProjectReply,
-    StatusReply,
-    WaitReply,
-    WatchReply,
-)
-from taskqueue.protocol.requests import (
-    Action,
+from taskqueue.protocol.insight import Watch, WatchReply
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import (
     GroupDo,
     ProjectDo,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    Status,
-    Watch,
+    ProjectView,
+    Remaining,
+    WaitReply,
 )
-from taskqueue.protocol.views import OperationView, ProjectView, Remaining
+from taskqueue.protocol.values import Action
 
 
 class AsyncProjects:

@@ -7,9 +7,7 @@ from typing import Literal
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.replies import SlotListReply, SlotReply
-from taskqueue.protocol.requests import SlotList, SlotSet, SlotShow
-from taskqueue.protocol.slot_requests import SlotFact
+from taskqueue.protocol.slots import SlotFact, SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
 
 
 class AsyncSlots:

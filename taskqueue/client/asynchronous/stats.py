@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.protocol.replies import StatsReply
-from taskqueue.protocol.requests import Stats
-from taskqueue.protocol.views import ProjectStats
+from taskqueue.protocol.insight import ProjectStats, Stats, StatsReply
 
 
 class AsyncStats:

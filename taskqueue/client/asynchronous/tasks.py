@@ -11,25 +11,24 @@ from taskqueue.client.tasks.identity import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_many import check_several
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.fields import MAX_BATCH
-from taskqueue.protocol.replies import (
-    FailuresReply,
+from taskqueue.protocol.insight import Failures, FailuresReply
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.tasks import (
+    ChildView,
+    TaskCancel,
+    TaskChildren,
+    TaskChildrenReply,
+    TaskList,
     TaskListReply,
     TaskReply,
-    TasksReply,
-)
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Failures,
-    TaskCancel,
-    TaskList,
     TaskReprioritise,
     TaskRetry,
+    TaskRow,
     TaskShow,
+    TasksReply,
 )
-from taskqueue.protocol.views import TaskRow
 
 NAMES_BYTES: Final = 400 << 10
 """About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""

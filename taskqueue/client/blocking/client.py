@@ -51,9 +51,14 @@ from taskqueue.client.tasks.result import packed_result
 from taskqueue.client.tasks.task import Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
-from taskqueue.protocol.daemon_messages import DaemonPoint
-from taskqueue.protocol.replies import DaemonReply, StatusReply, VerifyReply
-from taskqueue.protocol.requests import AnyRequest, Verify
+from taskqueue.protocol.daemon import (
+    DaemonPoint,
+    DaemonReply,
+    StatusReply,
+    Verify,
+    VerifyReply,
+)
+from taskqueue.protocol.messages import AnyRequest
 
 
 class Client:
@@ -567,7 +572,7 @@ class Client:
         return self._background.run(self._client.why(project, taskid))
 
     def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None) -> R:
-        """Send any request of ``taskqueue.protocol.requests``, whatever session and n it has; returns its answer.
+        """Send any request of ``taskqueue.protocol.messages``, whatever session and n it has; returns its answer.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from taskqueue.client.asynchronous.cron import AsyncCron
 from taskqueue.client.connection.background import Background
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.projects import ProjectView
 
 
 class BlockingCron:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.replies import FetcherReply, FetchersReply
-from taskqueue.protocol.views import FetcherView
+from taskqueue.protocol.fetchers import FetcherReply, FetchersReply, FetcherView
 
 
 class BlockingFetchers:

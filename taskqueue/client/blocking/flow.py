@@ -12,7 +12,7 @@ from taskqueue.client.asynchronous.flow import AsyncFlow
 from taskqueue.client.connection.background import Background
 from taskqueue.client.flows.plan import FlowTask, Parent
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.protocol.views import FlowView
+from taskqueue.protocol.flows import FlowView
 
 
 class BlockingFlow:

@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 
 from taskqueue.client.asynchronous.flows import AsyncFlows
 from taskqueue.client.connection.background import Background
-from taskqueue.protocol.replies import FlowsReply
-from taskqueue.protocol.views import FlowTaskView, FlowView
+from taskqueue.protocol.flows import (
+    FlowsReply,
+    FlowTaskView,
+    FlowView,
+)
 
 
 class BlockingFlows:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from taskqueue.client.asynchronous.groups import AsyncGroups
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import GroupReply
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import GroupReply
 
 
 class BlockingGroups:

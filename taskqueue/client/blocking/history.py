@@ -11,8 +11,7 @@ from taskqueue.client.asynchronous.history import AsyncHistory
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.replies import HistoryReply
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.insight import HistoryReply, Point
 
 
 class BlockingHistory:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from taskqueue.client.asynchronous.log import AsyncLog
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.replies import LogReply
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import LogEntry, LogReply
 
 
 class BlockingLog:

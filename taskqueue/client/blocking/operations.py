@@ -11,8 +11,10 @@ from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.requests import BulkAction
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.operations import (
+    OperationView,
+)
+from taskqueue.protocol.values import BulkAction
 
 
 class BlockingOperations:

@@ -11,9 +11,15 @@ from contextlib import AbstractContextManager
 from taskqueue.client.asynchronous.projects import AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
+from taskqueue.protocol.daemon import StatusReply
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import StatusReply, WaitReply, WatchReply
-from taskqueue.protocol.views import OperationView, ProjectView, Remaining
+from taskqueue.protocol.insight import WatchReply
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import (
+    ProjectView,
+    Remaining,
+    WaitReply,
+)
 
 
 class BlockingProjects:

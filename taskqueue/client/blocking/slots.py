@@ -11,8 +11,7 @@ from typing import Literal
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.replies import SlotListReply, SlotReply
-from taskqueue.protocol.slot_requests import SlotFact
+from taskqueue.protocol.slots import SlotFact, SlotListReply, SlotReply
 
 
 class BlockingSlots:

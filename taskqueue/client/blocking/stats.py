@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.connection.background import Background
-from taskqueue.protocol.replies import StatsReply
-from taskqueue.protocol.views import ProjectStats
+from taskqueue.protocol.insight import ProjectStats, StatsReply
 
 
 class BlockingStats:

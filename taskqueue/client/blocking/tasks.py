@@ -11,10 +11,14 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.children_messages import ChildView
 from taskqueue.protocol.choices import FailuresBy, StateName
-from taskqueue.protocol.replies import FailuresReply, TaskListReply, TaskReply
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.insight import FailuresReply
+from taskqueue.protocol.tasks import (
+    ChildView,
+    TaskListReply,
+    TaskReply,
+    TaskRow,
+)
 
 
 class BlockingTasks:

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.protocol.requests import AnyRequest, Done, FlowShow, OperationShow, ProjectWait, Release, TaskWait, Watch
+from taskqueue.protocol.fetchers import Release
+from taskqueue.protocol.flows import FlowShow
+from taskqueue.protocol.insight import Watch
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.operations import OperationShow
+from taskqueue.protocol.projects import ProjectWait
+from taskqueue.protocol.tasks import Done, TaskWait
 
 
 class Call:

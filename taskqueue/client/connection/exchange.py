@@ -36,8 +36,8 @@ from taskqueue.client.connection.session_events import (
     Welcomed,
 )
 from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
-from taskqueue.protocol.replies import AnyReply, ErrorReply
-from taskqueue.protocol.requests import AnyRequest
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.messages import AnyReply, AnyRequest
 
 GOODBYE_SECONDS: Final = 1.0
 """How long closing waits for the daemon to hear that nothing is held any more."""

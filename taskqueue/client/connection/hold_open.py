@@ -18,9 +18,7 @@ from msgspec import Struct
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import ClientError
-from taskqueue.protocol.replies import ProjectReply
-from taskqueue.protocol.requests import ProjectHold
-from taskqueue.protocol.views import ProjectView
+from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectView
 
 HOLD_SECONDS: Final = 60.0
 """That a hold lasts unless it is renewed."""

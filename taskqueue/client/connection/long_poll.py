@@ -17,9 +17,10 @@ from weakref import WeakValueDictionary
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.patience import limit
 from taskqueue.protocol.choices import OVER_STATES
-from taskqueue.protocol.replies import FlowReply, OperationReply, TaskReply, TaskWaitReply, WaitReply
-from taskqueue.protocol.requests import FlowShow, GroupDo, OperationShow, ProjectWait, TaskShow, TaskWait
-from taskqueue.protocol.views import FlowView, OperationView, Remaining
+from taskqueue.protocol.flows import FlowReply, FlowShow, FlowView
+from taskqueue.protocol.operations import OperationReply, OperationShow, OperationView
+from taskqueue.protocol.projects import GroupDo, ProjectWait, Remaining, WaitReply
+from taskqueue.protocol.tasks import TaskReply, TaskShow, TaskWait, TaskWaitReply
 
 T = TypeVar("T")
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from taskqueue.client.connection.exchange import Exchange, R
-from taskqueue.protocol.replies import AnyReply
-from taskqueue.protocol.requests import AnyRequest
+from taskqueue.protocol.messages import AnyReply, AnyRequest
 
 T = TypeVar("T")
 

@@ -54,19 +54,12 @@ from taskqueue.client.connection.session_events import (
 )
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
+from taskqueue.protocol.base import Change, ErrorReply
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
-from taskqueue.protocol.replies import (
-    AnyReply,
-    DoneReply,
-    ErrorReply,
-    FlowStaged,
-    HelloWanted,
-    NewTasksReply,
-    Select,
-    TokensReply,
-    Welcome,
-)
-from taskqueue.protocol.requests import AnyRequest, Change, Hello, Hung
+from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Select, TokensReply, Welcome
+from taskqueue.protocol.flows import FlowStaged
+from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply
 from taskqueue.visible_text import visible
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Welcome
 from taskqueue.protocol.fields import Assignment
-from taskqueue.protocol.replies import AnyReply, ErrorReply, Welcome
+from taskqueue.protocol.messages import AnyReply
 
 
 class Answered(NamedTuple):

@@ -37,8 +37,8 @@ from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
+from taskqueue.protocol.fetchers import Hung
 from taskqueue.protocol.fields import MAX_CAPACITY, Assignment
-from taskqueue.protocol.requests import Hung
 
 EARLY_SECONDS: Final = 0.1
 """Between two hellos that only tell that other tasks are early, at least."""

@@ -28,7 +28,7 @@ from taskqueue.client.fetcher.prefetch import Prefetch
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
-from taskqueue.protocol.requests import Hung
+from taskqueue.protocol.fetchers import Hung
 
 WAIT_SECONDS: Final = 10.0
 """A task that has waited so long for a loop goes back, or after a quarter of its lease if that is less."""

@@ -11,8 +11,8 @@ from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.task import Task
-from taskqueue.protocol.replies import OperationsReply, TokensReply
-from taskqueue.protocol.requests import Extend, LeaseRef, OperationList, Release
+from taskqueue.protocol.fetchers import Extend, LeaseRef, Release, TokensReply
+from taskqueue.protocol.operations import OperationList, OperationsReply
 
 LEASES_MOST: Final = 2000
 """Leases in a message. Each takes 240 bytes at most, and a daemon takes messages of 512 KiB at least."""

@@ -19,7 +19,7 @@ from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.protocol.fields import MAX_PARENTS, NewTask, TaskOf
-from taskqueue.protocol.views import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskView
 
 
 class FlowTask(Struct, frozen=True, gc=False):

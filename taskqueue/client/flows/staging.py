@@ -19,9 +19,7 @@ from taskqueue.client.flows.plan import FlowPlan
 from taskqueue.client.tasks.push_many import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.replies import FlowReply, FlowStaged
-from taskqueue.protocol.requests import FlowStage, FlowSubmit
-from taskqueue.protocol.views import FlowView
+from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowView
 
 BATCH_TASKS: Final = 1000
 """Most tasks of one message."""

@@ -16,8 +16,8 @@ from typing import Any, Final, TypedDict
 import msgspec
 
 from taskqueue.protocol.choices import ErrorKind
+from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, MAX_VALIDATOR_CHARS, Fetched
-from taskqueue.protocol.reasons import reason_of
 
 Headers = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
 """Of an answer, as requests, httpx, aiohttp, urllib or Scrapy have them: text or bytes, in upper or lower case."""

@@ -24,8 +24,8 @@ from taskqueue.client.tasks.push_options import (
     unix_seconds,
 )
 from taskqueue.protocol.checks import is_too_long, long_reason
+from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, PLAIN, UNSAID, NewTask, Schedule
-from taskqueue.protocol.reasons import reason_of
 
 ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding can raise."""

@@ -16,9 +16,7 @@ import msgspec
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import Closed
-from taskqueue.protocol.replies import TaskParentsReply
-from taskqueue.protocol.requests import TaskParents
-from taskqueue.protocol.views import ParentView
+from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
 
 
 class Parent:

@@ -20,7 +20,7 @@ from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NEW_OUTCOMES, KnownState, NewOutcome
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.replies import NewTasksReply
+from taskqueue.protocol.tasks import NewTasksReply
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""

@@ -20,8 +20,7 @@ from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import NAME_WORDS, NewOutcome
 from taskqueue.protocol.fields import NewTask, ProjectName
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 
 
 class Push(NamedTuple):

@@ -16,8 +16,7 @@ from taskqueue.client.connection.background import Background, BackgroundCall
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_many import Answered, PushBatch, Pushed, ToldOutcome, is_too_large, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 
 Progress = Callable[[Pushed], object] | None
 """Called with the counts so far, after each message's answer."""

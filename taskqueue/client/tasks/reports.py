@@ -30,19 +30,10 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NewOutcome
-from taskqueue.protocol.fields import (
-    MAX_BATCH,
-    MAX_EDGES,
-    MAX_RETRY_AFTER_SECONDS,
-    NIL,
-    Again,
-    NewTask,
-    TaskReport,
-)
+from taskqueue.protocol.codec import reason_of
+from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RETRY_AFTER_SECONDS, NIL, Again, NewTask, TaskReport
 from taskqueue.protocol.message_room import room_beside
-from taskqueue.protocol.reasons import reason_of
-from taskqueue.protocol.replies import DoneOutcome, DoneReply
-from taskqueue.protocol.requests import Done
+from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply
 
 PART_TASKS: Final = 5000
 """New tasks at which a part of a report is full; a message takes twice as many."""

@@ -27,7 +27,7 @@ from taskqueue.client.fetcher.kept_leases import InHand
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.worker_log import Hanging, WorkerLog
-from taskqueue.protocol.requests import Hung
+from taskqueue.protocol.fetchers import Hung
 
 OVERTIME_PART: Final = 0.1
 """Part of a lease that is its overtime if nothing else is said."""

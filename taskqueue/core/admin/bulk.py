@@ -31,7 +31,7 @@ from taskqueue.core.tasks.task import (
     key_time,
 )
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.requests import BulkAction, TaskFilter
+from taskqueue.protocol.values import BulkAction, TaskFilter
 
 PAGE_TASKS = 256
 

@@ -24,10 +24,8 @@ from taskqueue.core.request_rule import RequestRule, Who, asked
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import LOG_MOST, LogRef, Needs
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.insight import Log, LogEntry, LogReply
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.replies import LogReply
-from taskqueue.protocol.requests import Log
-from taskqueue.protocol.views import LogEntry
 
 LOOKED_AT = 1000
 """Entries examined for a page: reading them takes about 2 ms."""

@@ -7,7 +7,7 @@ from typing import Final
 from taskqueue.core.parts.histogram import Histogram
 from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView
 
 
 def show(turn: TurnState, request: DaemonShow) -> DaemonReply:

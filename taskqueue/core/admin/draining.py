@@ -27,9 +27,8 @@ from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_chang
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.fetchers import FetcherDo, FetcherReply, FetcherShow, HelloWanted
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.replies import FetcherReply, HelloWanted
-from taskqueue.protocol.requests import FetcherDo, FetcherShow
 
 DRAINED_MOST: Final = 1000
 """Names; all of them are written when one changes, and each has 128 characters at most."""

@@ -23,9 +23,7 @@ from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import SEQ_BITS, key_time, time_key
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.replies import FailuresReply
-from taskqueue.protocol.requests import Failures
-from taskqueue.protocol.views import FailureGroup
+from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
 
 PAGE_FAILURES: Final = 512
 """Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own."""

@@ -24,10 +24,21 @@ from taskqueue.core.tasks.task import OVER, STATE_NAMES, key_time
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.protocol.flows import (
+    FlowCancel,
+    FlowList,
+    FlowReply,
+    FlowShow,
+    FlowsReply,
+    FlowStage,
+    FlowStaged,
+    FlowSubmit,
+    FlowTasks,
+    FlowTasksReply,
+    FlowTaskView,
+)
 from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
-from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowStaged, FlowTasksReply, ItemError
-from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
-from taskqueue.protocol.views import FlowTaskView
+from taskqueue.protocol.tasks import ItemError
 
 STAGES_MOST = 100
 """Flows that are staged and not accepted."""

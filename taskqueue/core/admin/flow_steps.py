@@ -37,7 +37,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Damaged, Rejected
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.fields import NewTask, TaskOf
-from taskqueue.protocol.replies import FlowReply
+from taskqueue.protocol.flows import FlowReply
 
 TASKS_A_STEP: Final = 256
 

@@ -13,7 +13,8 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.tasks.records import OperationRecord
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.requests import LOSSES, Action
+from taskqueue.protocol.projects import LOSSES
+from taskqueue.protocol.values import Action
 
 PROJECTS_A_STEP: Final = 64
 

@@ -29,8 +29,7 @@ from taskqueue.core.tasks.task import (
     ready_key,
 )
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.replies import VerifyReply
-from taskqueue.protocol.requests import Verify
+from taskqueue.protocol.daemon import Verify, VerifyReply
 
 PROBLEMS_SHOWN: Final = 100
 """In one verify reply: one broken invariant may show in every task."""

@@ -39,19 +39,18 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.message_room import operation_bytes, room_in
-from taskqueue.protocol.replies import OperationReply, OperationsReply
-from taskqueue.protocol.requests import (
-    LOSSES,
+from taskqueue.protocol.operations import (
     Bulk,
-    GroupDo,
-    OperationAction,
     OperationCancel,
     OperationList,
+    OperationReply,
     OperationShow,
+    OperationsReply,
+    OperationView,
     Rerun,
 )
-from taskqueue.protocol.rerun_views import RerunView
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.projects import LOSSES, GroupDo
+from taskqueue.protocol.values import OperationAction, RerunView
 
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20

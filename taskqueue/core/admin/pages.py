@@ -24,7 +24,9 @@ from taskqueue.core.state import State
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
-from taskqueue.protocol.requests import Fetchers, Stats, Status
+from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.fetchers import Fetchers
+from taskqueue.protocol.insight import Stats
 
 View = TypeVar("View")
 

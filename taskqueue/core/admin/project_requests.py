@@ -29,23 +29,24 @@ from taskqueue.core.settings.settings import Settings, as_layer, overlay
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply
 from taskqueue.protocol.fields import Setting, Wall
+from taskqueue.protocol.insight import QUIET, ProjectStats, Stats, StatsReply, Window, Windows
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.replies import FetchersReply, GroupReply, ProjectReply, StatsReply, StatusReply
-from taskqueue.protocol.requests import (
+from taskqueue.protocol.projects import (
     LOSSES,
-    Action,
-    Fetchers,
+    ConfigLayer,
     GroupDo,
+    GroupReply,
     GroupSet,
     ProjectDo,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    Stats,
-    Status,
 )
-from taskqueue.protocol.views import QUIET, ConfigLayer, Counts, ProjectStats, Totals, Window, Windows
+from taskqueue.protocol.values import Action, Counts, Totals
 
 GROUP_SET_MOST = 1000
 """Projects whose settings one request changes."""

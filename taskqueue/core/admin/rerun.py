@@ -29,7 +29,7 @@ from taskqueue.core.tasks.task import CANCELLED, FAILED, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import RerunScope
-from taskqueue.protocol.rerun_views import RerunLayer
+from taskqueue.protocol.values import RerunLayer
 
 STEP_EDGES: Final = 512
 """Tasks and edges of one step, about."""

@@ -29,7 +29,7 @@ from taskqueue.core.tasks.rerun_set import HELD, LEFT, RESET, RerunSet
 from taskqueue.core.tasks.task import CANCELLED, FAILED, HELD_UNTIL, NO_TOKEN, PROCESSING, SUCCESS, Task, is_held
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.rerun_views import RerunView
+from taskqueue.protocol.values import RerunView
 
 
 def reset(turn: TurnState, rerun_set: RerunSet, record: OperationRecord) -> None:

@@ -29,10 +29,9 @@ from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.core.tasks.task import SLOT_SHIFT
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.replies import ErrorReply, SlotListReply
-from taskqueue.protocol.requests import SlotList
-from taskqueue.protocol.slot_views import SlotView
+from taskqueue.protocol.slots import SlotList, SlotListReply, SlotView
 
 SCANS_MOST: Final = 64
 """Requests in progress."""

@@ -28,10 +28,8 @@ from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import MAX_EPOCH_SECONDS
-from taskqueue.protocol.replies import SlotReply
-from taskqueue.protocol.requests import SlotSet, SlotShow
-from taskqueue.protocol.slot_views import SlotView
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow, SlotView
+from taskqueue.protocol.tasks import TaskRow
 
 TASKS_SHOWN: Final = 5
 """Next tasks of a slot."""

@@ -15,7 +15,7 @@ from taskqueue.core.tasks.task import NO_FLOOR
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.slot_views import DivisionView, SlotView
+from taskqueue.protocol.slots import DivisionView, SlotView
 
 
 def slots_of(project: Project) -> SlotTable:

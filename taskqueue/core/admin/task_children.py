@@ -15,7 +15,7 @@ from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
+from taskqueue.protocol.tasks import ChildView, TaskChildren, TaskChildrenReply
 
 
 def show_children(turn: TurnState, message: TaskChildren) -> TaskChildrenReply:

@@ -46,9 +46,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.message_room import row_bytes
-from taskqueue.protocol.replies import TaskListReply
-from taskqueue.protocol.requests import TaskList
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.tasks import TaskList, TaskListReply, TaskRow
 
 LISTED: Final = tuple(map(STATE_NAMES.index, get_args(StateName)))
 """The order of states in a list of all of them."""

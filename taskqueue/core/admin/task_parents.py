@@ -20,9 +20,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import parent_bytes, room_in
-from taskqueue.protocol.replies import TaskParentsReply
-from taskqueue.protocol.requests import TaskParents
-from taskqueue.protocol.views import ParentView
+from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
 
 PAGE_BYTES: Final = 1 << 20
 """Bytes of results at which a page is full."""

@@ -31,14 +31,7 @@ from taskqueue.core.tasks.task import (
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.message_room import attempt_bytes, room_beside
-from taskqueue.protocol.replies import TaskReply, TasksReply
-from taskqueue.protocol.requests import (
-    TaskCancel,
-    TaskReprioritise,
-    TaskRetry,
-    TaskShow,
-)
-from taskqueue.protocol.views import Attempt
+from taskqueue.protocol.tasks import Attempt, TaskCancel, TaskReply, TaskReprioritise, TaskRetry, TaskShow, TasksReply
 
 NamedTasks = TaskRetry | TaskCancel | TaskReprioritise
 """Requests that change tasks by their names."""

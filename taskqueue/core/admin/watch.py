@@ -20,11 +20,9 @@ from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
 from taskqueue.protocol.message_room import PULSE_BYTES_MOST, pulse_bytes, room_in
-from taskqueue.protocol.replies import WatchReply
-from taskqueue.protocol.requests import Watch
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import WATCH_ROWS, ProjectPulse
+from taskqueue.protocol.values import Counts, Totals
 
 ROWS_A_TURN: Final = 2048
 """Rows told in one turn, so four full replies: about 4 ms."""

@@ -42,10 +42,9 @@ from taskqueue.core.tasks.task import (
 from taskqueue.core.turn_state import TurnState
 from taskqueue.hung_places import hung_sentence, task_of
 from taskqueue.protocol.choices import WhyCause
+from taskqueue.protocol.fetchers import HungView
 from taskqueue.protocol.fields import MAX_PARENTS
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import Why
-from taskqueue.protocol.views import HungView
+from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.units import duration_text
 
 Look = Callable[[TurnState, Project], Iterator[str]]

@@ -2,7 +2,7 @@
 
 A project's totals only grow, so the difference of two readings is what happened in between. They change with every
 task, and so in place; ``TaskCounts`` is made anew for each record. People are shown ``Counts`` and ``Totals`` of
-``protocol.views``.
+``protocol.insight``.
 """
 
 from __future__ import annotations

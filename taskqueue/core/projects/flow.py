@@ -18,7 +18,8 @@ from taskqueue.core.tasks.staged import StageRef
 from taskqueue.core.tasks.task import CANCELLED, FAILED, LIVE
 from taskqueue.protocol.choices import FlowState
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.views import Counts, FlowView
+from taskqueue.protocol.flows import FlowView
+from taskqueue.protocol.values import Counts
 
 StepKind = Literal["check", "make", "cancel"]
 

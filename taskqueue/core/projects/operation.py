@@ -7,7 +7,7 @@ from typing import Final, get_args
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.waiters import Waiters
 from taskqueue.core.tasks.records import OperationRecord
-from taskqueue.protocol.requests import BulkAction
+from taskqueue.protocol.values import BulkAction
 
 BULK_ACTIONS: Final = get_args(BulkAction)
 

@@ -40,8 +40,8 @@ from taskqueue.core.tasks.task_queue import TaskQueue
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
-from taskqueue.protocol.requests import Action
-from taskqueue.protocol.views import Counts, CronView, ProjectView, Remaining, Totals
+from taskqueue.protocol.projects import CronView, ProjectView, Remaining
+from taskqueue.protocol.values import Action, Counts, Totals
 
 _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("pause", "running"): "paused",

@@ -28,7 +28,7 @@ from taskqueue.core.parts.windows import Recent
 from taskqueue.core.settings.environment import Hours
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.views import Remaining
+from taskqueue.protocol.projects import Remaining
 
 ENDS_LEAST: Final = 20
 """Tasks that have to end in an hour for a time to be told."""

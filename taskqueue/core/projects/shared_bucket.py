@@ -19,7 +19,7 @@ from math import inf
 from taskqueue.core.parts.bucket import Bucket
 from taskqueue.core.tasks.records import BucketRecord
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.views import SharedView
+from taskqueue.protocol.projects import SharedView
 
 
 class SharedBucket:

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from taskqueue.core.projects.session import Session
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.slot_views import SlotView
+from taskqueue.protocol.slots import SlotView
 
 Rank = tuple[float, str, int]
 """Smaller ones come first: a number, a name, and the slot's number."""

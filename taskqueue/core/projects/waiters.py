@@ -15,7 +15,7 @@ from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.projects.session import Session
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.replies import AnyOutgoing
+from taskqueue.protocol.messages import AnyOutgoing
 
 WAITS_MOST: Final = 10_000
 """Waiting requests of all sessions together."""

@@ -22,7 +22,8 @@ from taskqueue.core.tasks.cycle_search import BatchSearch, PlannedEdges
 from taskqueue.core.tasks.links import TaskRef
 from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.errors import Rejected
-from taskqueue.protocol.requests import Incoming, NewTasks
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.tasks import NewTasks
 
 WAITING_MOST: Final = 64
 """Requests in the line."""

@@ -8,7 +8,7 @@ from typing import Final
 from taskqueue.core.projects.waiters import FOR_EVER, Waiters
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.replies import AnyReply
+from taskqueue.protocol.messages import AnyReply
 
 ANSWERED_A_TURN: Final = 512
 """Waiting requests answered in one turn: about 5 ms, including the socket."""

@@ -27,9 +27,7 @@ from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.replies import ProjectReply, WaitReply
-from taskqueue.protocol.requests import ProjectHold, ProjectWait
-from taskqueue.protocol.views import Remaining
+from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectWait, Remaining, WaitReply
 
 HOLDS_MOST: Final = 100
 """Sessions that may hold one project open; they are in its record, which every turn that touches it writes."""

@@ -34,7 +34,8 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.requests import Incoming, NewTasks
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.tasks import NewTasks
 
 EDGES_A_TURN = 4096
 

@@ -16,7 +16,7 @@ from taskqueue.core.parts.daemon_minutes import MINUTES_KEPT, DaemonMinute
 from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.daemon_messages import DaemonHistory, DaemonHistoryReply, DaemonPoint
+from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
 from taskqueue.protocol.message_room import room_in
 
 POINT_BYTES: Final = 640

@@ -13,7 +13,10 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.replies import AnyReply, DoneReply, OperationReply, TokensReply
+from taskqueue.protocol.fetchers import TokensReply
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.operations import OperationReply
+from taskqueue.protocol.tasks import DoneReply
 
 REASON: Final = "the disk of the store is nearly full: make room, or lower store.min_free, and ask again"
 

@@ -21,9 +21,7 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule, asked_by
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.replies import HistoryReply
-from taskqueue.protocol.requests import StatsHistory
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
 
 POINTS_A_TURN = 256
 """Projects whose points are written in one turn: 1.5 ms, the store's part included."""

@@ -29,10 +29,10 @@ from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
-from taskqueue.protocol.replies import Outgoing, Select, TokensReply, Welcome
-from taskqueue.protocol.requests import Extend, Hello, Release
+from taskqueue.protocol.messages import Outgoing
 
 RESENT_MOST: Final = 64
 """Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer

@@ -29,8 +29,9 @@ from taskqueue.core.tasks.staged import MemberRef
 from taskqueue.core.tasks.task import CANCELLED, LIVE, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.replies import ErrorReply, FlowReply
+from taskqueue.protocol.flows import FlowReply
 
 STAGE_SECONDS: Final = 3600.0
 """After so long without another task for it a flow that nobody submits is dropped."""

@@ -27,9 +27,9 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import CANCELLED, Task
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import PLAIN, UNSAID, Assignment, Peer, Schedule
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
-from taskqueue.protocol.replies import Select
 
 
 def as_assignment(project: Project, task: Task, spec: Spec, timeout: float) -> Assignment:

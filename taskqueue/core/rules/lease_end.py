@@ -49,8 +49,8 @@ from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
 from taskqueue.protocol.fields import NIL, Again, TaskReport
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
-from taskqueue.protocol.replies import DoneOutcome, DoneReply, ItemError
-from taskqueue.protocol.requests import Done, Flaws, Incoming
+from taskqueue.protocol.messages import Flaws, Incoming
+from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 

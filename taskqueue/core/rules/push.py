@@ -29,8 +29,8 @@ from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import KnownState, NewOutcome
 from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import errors_that_fit, room_beside
-from taskqueue.protocol.replies import ItemError, NewTasksReply
-from taskqueue.protocol.requests import Flaws, Incoming, NewTasks
+from taskqueue.protocol.messages import Flaws, Incoming
+from taskqueue.protocol.tasks import ItemError, NewTasks, NewTasksReply
 
 DEFERRED_PART: Final = 8
 """Deferred updates may take one part in so many of ``memory_bytes``, on top of it."""

@@ -18,8 +18,8 @@ from taskqueue.core.state import BOOT_OF_PROJECT, NO_PACE, WALL_OF_PROJECT, Stat
 from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import ErrorReply
 
 NOTHING_SAID: Final[Layer] = {}
 

@@ -21,8 +21,7 @@ from taskqueue.core.tasks.task import OVER, STATE_NAMES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.replies import TaskWaitReply
-from taskqueue.protocol.requests import TaskWait
+from taskqueue.protocol.tasks import TaskWait, TaskWaitReply
 
 
 def wait(turn: TurnState, session: Session, request: TaskWait) -> TaskWaitReply | None:

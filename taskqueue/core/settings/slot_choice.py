@@ -14,8 +14,7 @@ from msgspec import Meta, Struct
 
 from taskqueue.core.settings import schema
 from taskqueue.core.settings.description import DURATION
-from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.slot_requests import MAX_SLOT_BURST, MAX_SLOT_DELAY_SECONDS, MIN_SLOT_RATE
+from taskqueue.protocol.fields import MAX_SLOT_BURST, MAX_SLOT_DELAY_SECONDS, MIN_SLOT_RATE, Setting
 
 MAX_PATTERNS: Final = 100
 """Patterns of one layer of one project."""

@@ -27,8 +27,7 @@ from taskqueue.core.tasks.slots.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.tasks.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import NewTask, Setting
-from taskqueue.protocol.requests import OperationAction, TaskFilter
-from taskqueue.protocol.rerun_views import RerunView
+from taskqueue.protocol.values import OperationAction, RerunView, TaskFilter
 
 
 class PauseRecord(Struct, array_like=True):

@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, request_number
-from taskqueue.protocol.replies import ErrorReply, Outgoing
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Done,
-    Incoming,
-    NewTasks,
-)
+from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
+from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.server.network.router import Frame
 
 FRAME_MS: Final = 0.05

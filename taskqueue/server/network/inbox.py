@@ -26,10 +26,11 @@ from typing import Final
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import slow_ms
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import request_number
+from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, Outgoing
-from taskqueue.protocol.requests import Incoming, Verify
+from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.clock import ticks
 from taskqueue.server.log import quoted
 from taskqueue.server.meters import Meters

@@ -14,8 +14,7 @@ from starlette.requests import Request
 
 from taskqueue.alike import MAX_CHARS, there_are
 from taskqueue.protocol.checks import check_taskids
-from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, encode
-from taskqueue.protocol.reasons import MALFORMED, reason_of
+from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, encode, reason_of
 from taskqueue.web.access.visitors import visitor_of
 from taskqueue.web.api.operation import WHOSE, Operation
 from taskqueue.web.api.problems import Problem, of_reason

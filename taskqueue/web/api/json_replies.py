@@ -11,8 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from taskqueue.display.json_values import as_plain
-from taskqueue.protocol.replies import LogReply, Reply, TokensReply
-from taskqueue.protocol.views import LogEntry, OperationView
+from taskqueue.protocol.base import Reply
+from taskqueue.protocol.fetchers import TokensReply
+from taskqueue.protocol.insight import LogEntry, LogReply
+from taskqueue.protocol.operations import OperationView
 from taskqueue.web.api.lease_objects import Handed
 
 AS_TEXT: Final[frozenset[tuple[type[msgspec.Struct], str]]] = frozenset(

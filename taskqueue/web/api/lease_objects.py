@@ -11,6 +11,7 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import encode as json_encode
 from msgspec.msgpack import encode
 
+from taskqueue.protocol.fetchers import LeaseRef
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_ERROR_CHARS,
@@ -30,7 +31,6 @@ from taskqueue.protocol.fields import (
     Token,
 )
 from taskqueue.protocol.packed_json import PACKED, as_msgpack
-from taskqueue.protocol.requests import LeaseRef
 from taskqueue.web.api.problems import Problem
 from taskqueue.web.api.task_objects import needed_task
 

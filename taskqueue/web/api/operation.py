@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskqueue.protocol.requests import Change
+from taskqueue.protocol.base import Change
 from taskqueue.web.roles import Role
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]

@@ -8,19 +8,11 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
-from taskqueue.protocol.children_messages import TaskChildrenReply
-from taskqueue.protocol.replies import (
-    DaemonHistoryReply,
-    FetchersReply,
-    FlowsReply,
-    FlowTasksReply,
-    HistoryReply,
-    LogReply,
-    StatsReply,
-    StatusReply,
-    TaskListReply,
-    TaskParentsReply,
-)
+from taskqueue.protocol.daemon import DaemonHistoryReply, StatusReply
+from taskqueue.protocol.fetchers import FetchersReply
+from taskqueue.protocol.flows import FlowsReply, FlowTasksReply
+from taskqueue.protocol.insight import HistoryReply, LogReply, StatsReply
+from taskqueue.protocol.tasks import TaskChildrenReply, TaskListReply, TaskParentsReply
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.api.decoding import query_of
 

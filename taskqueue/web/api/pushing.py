@@ -14,8 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from taskqueue.protocol.fields import MAX_BATCH, NewTask
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.web.api.answering import in_json, repeats_of
 from taskqueue.web.api.decoding import JSON, Decoding, body_of, check_type, decoded, type_of
 from taskqueue.web.api.operation import Endpoint, Operation

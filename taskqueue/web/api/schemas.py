@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, inspect
 
-from taskqueue.protocol.reply import Reply
+from taskqueue.protocol.base import Reply
 from taskqueue.web.api.json_replies import AS_TEXT, ENVELOPE
 
 Schema = dict[str, Any]

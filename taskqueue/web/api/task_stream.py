@@ -20,11 +20,9 @@ import msgspec
 from taskqueue import AsyncClient
 from taskqueue.client.tasks.push_many import BATCH_BYTES, size_of
 from taskqueue.errors import MessageTooLarge, TaskQueueError
-from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
+from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, reason_of
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.reasons import MALFORMED, reason_of
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.web.api.problems import field_of, problem_of
 from taskqueue.web.api.task_objects import Flaw, task_of
 

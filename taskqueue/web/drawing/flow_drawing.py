@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 
 from taskqueue.display.flow_graph import FlowGraph
 from taskqueue.display.flows import STATES, cut, name_of
-from taskqueue.protocol.views import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.layer_order import Edge
 from taskqueue.web.drawing.layered_graph import ROUND, Picture, Sizes, draw, outlines, path_data, straight

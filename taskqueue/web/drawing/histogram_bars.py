@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.daemon_messages import HistogramView
+from taskqueue.protocol.daemon import HistogramView
 
 WIDTH: Final = 320.0
 HEIGHT: Final = 80.0

@@ -6,7 +6,7 @@ from collections import deque
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, HistogramView
 from taskqueue.quantiles import mean, quantile
 
 SPACING_SECONDS: Final = 2.0

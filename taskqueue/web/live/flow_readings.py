@@ -18,9 +18,7 @@ from typing import Final, NamedTuple
 from taskqueue import AsyncClient
 from taskqueue.display.flow_graph import FlowGraph
 from taskqueue.display.flows import STATES
-from taskqueue.protocol.replies import FlowTasksReply
-from taskqueue.protocol.requests import FlowTasks
-from taskqueue.protocol.views import FlowTaskView, FlowView
+from taskqueue.protocol.flows import FlowTasks, FlowTasksReply, FlowTaskView, FlowView
 
 EACH_MOST: Final = 500
 """Tasks of a flow of which each is kept."""

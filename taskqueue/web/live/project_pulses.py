@@ -13,7 +13,7 @@ from typing import Final
 
 from taskqueue import AsyncClient
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse
 
 WAIT_SECONDS: Final = 30.0
 """That one question waits at the daemon for something to change."""

@@ -20,8 +20,8 @@ from typing import Final
 
 from taskqueue import AsyncClient
 from taskqueue.errors import RequestRejected, TaskQueueError
-from taskqueue.protocol.views import Counts, Point, Totals, Windows
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import Point, ProjectPulse, Windows
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.live.project_pulses import ProjectPulses
 
 LOOK_SECONDS: Final = 0.5

@@ -23,7 +23,7 @@ from operator import add
 from typing import Final, NamedTuple
 
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.views import Counts, Totals
+from taskqueue.protocol.values import Counts, Totals
 
 EVENTS: Final = Totals.__struct_fields__
 STATES: Final = Counts.__struct_fields__

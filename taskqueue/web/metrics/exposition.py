@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, HistogramView
 from taskqueue.web.metrics.activity import EVENTS, STATES, Activity, ProjectRow
 from taskqueue.web.metrics.metric_table import DAEMON, PROJECTS, UP, Metric, Sample
 

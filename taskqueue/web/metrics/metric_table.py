@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
-from taskqueue.protocol.daemon_messages import DaemonReply
+from taskqueue.protocol.daemon import DaemonReply
 
 PHASES: Final = ("hear", "find", "step", "keep", "reply")
 

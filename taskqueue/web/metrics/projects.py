@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskqueue import AsyncClient
-from taskqueue.protocol.replies import WatchReply
-from taskqueue.protocol.requests import Watch
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse, Watch, WatchReply
 from taskqueue.web.metrics.activity import ProjectRow
 
 

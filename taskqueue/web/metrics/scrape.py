@@ -10,8 +10,7 @@ from prometheus_client.exposition import choose_encoder
 
 from taskqueue import AsyncClient
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.replies import DaemonReply
-from taskqueue.protocol.requests import DaemonShow
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow
 from taskqueue.web.metrics.activity import Activity
 from taskqueue.web.metrics.exposition import Exposition
 from taskqueue.web.metrics.projects import Projects

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from taskqueue.display import daemon_history
 from taskqueue.display.daemon import brief_seconds, facts
-from taskqueue.protocol.daemon_messages import DaemonPoint, DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, DaemonShow, HistogramView
 from taskqueue.quantiles import quantile
 from taskqueue.web.drawing import history_chart
 from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from taskqueue.display.failures import NAMELESS, share
 from taskqueue.protocol.choices import FailuresBy
-from taskqueue.protocol.views import FailureGroup
+from taskqueue.protocol.insight import FailureGroup
 from taskqueue.units import EXAMPLES, parse_duration
 from taskqueue.web.pages.addresses import query, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of

@@ -10,7 +10,8 @@ from starlette.requests import Request
 
 from taskqueue.display.fetchers import COLUMNS, hanging, held, hung_words, name_of
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.views import FetcherView, TaskRow
+from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.tasks import TaskRow
 from taskqueue.web.live.channels import Picture
 from taskqueue.web.page_templates import Templates
 from taskqueue.web.pages.addresses import task_page

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from taskqueue.display.flows import OVER, STATES, counted, name_of, over, so_far, waits_for
 from taskqueue.protocol.choices import RerunScope
-from taskqueue.protocol.views import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, title, told
 from taskqueue.web.drawing.shares import shares

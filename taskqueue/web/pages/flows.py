@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from taskqueue.display.flows import HEADS, OVER, counted, over, took
 from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.views import FlowView
+from taskqueue.protocol.flows import FlowView
 from taskqueue.web.drawing.shares import Share, shares
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.queries import number_of

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 
 from taskqueue.display.changes import HEADS, what, who
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import LogEntry
 from taskqueue.units import parse_duration
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.pages.queries import number_of

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from taskqueue.display.operations import action, outcome, progress, rerun_lines
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.operations import OperationView
 from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute

@@ -16,9 +16,10 @@ from taskqueue.display.settings import SAID, flat, is_empty, said_by, text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.replies import SlotListReply, StatsReply
-from taskqueue.protocol.requests import Stats
-from taskqueue.protocol.views import Point, ProjectView, Totals, Window, Windows
+from taskqueue.protocol.insight import Point, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.slots import SlotListReply
+from taskqueue.protocol.values import Totals
 from taskqueue.web.drawing.history_chart import HEIGHT, WIDTH, Chart, draw
 from taskqueue.web.pages.failures import Row, row_of
 from taskqueue.web.pages.live_page import LivePage, routes_of

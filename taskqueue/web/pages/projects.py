@@ -13,8 +13,8 @@ from taskqueue.display.counts import projects as so_many
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
 from taskqueue.display.pulses import pause_text
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.views import Counts, Totals, Window
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse, Window
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.drawing.shares import shares
 from taskqueue.web.drawing.sparkline import points

@@ -15,7 +15,7 @@ from taskqueue.display.errors import error_line
 from taskqueue.display.packed_pages import PackedPage, packed_page
 from taskqueue.display.packed_text import packed_text
 from taskqueue.protocol.fields import NIL, Schedule
-from taskqueue.protocol.replies import TaskReply
+from taskqueue.protocol.tasks import TaskReply
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.attempt_line import attempt_line
 from taskqueue.web.pages.addresses import task_page, taskid_of

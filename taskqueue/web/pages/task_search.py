@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from taskqueue import AsyncClient
 from taskqueue.protocol.choices import WAITING_STATES, StateName
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.tasks import TaskRow
 from taskqueue.units import EXAMPLES, parse_duration
 
 STATES: Final[tuple[StateName, ...]] = (

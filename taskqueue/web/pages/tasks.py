@@ -14,7 +14,7 @@ from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.display.errors import error_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.values import Counts
 from taskqueue.units import parse_duration
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.pages.addresses import task_page, tasks_page

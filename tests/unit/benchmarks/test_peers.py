@@ -8,7 +8,8 @@ from benchmarks.lifecycle import add_best
 from benchmarks.peers.beanstalkd import Reader
 from benchmarks.peers.recording import Recording
 from taskqueue.protocol.codec import decode_outgoing
-from taskqueue.protocol.replies import DoneReply, NewTasksReply, Select
+from taskqueue.protocol.fetchers import Select
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply
 
 LOAD = Load(tasks=100, batch=16, body=20)
 

@@ -20,7 +20,7 @@ import pytest
 from taskqueue.cli.input.task_lines import TaskLines
 from taskqueue.cli.main import main
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks
 from taskqueue.protocol.value_stream import lines, values
 from taskqueue.store.rocksdb.read_only import ReadOnlyStore
 from tests.unit.store.tools.test_hostile_imports import changed, damaged

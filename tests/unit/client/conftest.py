@@ -15,10 +15,12 @@ import pytest
 import zmq
 
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode, request_number
+from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Assignment, TaskReport, Token
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, NewTasksReply, Select, TokensReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, NewTasks, Release
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 
 R = TypeVar("R", bound=AnyRequest)
 T = TypeVar("T")

@@ -11,44 +11,31 @@ from datetime import UTC, datetime
 import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
-    ErrorReply,
-    FetchersReply,
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply, FetcherView
+from taskqueue.protocol.insight import (
     HistoryReply,
-    LogReply,
-    OperationReply,
-    ProjectReply,
-    StatsReply,
-    TaskListReply,
-    WaitReply,
-)
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    Fetchers,
     Log,
-    NewTasks,
-    OperationShow,
-    ProjectHold,
-    ProjectSet,
-    ProjectUnset,
-    ProjectWait,
+    LogReply,
+    ProjectStats,
     Stats,
     StatsHistory,
-    TaskFilter,
-    TaskList,
-)
-from taskqueue.protocol.views import (
-    Counts,
-    FetcherView,
-    OperationView,
-    ProjectStats,
-    ProjectView,
-    TaskRow,
-    Totals,
+    StatsReply,
     Windows,
 )
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow, OperationView
+from taskqueue.protocol.projects import (
+    ProjectHold,
+    ProjectReply,
+    ProjectSet,
+    ProjectUnset,
+    ProjectView,
+    ProjectWait,
+    WaitReply,
+)
+from taskqueue.protocol.tasks import NewTasks, TaskList, TaskListReply, TaskRow
+from taskqueue.protocol.values import Counts, TaskFilter, Totals
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 

@@ -25,10 +25,14 @@ from taskqueue import (
     Task,
     new_task,
 )
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import KnownState, NewOutcome
+from taskqueue.protocol.daemon import Verify
+from taskqueue.protocol.fetchers import Extend, Hello, Release, Welcome
 from taskqueue.protocol.fields import Again, Assignment, NewTask, Token
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, FlowStaged, ItemError, NewTasksReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Done, Extend, FlowStage, Hello, NewTasks, Release, Verify
+from taskqueue.protocol.flows import FlowStage, FlowStaged
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 T = TypeVar("T")

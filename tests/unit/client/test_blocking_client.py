@@ -11,9 +11,9 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import Client, Closed, PushOutcome
+from taskqueue.protocol.fetchers import Hello, Release, Select
 from taskqueue.protocol.fields import Assignment, Token
-from taskqueue.protocol.replies import Select
-from taskqueue.protocol.requests import Done, Hello, NewTasks, Release
+from taskqueue.protocol.tasks import Done, NewTasks
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 

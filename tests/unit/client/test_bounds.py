@@ -12,29 +12,22 @@ import pytest
 
 from taskqueue import AsyncClient, Client, MessageTooLarge, RequestRejected, Task, new_task
 from taskqueue.client.tasks import reports
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.fetchers import Hello, Release, TokensReply, Welcome
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, Assignment, TaskReport, Token
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
+from taskqueue.protocol.flows import FlowStage, FlowStaged
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import (
+    Done,
     DoneOutcome,
     DoneReply,
-    ErrorReply,
-    FlowStaged,
     ItemError,
-    TasksReply,
-    TokensReply,
-    Welcome,
-)
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Done,
-    FlowStage,
-    Hello,
     NewTasks,
-    Release,
     TaskCancel,
     TaskReprioritise,
     TaskRetry,
+    TasksReply,
 )
 from tests.unit.client.conftest import Daemon, friendly
 

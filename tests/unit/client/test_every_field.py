@@ -16,22 +16,21 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
-from taskqueue.protocol.children_messages import TaskChildrenReply
-from taskqueue.protocol.crawl_requests import Hung, LeaseRef
+from taskqueue.protocol.base import Change
+from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport, Token
-from taskqueue.protocol.replies import AnyOutgoing, FlowStaged, FlowTasksReply, Select, TaskParentsReply, TaskReply
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Change,
-    FlowStage,
-    FlowTasks,
-    Hello,
+from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import (
     TaskChildren,
-    TaskFilter,
+    TaskChildrenReply,
     TaskParents,
+    TaskParentsReply,
+    TaskReply,
     TaskShow,
     TaskWait,
 )
+from taskqueue.protocol.values import TaskFilter
 from tests.unit.client.conftest import Daemon, friendly
 
 REQUESTS: Final[tuple[type[Struct], ...]] = get_args(AnyRequest)

@@ -8,9 +8,19 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.replies import AnyOutgoing, FlowReply, FlowsReply, FlowTasksReply
-from taskqueue.protocol.requests import AnyRequest, FlowCancel, FlowList, FlowShow, FlowTasks
-from taskqueue.protocol.views import Counts, FlowTaskView, FlowView
+from taskqueue.protocol.flows import (
+    FlowCancel,
+    FlowList,
+    FlowReply,
+    FlowShow,
+    FlowsReply,
+    FlowTasks,
+    FlowTasksReply,
+    FlowTaskView,
+    FlowView,
+)
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.values import Counts
 from tests.unit.client.conftest import Daemon, friendly
 
 

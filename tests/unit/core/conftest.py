@@ -39,39 +39,21 @@ from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
 from taskqueue.core.tasks.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.protocol.codec import decode_outgoing
+from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Token, Wall
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
-    AnyReply,
-    DoneReply,
-    HelloWanted,
-    NewTasksReply,
-    Outgoing,
-    ProjectReply,
-    Select,
-    TaskReply,
-    TokensReply,
-    WaitReply,
-    Welcome,
-)
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Done,
-    Extend,
-    Flaws,
-    Hello,
-    Incoming,
-    LeaseRef,
-    NewTasks,
+from taskqueue.protocol.messages import AnyOutgoing, AnyReply, AnyRequest, Flaws, Incoming, Outgoing
+from taskqueue.protocol.projects import (
     ProjectDo,
     ProjectHold,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
+    ProjectView,
     ProjectWait,
-    Release,
-    TaskShow,
+    WaitReply,
 )
-from taskqueue.protocol.views import Counts, ProjectView
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskReply, TaskShow
+from taskqueue.protocol.values import Counts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of

@@ -11,8 +11,11 @@ import pytest
 from taskqueue.core.parts.timer_heap import TimerHeap
 from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.turn_result import TurnResult
-from taskqueue.protocol.replies import ErrorReply, NewTasksReply, Select, StatusReply
-from taskqueue.protocol.requests import Hello, ProjectSet, Status, TaskCancel, TaskShow
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.fetchers import Hello, Select
+from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskShow
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, task
 

@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from taskqueue.protocol.codec import decode_request
-from taskqueue.protocol.requests import AnyRequest
+from taskqueue.protocol.messages import AnyRequest
 from tests.unit.core.conftest import Fetcher, World, task
 
 BODY = {"body": {"fetch": {"headers": {"User-Agent": "x" * 1000}}}}

@@ -21,80 +21,65 @@ from taskqueue.core.rules import daemon_history
 from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.errors import MAX_REASON_CHARS
-from taskqueue.protocol.children_messages import ChildView
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.daemon_messages import DaemonHistoryReply, DaemonPoint, HistogramView, LevelView
-from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, NewTask, Schedule, Setting
-from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.replies import (
-    AnyOutgoing,
-    AnyReply,
+from taskqueue.protocol.daemon import (
+    DaemonHistoryReply,
+    DaemonPoint,
     DaemonReply,
-    DoneReply,
-    ErrorReply,
-    FailuresReply,
+    HistogramView,
+    LevelView,
+    Status,
+    StatusReply,
+    VerifyReply,
+)
+from taskqueue.protocol.fetchers import (
     FetcherReply,
+    Fetchers,
+    FetcherShow,
     FetchersReply,
-    FlowReply,
-    FlowsReply,
-    FlowStaged,
-    FlowTasksReply,
-    GroupReply,
+    Hello,
     HelloWanted,
+    Select,
+    TokensReply,
+    Welcome,
+)
+from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, NewTask, Schedule, Setting
+from taskqueue.protocol.flows import FlowReply, FlowsReply, FlowStage, FlowStaged, FlowTasks, FlowTasksReply, FlowView
+from taskqueue.protocol.insight import (
+    Failures,
+    FailuresReply,
     HistoryReply,
     LogReply,
-    NewTasksReply,
-    OperationReply,
-    OperationsReply,
-    ProjectReply,
-    Select,
-    SlotListReply,
-    SlotReply,
+    Point,
+    ProjectStats,
     StatsReply,
-    StatusReply,
+    WatchReply,
+    WhyReply,
+    Window,
+    Windows,
+)
+from taskqueue.protocol.message_room import room_in
+from taskqueue.protocol.messages import AnyOutgoing, AnyReply, Flaws
+from taskqueue.protocol.operations import OperationReply, OperationsReply, OperationView
+from taskqueue.protocol.projects import GroupReply, ProjectReply, ProjectSet, ProjectShow, WaitReply
+from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotView
+from taskqueue.protocol.tasks import (
+    ChildView,
+    Done,
+    DoneReply,
+    NewTasks,
+    NewTasksReply,
+    TaskCancel,
     TaskChildrenReply,
     TaskListReply,
     TaskParentsReply,
     TaskReply,
+    TaskRow,
     TasksReply,
     TaskWaitReply,
-    TokensReply,
-    VerifyReply,
-    WaitReply,
-    WatchReply,
-    Welcome,
-    WhyReply,
 )
-from taskqueue.protocol.requests import (
-    Done,
-    Failures,
-    Fetchers,
-    FetcherShow,
-    Flaws,
-    FlowStage,
-    FlowTasks,
-    Hello,
-    NewTasks,
-    ProjectSet,
-    ProjectShow,
-    SlotList,
-    Status,
-    TaskCancel,
-    TaskFilter,
-)
-from taskqueue.protocol.rerun_views import RerunLayer, RerunView
-from taskqueue.protocol.slot_views import SlotView
-from taskqueue.protocol.views import (
-    Counts,
-    FlowView,
-    OperationView,
-    Point,
-    ProjectStats,
-    TaskRow,
-    Totals,
-    Window,
-    Windows,
-)
+from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
 from taskqueue.server.config.config_file import MESSAGE_BYTES_LEAST as LEAST
 from tests.unit.core.conftest import World, packed, task
 

@@ -6,7 +6,9 @@ from typing import get_args
 
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import ROWS, RULES, slow_ms
-from taskqueue.protocol.requests import AnyRequest, Status, TaskShow, Verify
+from taskqueue.protocol.daemon import Status, Verify
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.tasks import TaskShow
 
 
 def test_each_type_of_request_has_one_row() -> None:

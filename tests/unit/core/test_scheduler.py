@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply, ProjectReply
-from taskqueue.protocol.requests import AnyRequest, NewTasks, ProjectDo
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.projects import ProjectDo, ProjectReply
+from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
 
 HOUR = 3600.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskqueue.display.daemon_history import COLUMNS, SLOWEST_SHOWN, parts, read_again, sentence, slowest
-from taskqueue.protocol.daemon_messages import DaemonPoint
+from taskqueue.protocol.daemon import DaemonPoint
 
 HOUR = 1_700_002_800
 

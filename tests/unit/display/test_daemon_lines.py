@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.display.daemon import facts
-from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView, LevelView
+from taskqueue.protocol.daemon import DaemonReply, HistogramView, LevelView
 from taskqueue.quantiles import mean, quantile
 
 TIMES = HistogramView([0.001, 0.01, 0.1], [50, 40, 9, 1], 1.5)

@@ -6,9 +6,8 @@ from msgspec.structs import replace
 
 from taskqueue.display.daemon import facts
 from taskqueue.display.fetchers import COLUMNS, held
-from taskqueue.protocol.daemon_messages import DaemonReply
-from taskqueue.protocol.replies import FetchersReply
-from taskqueue.protocol.views import FetcherView, HungView
+from taskqueue.protocol.daemon import DaemonReply
+from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView
 
 SEEN = FetchersReply(n=1, fetchers=[], more=False, found=2, capacity=38, holds=38)
 

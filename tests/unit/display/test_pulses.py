@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.display.pulses import pulse_fields, pulse_line
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.values import Counts, Totals
 
 NEWS = ProjectPulse("news", "g", "running", "", 5.0, 10.0, "", (2, 0, 1, 40, 0, 0, 3), (43, 41, 40, 0, 0, 0))
 PAUSED = ProjectPulse("shop", "", "paused", "20 failures in a row", inf, 1.0, "crawl", (0,) * 7, (0,) * 6)

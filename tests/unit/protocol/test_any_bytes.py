@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment, NewTask, Token
-from taskqueue.protocol.replies import Select
-from taskqueue.protocol.requests import Done, NewTasks
+from taskqueue.protocol.tasks import Done, NewTasks
 from tests.nightly import usually
 
 TASK: dict[str, Any] = {

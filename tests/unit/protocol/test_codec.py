@@ -11,9 +11,18 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.batches import BRIEF_REASON, FULL_REASONS, MALFORMED_MOST, UNREAD_REASON
 from taskqueue.protocol.choices import STATES
-from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
+from taskqueue.protocol.codec import (
+    BRIEF_REASON,
+    FULL_REASONS,
+    MALFORMED_MOST,
+    UNREAD_REASON,
+    decode_outgoing,
+    decode_request,
+    encode,
+    request_number,
+)
+from taskqueue.protocol.fetchers import Select, Welcome
 from taskqueue.protocol.fields import (
     MAX_FOLLOWERS,
     MAX_TASKID_BYTES,
@@ -26,8 +35,11 @@ from taskqueue.protocol.fields import (
     TaskReport,
     Token,
 )
-from taskqueue.protocol.replies import Select, Welcome
-from taskqueue.protocol.requests import Bulk, Done, NewTasks, ProjectSet, TaskCancel, TaskFilter, Why
+from taskqueue.protocol.insight import Why
+from taskqueue.protocol.operations import Bulk
+from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.tasks import Done, NewTasks, TaskCancel
+from taskqueue.protocol.values import TaskFilter
 
 TASK = {"taskid": "a", "url": "http://a/"}
 

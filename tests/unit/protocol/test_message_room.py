@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.msgpack import encode
 
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, PLAIN, Assignment, Schedule, Token
 from taskqueue.protocol.message_room import (
     VALIDATORS_BYTES,
@@ -20,10 +21,9 @@ from taskqueue.protocol.message_room import (
     room_in,
     row_bytes,
 )
-from taskqueue.protocol.replies import Select
-from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.rerun_views import RerunLayer, RerunView
-from taskqueue.protocol.views import Attempt, OperationView, TaskRow
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.tasks import Attempt, TaskRow
+from taskqueue.protocol.values import RerunLayer, RerunView, TaskFilter
 
 MAX_MESSAGE = 512 << 10
 LONGEST = 2**63 - 1

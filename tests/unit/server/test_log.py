@@ -14,8 +14,9 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer, Schedule
-from taskqueue.protocol.requests import Hello, Incoming
+from taskqueue.protocol.messages import Incoming
 from taskqueue.server.log import event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 from taskqueue.server.summary import SUMMARY_SECONDS, Summary

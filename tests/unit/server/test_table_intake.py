@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks
 from taskqueue.server.table_intake import TableIntake
 from taskqueue.store.postgres.inbox import InboxRow
 

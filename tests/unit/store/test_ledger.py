@@ -51,8 +51,8 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.errors import Corrupt, Fenced, Unreadable
 from taskqueue.protocol.fields import NIL, Boot, NewTask, Recrawl, Schedule, Token, Wall
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.protocol.values import TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META

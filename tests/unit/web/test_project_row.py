@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.live.project_table import ProjectRow
 from taskqueue.web.pages.projects import cells_of
 

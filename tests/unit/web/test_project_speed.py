@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import ProjectPulse
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.live.project_table import FORGOTTEN_SECONDS, ProjectRow
 
 PULSE = ProjectPulse("news", "", "running", "", 1.0, 3.0, "", (), ())

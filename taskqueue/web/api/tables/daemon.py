@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.daemon_messages import DaemonHistory, DaemonHistoryReply, DaemonReply, DaemonShow
-from taskqueue.protocol.replies import (
+from taskqueue.protocol.daemon import (
+    DaemonHistory,
+    DaemonHistoryReply,
+    DaemonReply,
+    DaemonShow,
+    Status,
+    StatusReply,
+    Verify,
+    VerifyReply,
+)
+from taskqueue.protocol.insight import (
+    Failures,
     FailuresReply,
     HistoryReply,
+    Log,
     LogReply,
+    Stats,
+    StatsHistory,
     StatsReply,
-    StatusReply,
-    VerifyReply,
+    Watch,
     WatchReply,
 )
-from taskqueue.protocol.requests import Failures, Log, Stats, StatsHistory, Status, Verify, Watch
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.replies import FetcherReply, FetchersReply
-from taskqueue.protocol.requests import FetcherDo, Fetchers, FetcherShow
+from taskqueue.protocol.fetchers import FetcherDo, FetcherReply, Fetchers, FetcherShow, FetchersReply
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 

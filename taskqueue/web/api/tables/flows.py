@@ -7,9 +7,19 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.fields import MAX_BATCH, Number, ProjectName
-from taskqueue.protocol.flow_requests import FlowName
-from taskqueue.protocol.replies import FlowReply, FlowsReply, FlowStaged, FlowTasksReply
-from taskqueue.protocol.requests import FlowCancel, FlowList, FlowShow, FlowStage, FlowSubmit, FlowTasks
+from taskqueue.protocol.flows import (
+    FlowCancel,
+    FlowList,
+    FlowName,
+    FlowReply,
+    FlowShow,
+    FlowsReply,
+    FlowStage,
+    FlowStaged,
+    FlowSubmit,
+    FlowTasks,
+    FlowTasksReply,
+)
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.api.task_objects import needed_task

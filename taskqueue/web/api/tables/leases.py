@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.replies import DoneReply, TokensReply
-from taskqueue.protocol.requests import Done, Extend, Hello, Release
+from taskqueue.protocol.fetchers import Extend, Hello, Release, TokensReply
+from taskqueue.protocol.tasks import Done, DoneReply
 from taskqueue.web.api.fetching import handing_out
 from taskqueue.web.api.lease_objects import (
     HandedOut,

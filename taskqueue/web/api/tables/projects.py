@@ -8,25 +8,25 @@ from msgspec import Meta, Struct
 
 from taskqueue.core.settings.description import described
 from taskqueue.core.settings.settings import Settings
+from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
-from taskqueue.protocol.replies import GroupReply, OperationReply, ProjectReply, StatusReply, WaitReply, WhyReply
-from taskqueue.protocol.requests import (
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.operations import Bulk, OperationReply
+from taskqueue.protocol.projects import (
     LOSSES,
-    Action,
-    Bulk,
     GroupDo,
+    GroupReply,
     GroupSet,
-    PauseSeconds,
     ProjectDo,
     ProjectHold,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     ProjectWait,
-    Status,
-    TaskFilter,
-    Why,
+    WaitReply,
 )
+from taskqueue.protocol.values import Action, PauseSeconds, TaskFilter
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.roles import Role

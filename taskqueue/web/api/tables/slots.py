@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.replies import SlotListReply, SlotReply
-from taskqueue.protocol.requests import SlotList, SlotSet, SlotShow
+from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
 from taskqueue.web.api.operation import Operation
 
 OPERATIONS: Final = (

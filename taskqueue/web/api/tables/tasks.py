@@ -6,34 +6,34 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from taskqueue.protocol.children_messages import TaskChildren, TaskChildrenReply
 from taskqueue.protocol.fields import ProjectName, TaskId
-from taskqueue.protocol.replies import (
-    NewTasksReply,
-    OperationReply,
-    OperationsReply,
-    TaskListReply,
-    TaskParentsReply,
-    TaskReply,
-    TasksReply,
-    TaskWaitReply,
-    WhyReply,
-)
-from taskqueue.protocol.requests import (
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.operations import (
     Bulk,
-    NewTasks,
     OperationCancel,
     OperationList,
+    OperationReply,
     OperationShow,
+    OperationsReply,
     Rerun,
+)
+from taskqueue.protocol.tasks import (
+    NewTasks,
+    NewTasksReply,
     TaskCancel,
+    TaskChildren,
+    TaskChildrenReply,
     TaskList,
+    TaskListReply,
     TaskParents,
+    TaskParentsReply,
+    TaskReply,
     TaskReprioritise,
     TaskRetry,
     TaskShow,
+    TasksReply,
     TaskWait,
-    Why,
+    TaskWaitReply,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation

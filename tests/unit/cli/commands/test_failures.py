@@ -10,8 +10,7 @@ from rich.console import Console
 
 from taskqueue.cli.commands.failures import of_failures
 from taskqueue.protocol.choices import FailuresBy
-from taskqueue.protocol.replies import FailuresReply
-from taskqueue.protocol.views import FailureGroup
+from taskqueue.protocol.insight import FailureGroup, FailuresReply
 
 NOW = 1.7e9
 

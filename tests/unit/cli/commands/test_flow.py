@@ -10,18 +10,24 @@ from pathlib import Path
 import pytest
 
 from taskqueue.cli.main import main
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, FlowReply, FlowsReply, FlowStaged, FlowTasksReply
-from taskqueue.protocol.requests import (
-    AnyRequest,
+from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
+    FlowReply,
     FlowShow,
+    FlowsReply,
     FlowStage,
+    FlowStaged,
     FlowSubmit,
     FlowTasks,
+    FlowTasksReply,
+    FlowTaskView,
+    FlowView,
 )
-from taskqueue.protocol.views import Counts, FlowTaskView, FlowView
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.values import Counts
 from tests.unit.client.conftest import Daemon, friendly
 
 Run = Callable[..., tuple[int, str, str]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.cli.commands.log import of_log
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import LogEntry
 from taskqueue.terminal.screen import Screen
 
 

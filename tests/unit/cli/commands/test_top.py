@@ -14,8 +14,10 @@ from taskqueue.cli.top.screen import ALL, Snapshot, render_screen, rows_that_fit
 from taskqueue.cli.top.speeds import SpeedMeter, Speeds
 from taskqueue.cli.top.view import PROJECT_SORTS, View
 from taskqueue.display.counts import brief
-from taskqueue.protocol.replies import FetchersReply, StatusReply
-from taskqueue.protocol.views import Counts, FetcherView, HungView, ProjectView, Totals
+from taskqueue.protocol.daemon import StatusReply
+from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.values import Counts, Totals
 
 # ------------------------------------------------------------------------------------------------ keys
 

@@ -11,7 +11,8 @@ from rich.console import Console
 from taskqueue.cli.output.flow_views import counts_text, draw, drawn, of_flows, picture, progress
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.protocol.choices import FlowState, FlowTaskState
-from taskqueue.protocol.views import Counts, FlowTaskView, FlowView
+from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.values import Counts
 
 NOON = 1_700_000_000.0
 EXAMPLE = {"A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE"}

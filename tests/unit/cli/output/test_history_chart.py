@@ -16,7 +16,7 @@ from taskqueue.cli.output.history_chart import (
     earlier,
     history_table,
 )
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.insight import Point
 from taskqueue.terminal.screen import Screen
 
 DAY = 86_400.0

@@ -14,9 +14,8 @@ from rich.table import Table
 
 from taskqueue.cli.output.slot_tables import fields_of, of_division, of_next, of_slots
 from taskqueue.protocol.choices import SlotPlace
-from taskqueue.protocol.replies import SlotReply
-from taskqueue.protocol.slot_views import DivisionView, SlotView
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.slots import DivisionView, SlotReply, SlotView
+from taskqueue.protocol.tasks import TaskRow
 
 NOW = 1.7e9
 

@@ -31,23 +31,12 @@ from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_task
 from taskqueue.client.tasks.identity import default_taskid
 from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
-from taskqueue.protocol.requests import TaskFilter
-from taskqueue.protocol.views import (
-    Attempt,
-    Counts,
-    CronView,
-    FetcherView,
-    HungView,
-    OperationView,
-    ProjectStats,
-    ProjectView,
-    Remaining,
-    SharedView,
-    TaskRow,
-    Totals,
-    Window,
-    Windows,
-)
+from taskqueue.protocol.fetchers import FetcherView, HungView
+from taskqueue.protocol.insight import ProjectStats, Window, Windows
+from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
+from taskqueue.protocol.tasks import Attempt, TaskRow
+from taskqueue.protocol.values import Counts, TaskFilter, Totals
 
 NOON = 1_700_000_000.0
 URL = "https://example.com/a/rather/long/path/that/goes/on/and/on/over/the/end/of/a/line.html"

@@ -18,10 +18,12 @@ from taskqueue import AsyncClient, Client, ClientError, Closed, MessageTooLarge,
 from taskqueue.client.connection import batching
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnyOutgoing, DoneReply, ErrorReply, ItemError, NewTasksReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Done, Hello, NewTasks
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
 from tests.unit.client.conftest import Daemon, friendly
 
 T = TypeVar("T")

@@ -13,8 +13,10 @@ import pytest
 
 from taskqueue import AsyncClient, RequestTimeout
 from taskqueue.client.connection.connect_attempts import REFUSED
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, NewTasksReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Hello, NewTasks
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Hello, Welcome
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, LeapingLoop, friendly, run_leaping
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from taskqueue import MessageTooLarge
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.session import REQUEST_WINDOW, ClientSession
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import Hello, NewTasks
+from taskqueue.protocol.fetchers import Hello
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from tests.nightly import usually
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 

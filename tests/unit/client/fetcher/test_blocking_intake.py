@@ -9,8 +9,9 @@ import pytest
 
 from taskqueue import BacklogFull, Client, Closed, Task
 from taskqueue.client.tasks import outbox
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NewTask, TaskReport
-from taskqueue.protocol.requests import Done, Hello, NewTasks
+from taskqueue.protocol.tasks import Done, NewTasks
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 from tests.unit.client.tasks.test_outbox import Silent
 

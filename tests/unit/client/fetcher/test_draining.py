@@ -12,9 +12,10 @@ import pytest
 from taskqueue import AsyncClient, Client, Task, Worker
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.protocol.codec import encode
+from taskqueue.protocol.fetchers import Hello, HelloWanted, Release, Welcome
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.replies import AnyOutgoing, HelloWanted, Welcome
-from taskqueue.protocol.requests import AnyRequest, Done, Hello, Release
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done
 from tests.unit.client.conftest import Daemon, friendly
 
 

@@ -10,8 +10,8 @@ import pytest
 from taskqueue import AsyncClient, Closed, Task
 from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
 from taskqueue.client.tasks import outbox
-from taskqueue.protocol.replies import HelloWanted
-from taskqueue.protocol.requests import Done, Hello
+from taskqueue.protocol.fetchers import Hello, HelloWanted
+from taskqueue.protocol.tasks import Done
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.fetcher.test_draining import Drainer, released, wanted
 from tests.unit.client.fetcher.test_lost_leases import end_lease

@@ -13,8 +13,10 @@ import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, Task
 from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, HelloWanted, TokensReply
-from taskqueue.protocol.requests import AnyRequest, Extend, Hello, NewTasks
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, TokensReply
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import NewTasks
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, LeapingLoop, friendly, run_leaping
 from tests.unit.client.fetcher.test_draining import Drainer, wanted
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from taskqueue import AsyncClient
-from taskqueue.protocol.replies import HelloWanted
-from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.fetchers import Hello, HelloWanted
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.fetcher.test_draining import Drainer, wanted
 

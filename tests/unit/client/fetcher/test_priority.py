@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from taskqueue import AsyncClient, Client, Task, Worker
 from taskqueue.cli.commands import work as work_command
-from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.fetchers import Hello
 from tests.unit.client.conftest import Daemon
 
 

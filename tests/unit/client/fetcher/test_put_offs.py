@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from taskqueue import AsyncClient, Client, Retry, Task, Worker
-from taskqueue.protocol.replies import AnyOutgoing, HelloWanted
-from taskqueue.protocol.requests import AnyRequest, Done, Hello, Release
+from taskqueue.protocol.fetchers import Hello, HelloWanted, Release
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 from tests.unit.client.fetcher.test_draining import Drainer, wanted
 

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.relay import PASSED_MOST, Relay
 from taskqueue.protocol.codec import encode
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment, Token
-from taskqueue.protocol.replies import Select
 
 Tell = Callable[[Relay, asyncio.Queue[int]], Awaitable[None]]
 

@@ -18,8 +18,8 @@ from taskqueue.client.fetcher.kept_leases import KeptLeases
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.protocol.codec import decode_request
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Assignment, Token
-from taskqueue.protocol.requests import Hello
 
 
 class JumpingSelector(selectors.SelectSelector):

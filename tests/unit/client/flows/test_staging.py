@@ -9,10 +9,13 @@ import pytest
 from taskqueue import Client, RequestRejected, RequestTimeout
 from taskqueue.client.flows.staging import BATCH_TASKS, batches
 from taskqueue.client.tasks.push_many import BATCH_BYTES
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, FlowReply, FlowStaged, ItemError, Welcome
-from taskqueue.protocol.requests import AnyRequest, FlowStage, FlowSubmit, Hello
-from taskqueue.protocol.views import Counts, FlowView
+from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowView
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import ItemError
+from taskqueue.protocol.values import Counts
 from tests.unit.client.conftest import Daemon, friendly
 
 

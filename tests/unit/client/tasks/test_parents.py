@@ -12,10 +12,11 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import AsyncClient, Client, Closed, RequestRejected, Result, Task, Worker
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Assignment, TaskReport, Token
-from taskqueue.protocol.replies import AnyOutgoing, ErrorReply, TaskParentsReply
-from taskqueue.protocol.requests import AnyRequest, Done, Hello, TaskParents
-from taskqueue.protocol.views import ParentView
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done, ParentView, TaskParents, TaskParentsReply
 from tests.unit.client.conftest import Daemon, friendly
 
 PAGES = {

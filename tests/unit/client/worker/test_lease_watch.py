@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from taskqueue import AsyncClient, Hung, RequestRejected, RunEnded, Task, Worker
-from taskqueue.protocol.replies import HelloWanted
-from taskqueue.protocol.requests import Done, Extend, Hello, Release
+from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, Release
+from taskqueue.protocol.tasks import Done
 from tests.unit.client.conftest import Daemon, LeapingLoop, run_leaping
 from tests.unit.client.fetcher.test_draining import Drainer
 from tests.unit.client.worker.test_worker import outcome_of

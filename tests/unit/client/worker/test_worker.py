@@ -20,9 +20,10 @@ import pytest
 from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.worker.stop_signals import STOP_SIGNALS
+from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, Release
 from taskqueue.protocol.fields import TaskReport
-from taskqueue.protocol.replies import AnyOutgoing, HelloWanted
-from taskqueue.protocol.requests import AnyRequest, Done, Extend, Hello, Release
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.tasks import Done
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 

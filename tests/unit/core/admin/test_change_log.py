@@ -12,26 +12,16 @@ from taskqueue.core.admin.group_actions import LOST_A_STEP
 from taskqueue.core.rules import registry
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks import needs
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import FetcherDo
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, GroupReply, LogReply, OperationReply, ProjectReply, SlotReply
-from taskqueue.protocol.requests import (
-    Bulk,
-    FetcherDo,
-    GroupDo,
-    GroupSet,
-    Incoming,
-    Log,
-    OperationCancel,
-    ProjectDo,
-    ProjectSet,
-    ProjectUnset,
-    SlotSet,
-    TaskCancel,
-    TaskFilter,
-    TaskReprioritise,
-    TaskRetry,
-)
-from taskqueue.protocol.views import LogEntry
+from taskqueue.protocol.insight import Log, LogEntry, LogReply
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply
+from taskqueue.protocol.projects import GroupDo, GroupReply, GroupSet, ProjectDo, ProjectReply, ProjectSet, ProjectUnset
+from taskqueue.protocol.slots import SlotReply, SlotSet
+from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry
+from taskqueue.protocol.values import TaskFilter
 from taskqueue.store import batch
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, MakeWorld, World, task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.daemon_messages import DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -12,9 +12,8 @@ from taskqueue.core.projects.failure_groups import GROUPS_MOST, FailureGroups, k
 from taskqueue.core.tasks.failure import Failure, KeptFailure
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
-from taskqueue.protocol.replies import ErrorReply, FailuresReply
-from taskqueue.protocol.requests import Failures
-from taskqueue.protocol.views import FailureGroup
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
 from tests.unit.core.conftest import WALL, World, task
 
 PRICE = "ValueError: no price"

@@ -6,9 +6,10 @@ from typing import Any, get_args
 
 import pytest
 
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
-from taskqueue.protocol.replies import ErrorReply, FetchersReply, StatusReply
-from taskqueue.protocol.requests import Fetchers, Status
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -10,33 +10,21 @@ import msgspec
 import pytest
 
 from taskqueue.core.settings.settings import Pace
-from taskqueue.protocol.replies import (
-    ErrorReply,
-    OperationReply,
-    OperationsReply,
-    ProjectReply,
-    StatusReply,
-    TaskReply,
-    TasksReply,
-    VerifyReply,
-)
-from taskqueue.protocol.requests import (
-    Bulk,
-    BulkAction,
-    OperationList,
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Status, StatusReply, Verify, VerifyReply
+from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationsReply, OperationView
+from taskqueue.protocol.projects import (
     ProjectDo,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    Status,
-    TaskCancel,
-    TaskFilter,
-    TaskReprioritise,
-    TaskRetry,
-    TaskShow,
-    Verify,
+    ProjectView,
+    SharedView,
 )
-from taskqueue.protocol.views import Counts, FetcherView, OperationView, ProjectView, SharedView, Totals
+from taskqueue.protocol.tasks import TaskCancel, TaskReply, TaskReprioritise, TaskRetry, TaskShow, TasksReply
+from taskqueue.protocol.values import BulkAction, Counts, TaskFilter, Totals
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 

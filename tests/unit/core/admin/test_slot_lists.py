@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from taskqueue.core.admin.slot_lists import LOOKS_A_TURN, SCANS_MOST
-from taskqueue.protocol.replies import ErrorReply, ProjectReply, SlotListReply, SlotReply
-from taskqueue.protocol.requests import ProjectDo, ProjectSet, ProjectShow, SlotList, SlotShow
-from taskqueue.protocol.slot_views import DivisionView
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectShow
+from taskqueue.protocol.slots import DivisionView, SlotList, SlotListReply, SlotReply, SlotShow
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from taskqueue.core.tasks.slots.back_off import back_off_seconds
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Fetched, NewTask
-from taskqueue.protocol.replies import ErrorReply, LogReply, SlotReply
-from taskqueue.protocol.requests import Log, SlotSet, SlotShow
+from taskqueue.protocol.insight import Log, LogReply
+from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import comes_after
 

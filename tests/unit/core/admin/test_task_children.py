@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.children_messages import ChildView, TaskChildren, TaskChildrenReply
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import TaskOf
-from taskqueue.protocol.replies import ErrorReply
+from taskqueue.protocol.tasks import ChildView, TaskChildren, TaskChildrenReply
 from tests.unit.core.admin.test_task_parents import run, waiting
 from tests.unit.core.conftest import World, task
 from tests.unit.core.rules.conftest import FORCE

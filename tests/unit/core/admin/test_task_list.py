@@ -10,9 +10,9 @@ import pytest
 
 from taskqueue.core.admin import task_list
 from taskqueue.core.admin.task_list import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
-from taskqueue.protocol.replies import ErrorReply, ProjectReply, TaskListReply
-from taskqueue.protocol.requests import ProjectDo, TaskCancel, TaskList
-from taskqueue.protocol.views import TaskRow
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply
+from taskqueue.protocol.tasks import TaskCancel, TaskList, TaskListReply, TaskRow
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 WHO: dict[str, Any] = {"session": "person"}

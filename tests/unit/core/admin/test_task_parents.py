@@ -8,11 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fields import MAX_PARENTS, MAX_RESULT_BYTES, NewTask, TaskOf
-from taskqueue.protocol.replies import ErrorReply, TaskParentsReply
-from taskqueue.protocol.requests import TaskParents
-from taskqueue.protocol.views import ParentView
+from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
 

@@ -8,8 +8,9 @@ import pytest
 
 from taskqueue.core.rules import slot_division
 from taskqueue.protocol.fields import Fetched
-from taskqueue.protocol.replies import SlotReply, WhyReply
-from taskqueue.protocol.requests import ProjectSet, SlotSet, Why
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.slots import SlotReply, SlotSet
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -9,9 +9,8 @@ import pytest
 from taskqueue.core.parts import history
 from taskqueue.core.parts.now import Now
 from taskqueue.core.rules import event_history
-from taskqueue.protocol.replies import ErrorReply, HistoryReply
-from taskqueue.protocol.requests import StatsHistory
-from taskqueue.protocol.views import Point
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 

@@ -18,7 +18,7 @@ from taskqueue.core.parts.counters_record import CountersRecord
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.windows import Counters
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.views import Window, Windows
+from taskqueue.protocol.insight import Window, Windows
 
 NOW: Final = Wall(1_700_000_005.0)
 MINUTE: Final = 60.0

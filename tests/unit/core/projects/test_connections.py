@@ -6,8 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import Why
+from taskqueue.protocol.insight import Why, WhyReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 MOST = 10

@@ -13,7 +13,7 @@ from taskqueue.core.projects.remaining import MARGIN, Limits, Work, estimate
 from taskqueue.core.settings.environment import Hours
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.views import Remaining
+from taskqueue.protocol.projects import Remaining
 
 NOW = Wall(1_700_000_000.0)
 PERIODS = 30

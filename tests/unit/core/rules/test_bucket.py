@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from taskqueue.protocol.replies import ErrorReply
-from taskqueue.protocol.requests import ProjectSet
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.projects import ProjectSet
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, bring, never_comes
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import DoneReply
+from taskqueue.protocol.tasks import DoneReply
 from tests.unit.core.conftest import World, task
 from tests.unit.core.rules.conftest import BACK_OFFS, CANCEL, FORCE, LIVE, bring, bring_back_off, never_comes, rest
 

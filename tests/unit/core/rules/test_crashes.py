@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.replies import DoneReply, TokensReply
-from taskqueue.protocol.requests import Done, Release
+from taskqueue.protocol.fetchers import Release, TokensReply
+from taskqueue.protocol.tasks import Done, DoneReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 SILENCE = 61.0

@@ -14,9 +14,10 @@ import pytest
 
 from taskqueue.core.rules.cron import JOBS_A_TURN
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import ErrorReply, NewTasksReply, ProjectReply, StatusReply
-from taskqueue.protocol.requests import ProjectSet, ProjectUnset, Status
-from taskqueue.protocol.views import CronView
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.projects import CronView, ProjectReply, ProjectSet, ProjectUnset
+from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE
 

@@ -13,9 +13,12 @@ import pytest
 from taskqueue.core.projects.waiting_pushes import WAITING_MOST
 from taskqueue.core.rules import cycles
 from taskqueue.core.tasks import cycle_search
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Extend, Release
 from taskqueue.protocol.fields import NewTask, TaskOf
-from taskqueue.protocol.replies import AnyReply, DoneReply, ErrorReply, NewTasksReply, ProjectReply
-from taskqueue.protocol.requests import Extend, NewTasks, ProjectShow, ProjectUnset, Release
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.projects import ProjectReply, ProjectShow, ProjectUnset
+from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from tests.unit.core.conftest import MakeWorld, World, task

@@ -9,8 +9,8 @@ import pytest
 
 from taskqueue.core.parts.daemon_minutes import MINUTES_KEPT, DaemonMinute
 from taskqueue.core.rules import daemon_history
-from taskqueue.protocol.daemon_messages import DaemonHistory, DaemonHistoryReply, DaemonPoint
-from taskqueue.protocol.requests import ProjectDo
+from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
+from taskqueue.protocol.projects import ProjectDo
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, World, task
 

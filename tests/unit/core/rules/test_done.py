@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import DoneReply, ItemError
+from taskqueue.protocol.tasks import DoneReply, ItemError
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, bring, comes_after, never_comes
 

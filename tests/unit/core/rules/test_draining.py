@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from taskqueue.core.admin.draining import DRAINED_MOST
-from taskqueue.protocol.replies import (
-    ErrorReply,
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.fetchers import (
+    FetcherDo,
     FetcherReply,
+    Fetchers,
+    FetcherShow,
     FetchersReply,
+    Hello,
     HelloWanted,
-    LogReply,
-    StatusReply,
     Welcome,
-    WhyReply,
 )
-from taskqueue.protocol.requests import FetcherDo, Fetchers, FetcherShow, Hello, Log, Status, Why
+from taskqueue.protocol.insight import Log, LogReply, Why, WhyReply
 from tests.unit.core.conftest import Fetcher, World, task
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import FailuresReply, OperationReply, TaskListReply, WhyReply
-from taskqueue.protocol.requests import Bulk, Failures, OperationShow, TaskFilter, TaskList, Why
-from taskqueue.protocol.views import FailureGroup
+from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply, Why, WhyReply
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
+from taskqueue.protocol.tasks import TaskList, TaskListReply
+from taskqueue.protocol.values import TaskFilter
 from tests.unit.core.conftest import MakeWorld, World, task
 
 TRACEBACK = """Traceback (most recent call last):

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from taskqueue.core.settings.settings import Layer
-from taskqueue.protocol.replies import FetchersReply
-from taskqueue.protocol.requests import Fetchers, Hello
+from taskqueue.protocol.fetchers import Fetchers, FetchersReply, Hello
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_crashes import SILENCE, names
 

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import ErrorReply, ProjectReply, TasksReply, WaitReply
-from taskqueue.protocol.requests import Action, ProjectHold, ProjectWait, TaskCancel, TaskRetry
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectWait, WaitReply
+from taskqueue.protocol.tasks import TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import Action
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, never_comes, rest, run_out
 

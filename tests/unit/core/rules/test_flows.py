@@ -10,29 +10,25 @@ from typing import Any
 
 from taskqueue.core.admin import flow_requests, flow_steps
 from taskqueue.core.projects import flow_table
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask, TaskOf
-from taskqueue.protocol.replies import (
-    AnyReply,
-    ErrorReply,
-    FlowReply,
-    FlowsReply,
-    FlowStaged,
-    FlowTasksReply,
-    NewTasksReply,
-    TasksReply,
-)
-from taskqueue.protocol.requests import (
+from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
+    FlowReply,
     FlowShow,
+    FlowsReply,
     FlowStage,
+    FlowStaged,
     FlowSubmit,
     FlowTasks,
-    ProjectDo,
-    TaskCancel,
-    TaskRetry,
+    FlowTasksReply,
+    FlowTaskView,
+    FlowView,
 )
-from taskqueue.protocol.views import FlowTaskView, FlowView
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, Waiting, World, task
 from tests.unit.core.rules.conftest import HOUR

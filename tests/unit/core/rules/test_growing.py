@@ -10,9 +10,9 @@ from typing import Any
 from taskqueue.core.projects.growth import SLOTS_MOST
 from taskqueue.core.projects.project import DAY_SECONDS
 from taskqueue.core.rules.growing import URL_CHARS
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import ErrorReply
-from taskqueue.protocol.requests import ProjectSet
+from taskqueue.protocol.projects import ProjectSet
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 GROWING = 100

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import MAX_SLOT_CHARS
-from taskqueue.protocol.replies import DoneReply, ErrorReply, Select, TaskReply
-from taskqueue.protocol.requests import ProjectSet
+from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.tasks import DoneReply, TaskReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, FORCE, HOUR, MINUTE, rest
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import NewTasksReply
-from taskqueue.protocol.requests import NewTasks
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import (
     BACK_OFFS,

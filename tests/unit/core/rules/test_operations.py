@@ -10,28 +10,19 @@ from taskqueue.core.admin.bulk import PAGE_TASKS
 from taskqueue.core.admin.group_actions import LOST_A_STEP, PROJECTS_A_STEP
 from taskqueue.core.admin.operations import RUNNING_MOST
 from taskqueue.core.projects.operation_table import ENDED_KEPT
-from taskqueue.protocol.replies import (
-    DoneReply,
-    ErrorReply,
-    NewTasksReply,
-    OperationReply,
-    OperationsReply,
-    ProjectReply,
-    TaskListReply,
-)
-from taskqueue.protocol.requests import (
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fetchers import Hello
+from taskqueue.protocol.operations import (
     Bulk,
-    GroupDo,
-    Hello,
     OperationList,
+    OperationReply,
     OperationShow,
-    ProjectDo,
-    ProjectSet,
-    ProjectShow,
-    TaskFilter,
-    TaskList,
+    OperationsReply,
+    OperationView,
 )
-from taskqueue.protocol.views import Counts, OperationView
+from taskqueue.protocol.projects import GroupDo, ProjectDo, ProjectReply, ProjectSet, ProjectShow
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskList, TaskListReply
+from taskqueue.protocol.values import Counts, TaskFilter
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.tasks.task import READY
-from taskqueue.protocol.requests import Hello
+from taskqueue.protocol.fetchers import Hello
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, comes_after
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from taskqueue.protocol.fields import NewTask, TaskReport, Token
-from taskqueue.protocol.replies import DoneReply
+from taskqueue.protocol.tasks import DoneReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, bring, run_out
 

@@ -9,9 +9,11 @@ import pytest
 
 from taskqueue.core.admin.group_actions import PROJECTS_A_STEP
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import ErrorReply, NewTasksReply, OperationReply
-from taskqueue.protocol.requests import Action, GroupDo, ProjectDo
-from taskqueue.protocol.views import OperationView
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.operations import OperationReply, OperationView
+from taskqueue.protocol.projects import GroupDo, ProjectDo
+from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.protocol.values import Action
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, comes_after, rest, run_out
 

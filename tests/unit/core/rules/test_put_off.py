@@ -8,8 +8,8 @@ import pytest
 
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PUT_OFF_MOST
-from taskqueue.protocol.replies import TaskListReply, WhyReply
-from taskqueue.protocol.requests import TaskList, Why
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.tasks import TaskList, TaskListReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, bring, comes_after, run_out
 

@@ -9,9 +9,9 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.protocol.codec import decode_request, encode
+from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, NIL
-from taskqueue.protocol.replies import DoneReply, ItemError
-from taskqueue.protocol.requests import Hello, TaskRetry
+from taskqueue.protocol.tasks import DoneReply, ItemError, TaskRetry
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, MINUTE, bring, rest, run_out

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import TasksReply
-from taskqueue.protocol.requests import TaskRetry
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.tasks import TaskRetry, TasksReply
+from taskqueue.protocol.values import Counts
 from tests.unit.core.conftest import World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, LIVE, MINUTE, OVER, bring
 

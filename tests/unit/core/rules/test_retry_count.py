@@ -10,8 +10,9 @@ import pytest
 from taskqueue.core.rules import retry_count
 from taskqueue.core.tasks.needs import Found, SetAside
 from taskqueue.core.tasks.task import DELAYED
-from taskqueue.protocol.replies import OperationReply, ProjectReply
-from taskqueue.protocol.requests import Bulk, ProjectShow, TaskRetry
+from taskqueue.protocol.operations import Bulk, OperationReply
+from taskqueue.protocol.projects import ProjectReply, ProjectShow
+from taskqueue.protocol.tasks import TaskRetry
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, bring, bring_back_off, rest, run_out

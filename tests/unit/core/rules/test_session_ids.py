@@ -8,34 +8,16 @@ import pytest
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, Status, Verify, VerifyReply
+from taskqueue.protocol.fetchers import FetcherDo, Fetchers, FetcherShow, FetchersReply, Hello
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, FetchersReply, VerifyReply
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    DaemonHistory,
-    DaemonShow,
-    Failures,
-    FetcherDo,
-    Fetchers,
-    FetcherShow,
-    Hello,
-    Incoming,
-    Log,
-    NewTasks,
-    OperationList,
-    ProjectDo,
-    ProjectHold,
-    ProjectShow,
-    Stats,
-    StatsHistory,
-    Status,
-    TaskList,
-    TaskShow,
-    Verify,
-    Why,
-)
+from taskqueue.protocol.insight import Failures, Log, Stats, StatsHistory, Why
+from taskqueue.protocol.messages import AnyRequest, Incoming
+from taskqueue.protocol.operations import Bulk, OperationList
+from taskqueue.protocol.projects import ProjectDo, ProjectHold, ProjectShow
+from taskqueue.protocol.tasks import NewTasks, TaskList, TaskShow
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task

@@ -9,8 +9,8 @@ from math import floor, inf
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment
-from taskqueue.protocol.replies import Select
 from tests.unit.core.conftest import Fetcher, World, task
 
 MIXED = [1.0 + index % 5 for index in range(20)]

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import DoneReply, ErrorReply, NewTasksReply, SlotListReply, SlotReply, WhyReply
-from taskqueue.protocol.requests import SlotList, SlotSet, SlotShow, Why
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
 from tests.unit.core.rules.test_flows import flow

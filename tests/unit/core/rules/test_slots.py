@@ -9,7 +9,7 @@ import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import Assignment, Fetched, NewTask
-from taskqueue.protocol.requests import ProjectDo, ProjectSet
+from taskqueue.protocol.projects import ProjectDo, ProjectSet
 from tests.unit.core.conftest import Fetcher, World, task
 
 HOSTS = ("a.example", "b.example", "c.example")

@@ -14,10 +14,10 @@ from taskqueue.core.projects import watch_log
 from taskqueue.core.projects.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.replies import StatusReply, WatchReply
-from taskqueue.protocol.requests import Action, ProjectDo, Status, Watch
-from taskqueue.protocol.views import Counts, Totals
-from taskqueue.protocol.watch_views import WATCH_ROWS, ProjectPulse
+from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.values import Action, Counts, Totals
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 

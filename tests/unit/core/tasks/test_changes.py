@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.protocol.replies import DoneReply, NewTasksReply, TaskReply, TasksReply, VerifyReply
-from taskqueue.protocol.requests import AnyRequest, ProjectDo, TaskCancel, TaskRetry, TaskShow, Verify
+from taskqueue.protocol.daemon import Verify, VerifyReply
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskCancel, TaskReply, TaskRetry, TaskShow, TasksReply
 from taskqueue.store.records.layout import PROJECT_FAMILIES
 from tests.unit.core.conftest import World, body_of, task
 

@@ -12,8 +12,8 @@ from taskqueue.core.rules.fetchers import RESENT_MOST
 from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.tasks.task import READY, TASK_BYTES
 from taskqueue.errors import Corrupt
-from taskqueue.protocol.replies import WhyReply
-from taskqueue.protocol.requests import Extend, Hello, Release, Why
+from taskqueue.protocol.fetchers import Extend, Hello, Release
+from taskqueue.protocol.insight import Why, WhyReply
 from tests.unit.core.conftest import World, task
 
 MEMORY = 1 << 17

@@ -10,8 +10,8 @@ from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.parts.counts import EventTotals, TaskCounts
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.records import OperationProgress, OperationRecord, ProjectRecord
-from taskqueue.protocol import views
-from taskqueue.protocol.requests import TaskFilter
+from taskqueue.protocol import insight, operations, tasks, values
+from taskqueue.protocol.values import TaskFilter
 
 PROJECT = ProjectRecord(
     7, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3, failed=1), EventTotals(new=4, timeout=2), 1.5, 77.25
@@ -84,11 +84,11 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
 @pytest.mark.parametrize(
     ("record", "view"),
     [
-        (TaskCounts, views.Counts),
-        (EventTotals, views.Totals),
-        (AttemptRecord, views.Attempt),
-        (ChangeRecord, views.LogEntry),
-        (OperationProgress, views.OperationView),
+        (TaskCounts, values.Counts),
+        (EventTotals, values.Totals),
+        (AttemptRecord, tasks.Attempt),
+        (ChangeRecord, insight.LogEntry),
+        (OperationProgress, operations.OperationView),
     ],
 )
 def test_a_view_is_made_of_a_record_by_the_order_of_its_fields(record: type[Struct], view: type[Struct]) -> None:

@@ -20,7 +20,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.protocol.choices import StateName
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.values import Counts
 
 
 @example(1840956982.6860461)

@@ -12,8 +12,7 @@ import pytest
 import zmq
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import Outgoing
-from taskqueue.protocol.requests import Incoming
+from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.inbox import Inbox
 from taskqueue.server.network.router import Frame, Router

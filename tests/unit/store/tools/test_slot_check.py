@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.protocol.requests import ProjectSet
+from taskqueue.protocol.projects import ProjectSet
 from taskqueue.store.contract import Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.slots import name_key, slot_key

@@ -11,8 +11,7 @@ import pytest
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.protocol.replies import SlotListReply
-from taskqueue.protocol.requests import SlotList
+from taskqueue.protocol.slots import SlotList, SlotListReply
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META

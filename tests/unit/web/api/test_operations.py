@@ -10,7 +10,8 @@ import click
 import pytest
 
 from taskqueue.cli.main import taskqueue
-from taskqueue.protocol.requests import AnyRequest, Change
+from taskqueue.protocol.base import Change
+from taskqueue.protocol.messages import AnyRequest
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.api.operations import OPERATIONS
 

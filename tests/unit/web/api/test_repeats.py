@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.requests import OperationCancel
+from taskqueue.protocol.operations import OperationCancel
 from taskqueue.web.access.visitors import Visitor
 from taskqueue.web.api.problems import Problem
 from taskqueue.web.api.repeats import FIRST_NUMBER, HEADER, KEYS_MOST, Known, Repeats

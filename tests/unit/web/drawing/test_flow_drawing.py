@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskqueue.display.flow_graph import FlowGraph
 from taskqueue.display.flows import STATES
-from taskqueue.protocol.views import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.web.drawing.flow_drawing import (
     NAMED_MOST,
     SHAPES_MOST,

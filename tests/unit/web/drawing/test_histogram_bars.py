@@ -7,7 +7,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.protocol.daemon_messages import HistogramView
+from taskqueue.protocol.daemon import HistogramView
 from taskqueue.web.drawing.histogram_bars import CLASSES_LEAST, HEIGHT, WIDTH, bars_of
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.protocol.daemon_messages import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, HistogramView
 from taskqueue.web.live.daemon_samples import FORGOTTEN_SECONDS, SAMPLES_MOST, DaemonSamples, Pace
 
 

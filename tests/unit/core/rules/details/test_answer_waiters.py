@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from taskqueue.core.projects.waiters import WAITS_MOST, WAITS_OF_SESSION
 from taskqueue.core.rules.answer_waiters import ANSWERED_A_TURN
-from taskqueue.protocol.replies import AnyReply, ErrorReply, WaitReply
-from taskqueue.protocol.requests import ProjectDo, ProjectWait
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.projects import ProjectDo, ProjectWait, WaitReply
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

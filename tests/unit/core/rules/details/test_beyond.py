@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from taskqueue.protocol.replies import DaemonReply, FetcherReply, FetchersReply, WhyReply
-from taskqueue.protocol.requests import DaemonShow, Fetchers, FetcherShow, Why
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow
+from taskqueue.protocol.fetchers import FetcherReply, Fetchers, FetcherShow, FetchersReply
+from taskqueue.protocol.insight import Why, WhyReply
 from tests.unit.core.conftest import Fetcher, World, task
 
 

@@ -9,26 +9,12 @@ from typing import Any
 import pytest
 
 from taskqueue.core.rules.sweep import SWEPT_AT_ONCE, SWEPT_TASKS
-from taskqueue.protocol.replies import (
-    AnyReply,
-    DoneReply,
-    ErrorReply,
-    NewTasksReply,
-    OperationsReply,
-    ProjectReply,
-    TaskReply,
-    TasksReply,
-    WaitReply,
-)
-from taskqueue.protocol.requests import (
-    OperationList,
-    ProjectDo,
-    ProjectWait,
-    TaskCancel,
-    TaskRetry,
-    TaskShow,
-)
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.operations import OperationList, OperationsReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectWait, WaitReply
+from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskCancel, TaskReply, TaskRetry, TaskShow, TasksReply
+from taskqueue.protocol.values import Counts
 from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import FORCE
 

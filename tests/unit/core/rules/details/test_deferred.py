@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from taskqueue.core.rules.push import DEFERRED_PART
-from taskqueue.protocol.replies import NewTasksReply
+from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 
 MEMORY = 1 << 20

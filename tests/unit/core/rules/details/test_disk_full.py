@@ -8,18 +8,14 @@ import msgspec
 import pytest
 
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import TaskReport
-from taskqueue.protocol.replies import DoneReply, ErrorReply, TasksReply, WhyReply
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    ProjectHold,
-    ProjectSet,
-    TaskCancel,
-    TaskFilter,
-    TaskRetry,
-    Why,
-)
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.operations import Bulk
+from taskqueue.protocol.projects import ProjectHold, ProjectSet
+from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import TaskFilter
 from tests.unit.core.conftest import Fetcher, World, task
 
 ROOMY = CoreConfig(defaults={"rate": inf}, projects={"news": {}})

@@ -7,9 +7,9 @@ from sys import getsizeof
 
 import pytest
 
+from taskqueue.protocol.fetchers import Extend, Hello, LeaseRef, Release, TokensReply, Welcome
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.replies import DoneReply, TokensReply, Welcome
-from taskqueue.protocol.requests import Done, Extend, Hello, LeaseRef, Release
+from taskqueue.protocol.tasks import Done, DoneReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 TIMEOUT = 5.0

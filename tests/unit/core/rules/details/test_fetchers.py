@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.daemon import Verify
+from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.replies import ErrorReply, HelloWanted, Outgoing, Select, TokensReply, Welcome
-from taskqueue.protocol.requests import AnyRequest, Extend, Hello, LeaseRef, Release, Verify
+from taskqueue.protocol.messages import AnyRequest, Outgoing
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from taskqueue.core.projects import flow_table
 from taskqueue.protocol.fields import TaskOf
-from taskqueue.protocol.requests import FlowCancel, TaskRetry
+from taskqueue.protocol.flows import FlowCancel
+from taskqueue.protocol.tasks import TaskRetry
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import run, state_of, waiting
 from tests.unit.core.rules.test_flows import begin_making, cancel, flow, retry, show, show_now

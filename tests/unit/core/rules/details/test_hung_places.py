@@ -7,20 +7,9 @@ from typing import Any
 import pytest
 
 from taskqueue.core.projects.session import HUNG_URL_CHARS
-from taskqueue.protocol.replies import (
-    DaemonReply,
-    FetcherReply,
-    FetchersReply,
-    WhyReply,
-)
-from taskqueue.protocol.requests import (
-    DaemonShow,
-    Fetchers,
-    FetcherShow,
-    Hung,
-    Why,
-)
-from taskqueue.protocol.views import FetcherView, HungView
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow
+from taskqueue.protocol.fetchers import FetcherReply, Fetchers, FetcherShow, FetchersReply, FetcherView, Hung, HungView
+from taskqueue.protocol.insight import Why, WhyReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 TIMEOUT = 5.0

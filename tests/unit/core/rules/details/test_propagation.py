@@ -8,8 +8,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from taskqueue.protocol.fields import NewTask, Schedule, TaskOf
-from taskqueue.protocol.replies import TasksReply
-from taskqueue.protocol.requests import ProjectDo, TaskCancel
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import TaskCancel, TasksReply
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from taskqueue.store.records.link_bytes import AWAITED

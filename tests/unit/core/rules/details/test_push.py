@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import NewTasksReply
+from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
 

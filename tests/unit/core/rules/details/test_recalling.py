@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import HelloWanted, Welcome
-from taskqueue.protocol.requests import (
-    AnyRequest,
-    Bulk,
-    Done,
-    FlowCancel,
-    FlowStage,
-    FlowSubmit,
-    Hello,
-    ProjectDo,
-    Release,
-    Rerun,
-    TaskCancel,
-)
+from taskqueue.protocol.fetchers import Hello, HelloWanted, Release, Welcome
+from taskqueue.protocol.flows import FlowCancel, FlowStage, FlowSubmit
+from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.operations import Bulk, Rerun
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import Done, TaskCancel
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 TIMEOUT = 5.0

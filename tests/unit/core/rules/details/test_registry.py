@@ -15,9 +15,11 @@ from taskqueue.core.settings.layer_size import (
     memory_bytes,
 )
 from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.replies import AnyReply, ErrorReply, NewTasksReply, ProjectReply
-from taskqueue.protocol.requests import ProjectDo, ProjectSet, ProjectUnset
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectUnset
+from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import World, task
 
 TEXT: dict[str, Any] = {"user_agent": "x" * 60_000}

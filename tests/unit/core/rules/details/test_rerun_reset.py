@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.task import STATES
-from taskqueue.protocol.replies import NewTasksReply, TaskReply
-from taskqueue.protocol.requests import TaskShow
+from taskqueue.protocol.tasks import NewTasksReply, TaskReply, TaskShow
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.store_stats import project_records

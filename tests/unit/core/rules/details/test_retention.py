@@ -15,27 +15,11 @@ from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, 
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
 from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.replies import (
-    NewTasksReply,
-    OperationReply,
-    OperationsReply,
-    ProjectReply,
-    TaskListReply,
-    TasksReply,
-    WhyReply,
-)
-from taskqueue.protocol.requests import (
-    Bulk,
-    OperationList,
-    OperationShow,
-    ProjectDo,
-    ProjectSet,
-    TaskFilter,
-    TaskList,
-    TaskRetry,
-    Why,
-)
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationShow, OperationsReply
+from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet
+from taskqueue.protocol.tasks import NewTasksReply, TaskList, TaskListReply, TaskRetry, TasksReply
+from taskqueue.protocol.values import Counts, TaskFilter
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, MINUTE, OVER
 

@@ -9,8 +9,7 @@ import pytest
 from taskqueue.calendar import Calendar
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.protocol.fields import Fetched, NewTask
-from taskqueue.protocol.replies import SlotReply
-from taskqueue.protocol.requests import SlotSet, SlotShow
+from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT_KEY, META

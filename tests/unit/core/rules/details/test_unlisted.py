@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.replies import NewTasksReply, OperationReply, WhyReply
-from taskqueue.protocol.requests import Bulk, OperationShow, ProjectDo, TaskFilter, Why
-from taskqueue.protocol.views import Counts
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
+from taskqueue.protocol.projects import ProjectDo
+from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.protocol.values import Counts, TaskFilter
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE

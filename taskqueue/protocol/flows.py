@@ -1,4 +1,4 @@
-"""Requests about flows: graphs of tasks that are accepted at once.
+"""Messages about flows: graphs of tasks that are accepted at once.
 
     flow-stage … flow-stage ──► flow-submit ──► runs by itself ──► flow-show, flow-tasks
 
@@ -9,10 +9,57 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
-from taskqueue.protocol.crawl_requests import Change, Request
+from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.choices import FlowState, FlowTaskState
 from taskqueue.protocol.fields import MAX_BATCH, GroupName, NewTask, Number, ProjectName
+from taskqueue.protocol.tasks import ItemError
+from taskqueue.protocol.values import Counts
+
+
+class FlowView(Struct, omit_defaults=True, gc=False):
+    """A flow as people see it.
+
+    Attributes:
+        flow: its name in its project.
+        tasks: that it has.
+        unrolled: of these, those that have been made.
+        counts: of these, by state.
+        began_at: unix seconds when it was submitted; of a stage, when its first task arrived.
+        ended_at: unix seconds when the last of its tasks was over; 0: not yet.
+    """
+
+    project: str
+    flow: str
+    state: FlowState
+    tasks: int
+    counts: Counts
+    unrolled: int = 0
+    began_at: float = 0.0
+    ended_at: float = 0.0
+
+
+class FlowTaskView(Struct, omit_defaults=True, gc=False):
+    """A task of a flow.
+
+    Attributes:
+        index: its place in the flow, from 0.
+        depends_on: what it waits for: indices of tasks of the flow, project and taskid of others.
+        missing: of these, those that it still waits for.
+        seconds: that its last attempt took; 0: there was none.
+        ended_at: unix seconds; 0: it is not over.
+    """
+
+    index: int
+    taskid: str
+    url: str
+    state: FlowTaskState
+    depends_on: list[int | tuple[str, str]] = []
+    missing: int = 0
+    seconds: float = 0.0
+    ended_at: float = 0.0
+
 
 FlowName = ProjectName
 """Of a flow, in its project; free again when the flow has been forgotten."""
@@ -91,3 +138,35 @@ class FlowCancel(Change, tag="flow-cancel"):
 
     project: ProjectName
     flow: FlowName
+
+
+class FlowStaged(Reply, tag="flow-staged"):
+    """Answers ``flow-stage``.
+
+    Attributes:
+        staged: tasks of the flow that are kept so far.
+        errors: why none of these tasks were kept; empty: all were.
+    """
+
+    staged: int
+    errors: list[ItemError] = []
+
+
+class FlowReply(Reply, tag="flow-reply"):
+    """Answers ``flow-submit``, ``flow-show`` and ``flow-cancel``."""
+
+    flow: FlowView
+
+
+class FlowsReply(Reply, tag="flows-reply"):
+    """Answers ``flow-list``: a page; ``more``: there are flows after the last one of it."""
+
+    flows: list[FlowView]
+    more: bool
+
+
+class FlowTasksReply(Reply, tag="flow-tasks-reply"):
+    """Answers ``flow-tasks``: a page; ``next`` asks for the one after it, None: there is none."""
+
+    tasks: list[FlowTaskView]
+    next: int | None = None

@@ -1,12 +1,65 @@
-"""How the daemon itself is: its process, its turns, its memory, its store."""
+"""Messages about the daemon itself: its status, its turns, its memory, its store, and the check of its state."""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
 
-from taskqueue.protocol.crawl_requests import Request
-from taskqueue.protocol.fields import EpochSeconds
-from taskqueue.protocol.reply import Reply
+from msgspec import Meta, Struct
+
+from taskqueue.protocol.base import Reply, Request
+from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.values import Counts, Totals
+
+
+class Status(Request, tag="status"):
+    """How are you? With a page of projects.
+
+    Attributes:
+        after: projects with names after this one; who pages in the order of names goes on so.
+        group: projects of this one only; empty: all.
+        filter: projects whose names contain it.
+        sort: by name, or the most first: tasks in a state now, or events of the last five minutes.
+        skip: so many of the first ones; who pages in another order than that of names goes on so.
+        fetchers: so many are shown, at most.
+    """
+
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 100
+    group: GroupName = ""
+    filter: Part = ""
+    sort: ProjectSort = "name"
+    skip: Number = 0
+    fetchers: Annotated[int, Meta(ge=0, le=1000)] = 1000
+
+
+class StatusReply(Reply, tag="status-reply"):
+    """The daemon's status.
+
+    Attributes:
+        projects: a page of them.
+        more: there are projects after the last one of this page.
+        found: number of projects on all pages together.
+        numbers: by what each project of the page is sorted, in order; empty: by name.
+        counts: over all projects.
+        shell: counters of the process around the core (turns, messages, bytes, malformed, …).
+        compiled: the core is compiled; else it is interpreted.
+    """
+
+    epoch: int
+    version: str
+    uptime_seconds: float
+    counts: Counts
+    totals: Totals
+    projects: list[ProjectView]
+    more: bool
+    fetchers: list[FetcherView]
+    shell: dict[str, float] = {}
+    found: int = 0
+    numbers: list[int] = []
+    compiled: bool = False
 
 
 class DaemonShow(Request, tag="daemon-show"):
@@ -139,3 +192,13 @@ class DaemonHistoryReply(Reply, tag="daemon-history-reply"):
 
     points: list[DaemonPoint]
     next: float = 0.0
+
+
+class Verify(Request, tag="verify"):
+    """Check the scheduler's own invariants now; costs a look at everything in memory."""
+
+
+class VerifyReply(Reply, tag="verify-reply"):
+    """What is wrong with the scheduler, in words; empty if nothing is."""
+
+    problems: list[str]

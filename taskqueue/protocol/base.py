@@ -1,0 +1,53 @@
+"""Bases of all messages: a request, a change that an operator makes, a reply, and the reply that says what is wrong."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from taskqueue.protocol.fields import PROTOCOL, SessionId
+
+
+class Reply(Struct, kw_only=True, tag_field="type"):
+    """Fields of every reply: ``n`` is the number of the request."""
+
+    v: int = PROTOCOL
+    n: int
+
+
+class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """Fields of every request.
+
+    Attributes:
+        v: the protocol's version.
+        session: chosen at random by a client process when it starts.
+        n: this request's number in its session, from 1.
+    """
+
+    v: Annotated[int, Meta(ge=PROTOCOL, le=PROTOCOL)] = PROTOCOL
+    session: SessionId
+    n: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+
+
+class Change(Request, kw_only=True):
+    """Fields of a request by which a person changes something, for the change log.
+
+    Attributes:
+        actor: who asks, and on whose behalf, such as anna@web1; empty: the session's name.
+    """
+
+    actor: Annotated[str, Meta(max_length=128)] = ""
+
+
+class ErrorReply(Reply, tag="error"):
+    """The request was refused; nothing of it was done.
+
+    Attributes:
+        n: of the refused request; 0 if it could not be read.
+        code: for programs: malformed, version, too-large, too-old, unknown-project, setting, unavailable, …
+        reason: for people, naming the field.
+    """
+
+    code: str
+    reason: str

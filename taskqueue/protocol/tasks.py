@@ -1,0 +1,336 @@
+"""Messages about tasks: pushes, reports, one task with its attempts, parents and children, and lists."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.choices import AttemptOutcome, KnownState, NewOutcome, StateName
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_PARENTS,
+    NIL,
+    WAIT_MOST_SECONDS,
+    EpochSeconds,
+    NewTask,
+    Priority,
+    ProjectName,
+    Schedule,
+    TaskId,
+    TaskReport,
+)
+from taskqueue.protocol.values import Glob
+
+
+class NewTasks(Request, tag="new-task"):
+    """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``.
+
+    Attributes:
+        states: say also in which state each task was known before.
+    """
+
+    project: ProjectName
+    tasks: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)]
+    states: bool = False
+
+
+DoneOutcome = Literal["done", "kept", "stale", "rejected"]
+
+
+class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
+    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report.
+
+    Attributes:
+        code: slot-full: its slot has had as many tasks as it may; empty: any other reason.
+    """
+
+    index: int
+    reason: str
+    parent: int | None = None
+    code: str = ""
+
+
+class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
+    """The outcome of each task, in order.
+
+    Attributes:
+        states: of each task, in order, as it was known before; empty: they were not asked for.
+    """
+
+    outcomes: list[NewOutcome]
+    errors: list[ItemError] = []
+    states: list[KnownState] = []
+
+
+class Done(Request, tag="done"):
+    """Reports on tasks that have been run."""
+
+    tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
+
+
+class DoneReply(Reply, tag="done-reply", omit_defaults=True):
+    """Whether each report counted, in order; and the outcomes of follow-ups.
+
+    Attributes:
+        new: one list per report, in order; empty when no report had follow-ups.
+    """
+
+    outcomes: list[DoneOutcome]
+    new: list[list[NewOutcome]] = []
+    errors: list[ItemError] = []
+
+
+class Attempt(Struct, array_like=True, frozen=True, gc=False):
+    """How one attempt to run a task ended.
+
+    Attributes:
+        at: unix seconds of its end.
+        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
+        seconds: from hand-out to end.
+        kind: what the error is about, in one line.
+    """
+
+    at: float
+    outcome: AttemptOutcome
+    fetcher: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    kind: str = ""
+
+
+class TaskRow(Struct, omit_defaults=True, gc=False):
+    """A task in a list.
+
+    Attributes:
+        at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
+        error: of its last attempt, unless that was a success.
+        fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
+        kind: what the error is about, in one line.
+        lease_seconds: until its lease runs out (processing).
+        put_off: how often in a row its fetcher has put it off by ``retry_after``.
+        state: as of any task; empty: it is that which was asked for.
+        pushed_at: unix seconds, whole ones, when it first came; 0: unknown.
+    """
+
+    taskid: str
+    url: str
+    priority: int = 0
+    at: float = 0.0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    error: str = ""
+    fetcher: str = ""
+    lease_seconds: float = 0.0
+    kind: str = ""
+    put_off: int = 0
+    state: str = ""
+    pushed_at: float = 0.0
+
+
+class TaskShow(Request, tag="task-show"):
+    """Tell about one task, its body included."""
+
+    project: ProjectName
+    taskid: TaskId
+
+
+class TaskReply(Reply, tag="task-reply", omit_defaults=True):
+    """Answers ``task-show``.
+
+    Attributes:
+        state: ready, delayed, processing, success, failed or cancelled.
+        exetime: unix seconds: due (delayed), or 0.
+        finished_at: unix seconds of the end (over), or 0.
+        lease_seconds: until its lease runs out (processing).
+        session, fetcher: pseudonym of the fetcher that has it, and its name, or the same if it has none (processing).
+        error: of its last attempt, unless that was a success.
+        depth: follow-ups between it and a task that was pushed by itself.
+        history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
+        bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
+            for long enough; 0: they are here.
+        result: of its last success, as its fetcher gave it; nil: it gave none, or the body leaves no room for it here.
+        result_bytes: of it as MessagePack; 0: it gave none.
+        put_off: how often in a row its fetcher has put it off by ``retry_after``; PUT_OFF_MOST: so often at least.
+        pushed_at: unix seconds, whole ones, when it first came; 0: unknown, it is older than this is kept.
+    """
+
+    project: str
+    taskid: str
+    url: str
+    state: str
+    schedule: Schedule
+    priority: int = 0
+    exetime: float = 0.0
+    retried: int = 0
+    lastcrawltime: float = 0.0
+    finished_at: float = 0.0
+    lease_seconds: float = 0.0
+    session: str = ""
+    error: str = ""
+    body: Raw = NIL
+    depth: int = 0
+    history: list[Attempt] = []
+    bare_since: float = 0.0
+    crashes: int = 0
+    fetcher: str = ""
+    result: Raw = NIL
+    result_bytes: int = 0
+    put_off: int = 0
+    pushed_at: float = 0.0
+
+
+class TaskWait(Request, tag="task-wait"):
+    """Answer when the task is over, or after ``seconds``, whichever comes first."""
+
+    project: ProjectName
+    taskid: TaskId
+    seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
+
+
+class TaskWaitReply(Reply, tag="task-wait-reply"):
+    """Answers ``task-wait``.
+
+    Attributes:
+        state: success, failed or cancelled; empty: the task is not over.
+    """
+
+    state: str
+
+
+class ParentView(Struct, omit_defaults=True, gc=False):
+    """A task that another one waits for.
+
+    Attributes:
+        project: empty: it was deleted.
+        state: as of any task, or unknown: nobody has pushed it yet, or it is forgotten.
+        satisfied: the other one waits for it no more: it has succeeded since, or failed and was to be overlooked.
+        result: of its last success, as its fetcher gave it; nil: that gave none, or there was none.
+    """
+
+    project: str
+    taskid: str
+    state: str
+    satisfied: bool = False
+    result: Raw = NIL
+
+
+class TaskParents(Request, tag="task-parents"):
+    """Which tasks does a task wait for, and what have they left behind? A page of them.
+
+    Attributes:
+        after: the ``next`` of the page before; 0: from the first one.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    after: Annotated[int, Meta(ge=0, le=MAX_PARENTS)] = 0
+
+
+class TaskParentsReply(Reply, tag="task-parents-reply"):
+    """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none."""
+
+    parents: list[ParentView]
+    next: int | None = None
+
+
+class TaskChildren(Request, tag="task-children"):
+    """Which tasks wait for a task, or have waited for it? A page of them.
+
+    Attributes:
+        after: the ``next`` of the page before; empty: from the first one.
+    """
+
+    project: ProjectName
+    taskid: TaskId
+    after: Annotated[str, Meta(max_length=600)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class ChildView(Struct, omit_defaults=True, gc=False):
+    """A task that waits for another one, or has waited for it.
+
+    Attributes:
+        waits: it still does.
+    """
+
+    project: str
+    taskid: str
+    state: str
+    waits: bool = False
+
+
+class TaskChildrenReply(Reply, tag="task-children-reply"):
+    """Answers ``task-children``: a page, which may be short; ``next`` asks for the next one, empty: there is none."""
+
+    children: list[ChildView]
+    next: str = ""
+
+
+class TaskList(Request, tag="task-list"):
+    """Tasks of a project in one state, in the order of that state, or in all states, one state after the other.
+
+    Attributes:
+        state: None: each state, and a page has tasks of one of them.
+        url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
+        error: a glob that the error of the last attempt matches; not for what is being processed.
+        since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
+        newest: backwards, from the end of the order; not for what is ready or delayed.
+        after: the ``next`` of the page before; empty: from the start.
+        pushed_since, pushed_before: unix seconds: first came at that time or later, or before it; a task of which that
+            is unknown is left out.
+    """
+
+    project: ProjectName
+    state: StateName | None = None
+    url: Glob = ""
+    error: Glob = ""
+    since: EpochSeconds = 0.0
+    newest: bool = False
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    pushed_since: EpochSeconds = 0.0
+    pushed_before: EpochSeconds = 0.0
+
+
+class TaskListReply(Reply, tag="task-list-reply"):
+    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none."""
+
+    tasks: list[TaskRow]
+    next: str = ""
+
+
+class TaskRetry(Change, tag="task-retry"):
+    """Run these tasks now, whenever they are due and whatever they ended as, with their retries given back.
+
+    One that waits for other tasks is blocked.
+    """
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+
+
+class TaskCancel(Change, tag="task-cancel"):
+    """End these tasks; whoever is processing one of them will be told that its answer is stale."""
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+
+
+class TaskReprioritise(Change, tag="task-reprioritise"):
+    """Give these tasks another priority, up or down; one that is over stays as it is."""
+
+    project: ProjectName
+    taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
+    priority: Priority
+
+
+class TasksReply(Reply, tag="tasks-reply"):
+    """Answers ``task-retry``, ``-cancel`` and ``-reprioritise``: per taskid, in order, what became of it.
+
+    ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
+    """
+
+    outcomes: list[Literal["done", "unknown", "ignored", "bare"]]
