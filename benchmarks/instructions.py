@@ -25,12 +25,12 @@ from benchmarks.peers.service import not_on_path
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore
 

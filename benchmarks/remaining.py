@@ -21,13 +21,13 @@ from typing import Any, Final, NamedTuple
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.display.remaining import remaining_text
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.projects import ProjectReply, ProjectShow, Remaining
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from taskqueue.units import duration_text
 from tests.memory_store import Disk, MemoryStore

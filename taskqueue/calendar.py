@@ -38,9 +38,9 @@ from cronsim import CronSim, CronSimError
 from msgspec import Raw
 
 from taskqueue.ascii_hosts import ascii_host
-from taskqueue.core.settings.environment import Hours
 from taskqueue.errors import Rejected
 from taskqueue.registered_domains import domain_of
+from taskqueue.settings.environment import Hours
 
 MAX_SETTING_CHARS: Final = 400
 """Longest expression, zone or hours; a list of all sixty minutes has 169."""
@@ -89,7 +89,7 @@ _STEP: Final = re.compile(r"/(\d+)", re.ASCII)
 
 
 class Calendar:
-    """The core's ``Environment``; see ``taskqueue.core.settings.environment``."""
+    """The core's ``Environment``; see ``taskqueue.settings.environment``."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:
         """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.

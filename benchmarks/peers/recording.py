@@ -24,12 +24,12 @@ from benchmarks.peers import ours
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Boot, Peer, Wall
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest, Incoming
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore

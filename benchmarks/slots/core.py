@@ -18,11 +18,11 @@ from benchmarks.slots.blocks import BlockDisk
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import MemoryStore
 

@@ -19,14 +19,14 @@ from taskqueue.core.parts.now import Now
 from taskqueue.core.parts.pseudonyms import derive
 from taskqueue.core.rules import daemon_history, event_history, statistics
 from taskqueue.core.rules.clock_step import put_back
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.startup import load
 from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.turn import Turn
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.messages import Incoming
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.settings import CoreConfig
 
 
 class Scheduler:

@@ -18,8 +18,6 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import damage, flows, slot_division
 from taskqueue.core.rules.registry import add_project, make_project, note_pause, use_settings
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.settings import CoreConfig, check, merge
 from taskqueue.core.state import NO_PACE, State
 from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.records import Loaded, ProjectRecord
@@ -27,6 +25,8 @@ from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Damaged, Rejected, StoreError
 from taskqueue.protocol.fields import Boot
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.settings import CoreConfig, check, merge
 
 
 def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now) -> TurnState:

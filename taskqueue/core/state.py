@@ -38,8 +38,6 @@ from taskqueue.core.projects.waiters import Waits
 from taskqueue.core.projects.waiting_pushes import WaitingPushes
 from taskqueue.core.projects.watch_log import WatchLog
 from taskqueue.core.projects.wishes import NO_WISHES, Wishes
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.failure_log import FailureLog
 from taskqueue.core.tasks.hollow_tasks import HollowTasks
 from taskqueue.core.tasks.memory_usage import MemoryUsage
@@ -53,6 +51,8 @@ from taskqueue.core.tasks.task import (
     Task,
 )
 from taskqueue.protocol.fields import Boot, Token, Wall
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.settings import CoreConfig, Layer, Pace
 
 NO_PACE: Final = Pace(rate=0.0)
 """Pace of a shared bucket that the config no longer has: nothing is better than too much."""

@@ -50,7 +50,6 @@ from taskqueue.core.rules import (
 )
 from taskqueue.core.rules.eligibility import offer
 from taskqueue.core.rules.handout import HandOut, call_crowded
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.startup import configure
 from taskqueue.core.tasks.needs import Found
 from taskqueue.core.timers import keep_appointments
@@ -58,6 +57,7 @@ from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.messages import Incoming, Outgoing
+from taskqueue.settings.settings import CoreConfig
 
 
 class Turn:

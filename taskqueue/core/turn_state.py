@@ -28,12 +28,13 @@ from taskqueue.core.tasks.attempt import AttemptRecord, as_kept
 from taskqueue.core.tasks.changes import Changes
 from taskqueue.core.tasks.failure import FailuresRef
 from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
-from taskqueue.core.tasks.records import OUTCOME_WINDOW, DroppedSession, SessionRecord
+from taskqueue.core.tasks.records import DroppedSession, SessionRecord
 from taskqueue.core.tasks.rerun_set import RerunRef
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import HelloWanted
+from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.messages import AnyOutgoing, Outgoing
 
 NOT_LOOKED_UP: Final = Found()

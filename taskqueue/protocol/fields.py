@@ -350,3 +350,6 @@ MAX_SLOT_DELAY_SECONDS: Final = 1e6
 MIN_SLOT_RATE: Final = 0.0001
 
 MAX_SLOT_BURST: Final = 1e6
+
+OUTCOME_WINDOW = 64
+"""Outcomes kept per session: a client has at most this many requests unanswered."""

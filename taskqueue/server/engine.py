@@ -19,7 +19,6 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
@@ -28,6 +27,7 @@ from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
 from taskqueue.server.syncer import Durability, Syncer
 from taskqueue.server.table_intake import Table, TableIntake
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 
 FREE_PAUSE_SECONDS: Final = 0.01

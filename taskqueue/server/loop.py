@@ -31,7 +31,6 @@ from taskqueue.build_kind import is_compiled
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
@@ -53,6 +52,7 @@ from taskqueue.server.outbox import Outbox
 from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, STOP, Signals
 from taskqueue.server.summary import Summary
+from taskqueue.settings.settings import CoreConfig
 
 TOLD_AT_ONCE = 1000
 """Connections told in one turn that the store was read again: about 10 ms."""

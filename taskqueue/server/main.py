@@ -31,7 +31,6 @@ import msgspec
 import zmq
 
 from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
 from taskqueue.resident_memory import resident_bytes
@@ -60,6 +59,7 @@ from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
 from taskqueue.server.web_child import WebChild
 from taskqueue.server.webhook.webhook import Webhook
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
 from taskqueue.terminal.log_lines import write_line

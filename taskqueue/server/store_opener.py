@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from taskqueue.core.settings.schema import problems as schema_problems
 from taskqueue.errors import ConfigError, Damaged, SettingError
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config.config_file import SECTIONS, Config
 from taskqueue.server.meters import Meters
+from taskqueue.settings.schema import problems as schema_problems
 from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.files.folder import is_store, write_byte

@@ -21,9 +21,9 @@ from msgspec import Raw
 from taskqueue.core.parts.change_record import ChangeRecord
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
-from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Task
+from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules import slot_division
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot import Slot
 from taskqueue.core.tasks.slots.slot_entries import SlotEntries
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, FoundSlotPage
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.turn_state import TurnState

@@ -12,13 +12,13 @@ from math import inf
 from typing import Final, NamedTuple
 
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK
 from taskqueue.core.tasks.slots.slot_table import entry_of
 from taskqueue.core.tasks.task import READY, SLOT_SHIFT, Task
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.messages import AnyReply, AnyRequest, Flaws
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import World
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from taskqueue.core.rules import cycles
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
 from tests.unit.core.conftest import World, task

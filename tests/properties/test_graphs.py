@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.links import UNSATISFIED, TaskRef
 from taskqueue.core.tasks.task import BLOCKED, CANCELLED, FAILED, STATE_NAMES, SUCCESS
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, task_key, tasks_of
 from tests.nightly import TIMES

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec import structs
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fetchers import Hello, Release
 from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.messages import AnyRequest
@@ -25,6 +24,7 @@ from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import Done, NewTasks, NewTasksReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import TaskFilter
+from taskqueue.settings.settings import CoreConfig
 from tests.nightly import TIMES
 from tests.simulation.rule3 import compare_with_store
 from tests.unit.core.conftest import WALL, Fetcher, World, body_of, ref, task

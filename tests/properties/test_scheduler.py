@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from taskqueue.core.admin import bulk
 from taskqueue.core.rules import retention, sweep
-from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import CANCELLED
 from taskqueue.protocol.base import ErrorReply
@@ -52,6 +51,7 @@ from taskqueue.protocol.tasks import (
     TasksReply,
 )
 from taskqueue.protocol.values import TaskFilter
+from taskqueue.settings.settings import CoreConfig, Pace
 from tests.nightly import TIMES
 from tests.properties import model as naive
 from tests.properties.model import Model

@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.core.rules import slot_division, slots
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.slots import slot_entries, slot_table
 from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry
+from taskqueue.settings.settings import CoreConfig
 from tests.properties.slot_model import OWN_PATTERN, Pace, Page, SlotModel, WatchedWorld
 from tests.unit.core.conftest import task
 

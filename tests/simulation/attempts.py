@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskqueue.core.tasks.slots.back_off import THROTTLES
 from taskqueue.core.tasks.task import FAILED, LIVE, PROCESSING, Task
+from taskqueue.hosts import THROTTLES
 from tests.simulation.truth import Held, Name, Truth
 from tests.simulation.world import Violation
 

@@ -12,10 +12,10 @@ import msgpack
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Boot, Peer, Setting, Wall
 from taskqueue.protocol.messages import Incoming
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore
 from tests.simulation.world import BEGINNING

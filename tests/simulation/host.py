@@ -21,7 +21,6 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import PROCESSING
@@ -33,6 +32,7 @@ from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import AnyOutgoing, Incoming, Outgoing
 from taskqueue.server.outbox import Outbox
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import ORDERS, decode_lease, project_key
 from tests.simulation.laws import Round

@@ -44,8 +44,6 @@ from taskqueue.core.rules import (
 )
 from taskqueue.core.rules.push import revive, take_batch
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.jobs import CronJob
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.state import State
 from taskqueue.core.tasks import recrawl
 from taskqueue.core.tasks.attempt import AttemptRecord
@@ -58,6 +56,7 @@ from taskqueue.core.tasks.needs import FoundOrder
 from taskqueue.core.tasks.records import FlowRecord, OperationRecord
 from taskqueue.core.tasks.rerun_set import HELD, RerunSet
 from taskqueue.core.tasks.slots.slot import Slot
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
 from taskqueue.core.tasks.task_queue import TaskQueue
@@ -67,6 +66,7 @@ from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fetchers import FetcherView, Hello
 from taskqueue.protocol.fields import Again, Boot, NewTask, TaskReport, Token
 from taskqueue.protocol.tasks import Done, DoneOutcome
+from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
 from tests import memory_store

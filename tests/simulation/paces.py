@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Final
 
-from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.settings.settings import CoreConfig
 from tests.simulation.truth import EPSILON, Facts, Name, Pace, Truth
 from tests.simulation.world import Violation, World
 

@@ -10,9 +10,9 @@ from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import BLOCKED, OVER
+from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.store.ledger import Ledger
 from tests.simulation import crew, visitors, weavers
 from tests.simulation.cast import Fetcher, Operator, Producer

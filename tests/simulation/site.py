@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import StoreError
+from taskqueue.settings.settings import CoreConfig
 from tests.simulation.host import Host
 from tests.simulation.laws import Judge
 from tests.simulation.storage import FaultyStore, Plan, Storage

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.settings.settings import CoreConfig
 from tests.simulation.client import Client
 from tests.simulation.laws import Round
 from tests.simulation.play import Play, play

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
+from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from tests.simulation.desk import Desk, handed, lease_of, outcomes
 from tests.unit.core.conftest import World, task
 

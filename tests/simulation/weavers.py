@@ -10,7 +10,7 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from taskqueue.core.settings.settings import CoreConfig, Layer
+from taskqueue.settings.settings import CoreConfig, Layer
 from tests.simulation.cast import MOST_PENDING, Fetcher
 from tests.simulation.client import Client, Message, Told
 from tests.simulation.planners import Planner

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings.environment import Environment, Hours
 from taskqueue.errors import Rejected
+from taskqueue.settings.environment import Environment, Hours
 
 CALENDAR: Environment = Calendar()
 

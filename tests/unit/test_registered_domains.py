@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings.environment import Environment
 from taskqueue.registered_domains import domain_of, registered_domain
+from taskqueue.settings.environment import Environment
 
 ENVIRONMENT: Environment = Calendar()
 

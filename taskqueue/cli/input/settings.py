@@ -1,6 +1,6 @@
 """Settings of a project as written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
 
-Only the form is checked here, strictly, by the type that each setting has in ``core.settings``: a number, a duration
+Only the form is checked here, strictly, by the type that each setting has in ``settings``: a number, a duration
 such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. The daemon checks the
 values.
 """
@@ -15,11 +15,11 @@ from typing import NoReturn
 
 import click
 
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.description import described
-from taskqueue.core.settings.settings import Settings
 from taskqueue.display.settings import flat, is_empty, text
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings import schema
+from taskqueue.settings.description import described
+from taskqueue.settings.settings import Settings
 from taskqueue.units import parse_duration
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)

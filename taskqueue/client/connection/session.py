@@ -52,11 +52,11 @@ from taskqueue.client.connection.session_events import (
     Unreadable,
     Welcomed,
 )
-from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.base import Change, ErrorReply
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Select, TokensReply, Welcome
+from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.flows import FlowStaged
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from taskqueue.ascii_hosts import ascii_host
-from taskqueue.core.tasks.slot_names import host_of
+from taskqueue.hosts import host_of
 
 AGAIN_SECONDS: Final = 60.0
 """Between two attempts to tell one slot."""

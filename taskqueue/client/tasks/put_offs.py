@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from taskqueue.core.tasks.slots.back_off import verdict_of
+from taskqueue.hosts import verdict_of
 from taskqueue.protocol.fields import TaskReport
 
 

@@ -23,9 +23,6 @@ from taskqueue.core.rules.registry import (
     remove_project,
     use_settings,
 )
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.change_text import pairs, pairs_of_many, values, was
-from taskqueue.core.settings.settings import Settings, as_layer, overlay
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -47,6 +44,9 @@ from taskqueue.protocol.projects import (
     ProjectUnset,
 )
 from taskqueue.protocol.values import Action, Counts, Totals
+from taskqueue.settings import schema
+from taskqueue.settings.change_text import pairs, pairs_of_many, values, was
+from taskqueue.settings.settings import Settings, as_layer, overlay
 
 GROUP_SET_MOST = 1000
 """Projects whose settings one request changes."""

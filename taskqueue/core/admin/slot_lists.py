@@ -22,9 +22,9 @@ from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import Session
 from taskqueue.core.projects.slot_scan import Rank, SlotScan
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked_by
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.needs import Needs
 from taskqueue.core.tasks.slots.slot_looks import FoundLook, SlotLook, SlotQuestion, SlotRecordsRef, SlotTallyRef
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.core.tasks.task import SLOT_SHIFT
 from taskqueue.core.turn_state import TurnState

@@ -15,21 +15,22 @@ from taskqueue.core.admin import change_log
 from taskqueue.core.admin.slot_views import slots_of, stored_pace, stored_view, view_of
 from taskqueue.core.projects.project import Project
 from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
-from taskqueue.core.settings.change_text import pairs, values
-from taskqueue.core.settings.slot_choice import WHOLES, SlotChoice
-from taskqueue.core.settings.slot_sources import pace_in_force, sources_of
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.slot_names import given_name, host_of
 from taskqueue.core.tasks.slots.back_off import forgive
 from taskqueue.core.tasks.slots.slot_looks import FoundLook, SlotLook
+from taskqueue.core.tasks.slots.slot_names import given_name
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
+from taskqueue.core.tasks.slots.slot_sources import pace_in_force, sources_of
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
+from taskqueue.hosts import host_of
 from taskqueue.protocol.fields import MAX_EPOCH_SECONDS
 from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow, SlotView
 from taskqueue.protocol.tasks import TaskRow
+from taskqueue.settings.change_text import pairs, values
+from taskqueue.settings.slot_choice import WHOLES, SlotChoice
 
 TASKS_SHOWN: Final = 5
 """Next tasks of a slot."""

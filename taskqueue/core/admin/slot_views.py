@@ -7,8 +7,8 @@ from math import inf
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.slots import taken_of
-from taskqueue.core.settings.slot_pace import SlotPace, max_tasks_of, pace_of
 from taskqueue.core.tasks.slots.slot import SECOND, Slot
+from taskqueue.core.tasks.slots.slot_pace import SlotPace, max_tasks_of, pace_of
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
 from taskqueue.core.tasks.slots.slot_table import SlotTable
 from taskqueue.core.tasks.task import NO_FLOOR

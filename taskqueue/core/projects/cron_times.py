@@ -16,10 +16,10 @@ from typing import Final
 
 from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.project import Project
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.jobs import CronJob
 from taskqueue.core.tasks.records import CronRecord
 from taskqueue.protocol.fields import Wall
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.jobs import CronJob
 from taskqueue.units import parse_duration
 
 MISSED_SECONDS: Final = 60.0

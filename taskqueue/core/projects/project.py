@@ -28,9 +28,6 @@ from taskqueue.core.projects.pause import Pause
 from taskqueue.core.projects.remaining import Limits, Work, estimate
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.projects.waiters import Waiters
-from taskqueue.core.settings.environment import Environment, Hours
-from taskqueue.core.settings.layer_size import memory_bytes
-from taskqueue.core.settings.settings import Layer, Settings, as_layer, merge
 from taskqueue.core.tasks.records import CronRecord, ProjectRecord
 from taskqueue.core.tasks.retention_keys import keeps_of, lows_of, old_at, packed_lows
 from taskqueue.core.tasks.slots.slot_records import LAST_TIME, TIME_BYTES, DivisionRecord
@@ -42,6 +39,9 @@ from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining
 from taskqueue.protocol.values import Action, Counts, Totals
+from taskqueue.settings.environment import Environment, Hours
+from taskqueue.settings.layer_size import memory_bytes
+from taskqueue.settings.settings import Layer, Settings, as_layer, merge
 
 _TRANSITIONS: Final[Mapping[tuple[Action, ProjectState], ProjectState]] = {
     ("pause", "running"): "paused",

@@ -25,10 +25,10 @@ from operator import sub
 from typing import Final, NamedTuple
 
 from taskqueue.core.parts.windows import Recent
-from taskqueue.core.settings.environment import Hours
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.projects import Remaining
+from taskqueue.settings.environment import Hours
 
 ENDS_LEAST: Final = 20
 """Tasks that have to end in an hour for a time to be told."""

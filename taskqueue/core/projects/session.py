@@ -29,10 +29,9 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.core.tasks.task import Task
 from taskqueue.protocol.fetchers import SHOWN_WISHES, FetcherView, Hello, Hung, HungView
-from taskqueue.protocol.fields import Boot, Peer
+from taskqueue.protocol.fields import OUTCOME_WINDOW, Boot, Peer
 
 Interest = frozenset[str] | None
 """Names of the projects that a fetcher wants tasks of; None: any."""

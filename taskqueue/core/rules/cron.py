@@ -21,10 +21,10 @@ from taskqueue.core.parts.now import Now
 from taskqueue.core.projects.cron_times import next_at, next_run
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.push import push
-from taskqueue.core.settings.jobs import TICK, CronJob, Template
 from taskqueue.core.tasks.needs import Needs, TaskRef
 from taskqueue.core.tasks.task import LIVE
 from taskqueue.core.turn_state import TurnState
+from taskqueue.settings.jobs import TICK, CronJob, Template
 
 JOBS_A_TURN: Final = 64
 """At midnight one job of each of ten thousand projects may be due."""

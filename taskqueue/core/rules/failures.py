@@ -13,9 +13,9 @@ from typing import Final
 from taskqueue.core.tasks.attempt import AttemptRecord, kind_of
 from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.slot_names import host_of
 from taskqueue.core.tasks.task import NO_FLOOR, Task
 from taskqueue.core.turn_state import TurnState
+from taskqueue.hosts import host_of
 
 OLD_FAILURES: Final = 1024
 """Failures examined per turn, and dropped if they are old: 2 ms."""

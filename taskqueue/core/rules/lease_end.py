@@ -26,7 +26,6 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules import disk_full, failures, slots
 from taskqueue.core.rules.push import apply_deferred, give_seq, need_tasks, queue_up, take_batch
-from taskqueue.core.settings.settings import CRASHES_MOST
 from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import LeaseAnswer, Needs
@@ -40,17 +39,18 @@ from taskqueue.core.tasks.retry import (
     delay_after,
     gives_up,
 )
-from taskqueue.core.tasks.slots.back_off import Verdict
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
+from taskqueue.hosts import Verdict
 from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
 from taskqueue.protocol.fields import NIL, Again, TaskReport
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import Flaws, Incoming
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.settings.settings import CRASHES_MOST
 
 CRASHED: Final = "its fetcher fell silent while it ran"
 

@@ -17,7 +17,6 @@ from taskqueue.core.projects.session import Session
 from taskqueue.core.request_rule import RequestRule
 from taskqueue.core.rules import cycles, dependencies, flows, growing, slots
 from taskqueue.core.rules.registry import project_for_push
-from taskqueue.core.settings.jobs import Template
 from taskqueue.core.state import State
 from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.needs import Needs, TaskRef
@@ -31,6 +30,7 @@ from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import errors_that_fit, room_beside
 from taskqueue.protocol.messages import Flaws, Incoming
 from taskqueue.protocol.tasks import ItemError, NewTasks, NewTasksReply
+from taskqueue.settings.jobs import Template
 
 DEFERRED_PART: Final = 8
 """Deferred updates may take one part in so many of ``memory_bytes``, on top of it."""

@@ -11,15 +11,15 @@ from taskqueue.core.projects.project import Project, new_record
 from taskqueue.core.projects.shared_bucket import SharedBucket
 from taskqueue.core.rules import flows, retry_count, slot_division, task_waits
 from taskqueue.core.rules.answer_waiters import answer
-from taskqueue.core.settings.jobs import NO_JOBS, CronJob
-from taskqueue.core.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
-from taskqueue.core.settings.settings import Layer, check, merge
 from taskqueue.core.state import BOOT_OF_PROJECT, NO_PACE, WALL_OF_PROJECT, State
 from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings.jobs import NO_JOBS, CronJob
+from taskqueue.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
+from taskqueue.settings.settings import Layer, check, merge
 
 NOTHING_SAID: Final[Layer] = {}
 

@@ -20,9 +20,9 @@ from typing import Final
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.slots import find_number, name_of
-from taskqueue.core.settings.slot_pace import SlotPace, pace_of
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.tasks.slots.slot_pace import SlotPace, pace_of
 from taskqueue.core.tasks.slots.slot_records import (
     NUMBER_BITS,
     NUMBER_MASK,

@@ -19,18 +19,19 @@ from msgspec.structs import replace
 
 from taskqueue.core.projects.project import Project
 from taskqueue.core.rules.memory_limits import share
-from taskqueue.core.settings.slot_pace import max_tasks_of
 from taskqueue.core.state import State
 from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.slot_names import slot_name
-from taskqueue.core.tasks.slots.back_off import Verdict, back_off, block, is_proper, verdict_of
+from taskqueue.core.tasks.slots.back_off import back_off, block, is_proper
 from taskqueue.core.tasks.slots.slot import AHEAD, SECOND
+from taskqueue.core.tasks.slots.slot_names import slot_name
+from taskqueue.core.tasks.slots.slot_pace import max_tasks_of
 from taskqueue.core.tasks.slots.slot_queue import SlotQueue
 from taskqueue.core.tasks.slots.slot_records import SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
 from taskqueue.core.tasks.task import SLOT_SHIFT, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
+from taskqueue.hosts import Verdict, verdict_of
 from taskqueue.protocol.fields import UNSAID, Assignment, NewTask, TaskReport
 
 T = TypeVar("T")

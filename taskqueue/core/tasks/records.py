@@ -354,10 +354,6 @@ class WriteSet(Struct):
     set_aside: list[SetAside] = field(default_factory=list)
 
 
-OUTCOME_WINDOW = 64
-"""Outcomes kept per session: a client has at most this many requests unanswered."""
-
-
 class Loaded(Struct):
     """What the store tells at start: everything small, nothing that grows with the number of tasks.
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from math import floor, inf
 from typing import Final
 
-from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, OVER, SEQ_BITS, STATE_NAMES, key_time
 from taskqueue.protocol.fields import Wall
+from taskqueue.settings.settings import Settings
 
 NO_ENTRY: Final = NO_FLOOR - 1
 """The lower bound of an empty order; above every key that a task can have."""

@@ -20,9 +20,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from taskqueue.core.parts.recrawl_interval import good_for, recurs_after
-from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.protocol.fields import Schedule
+from taskqueue.settings.settings import Settings
 
 THROTTLED_MOST: Final = 20
 """How often in a row a host may throttle a task before that uses up its retries."""

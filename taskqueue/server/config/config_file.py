@@ -1,8 +1,8 @@
 """The config file: TOML, parsed into checked values; every problem is reported with file, key and reason.
 
     [server] [store] [limits] [webhook]    structs of this module
-    [buckets.NAME]                         core.settings.Pace
-    [defaults] [projects.NAME]             layers of project settings, defined and checked by core.settings
+    [buckets.NAME]                         settings.Pace
+    [defaults] [projects.NAME]             layers of project settings, defined and checked by settings
 
 Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link in
 this folder puts it into the wheel.
@@ -27,16 +27,16 @@ from msgspec import Meta, Struct, field, to_builtins
 from taskqueue.alike import there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.events import EVENT_KINDS, EventKind
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
-from taskqueue.core.settings.description import DURATION, SIZE, described
-from taskqueue.core.settings.layer_size import too_long
-from taskqueue.core.settings.schema import Note
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
 from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
+from taskqueue.settings import schema
+from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
+from taskqueue.settings.description import DURATION, SIZE, described
+from taskqueue.settings.layer_size import too_long
+from taskqueue.settings.schema import Note
+from taskqueue.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
 
 Address = Annotated[
     str,
@@ -65,7 +65,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Server(Struct, frozen=True):
-    """[server]. Attributes without an explanation are those of core.settings.CoreConfig.
+    """[server]. Attributes without an explanation are those of settings.CoreConfig.
 
     Attributes:
         bind: ZeroMQ address to listen on.
@@ -106,7 +106,7 @@ class StoreSection(Struct, frozen=True):
 
 
 class Limits(Struct, frozen=True):
-    """[limits]. Attributes without an explanation are those of core.settings.CoreConfig.
+    """[limits]. Attributes without an explanation are those of settings.CoreConfig.
 
     Attributes:
         memory: bound of the process in bytes; lower if the machine has less.

@@ -13,9 +13,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from taskqueue.core.settings import schema
 from taskqueue.errors import SettingError
 from taskqueue.server.config.config_file import SECTIONS, Config, meant_key, override
+from taskqueue.settings import schema
 
 PREFIX: Final = "TASKQUEUE_"
 OPTIONS: Final = {

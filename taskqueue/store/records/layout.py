@@ -71,11 +71,11 @@ from taskqueue.core.tasks.attempt import AttemptRecord
 from taskqueue.core.tasks.failure import Failure
 from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import Links
-from taskqueue.core.tasks.records import OUTCOME_WINDOW, BucketRecord, OperationRecord, ProjectRecord, SessionRecord
+from taskqueue.core.tasks.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import KEY_BYTES, LIVE, PROCESSING, RETRIED_MOST, STATE_NAMES, STATES, Task, size_of
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.fields import OUTCOME_WINDOW, NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 from taskqueue.store.records.link_bytes import (

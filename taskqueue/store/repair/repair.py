@@ -25,13 +25,13 @@ from typing import Final, TypeVar
 
 from msgspec import Raw, Struct, field
 
-from taskqueue.core.settings.environment import Environment
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.tasks.spec import Spec
 from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.fields import NIL
+from taskqueue.settings.environment import Environment
 from taskqueue.store.contract import Family
 from taskqueue.store.files.file_snapshot import sync_folder
 from taskqueue.store.files.folder import LOG, MANIFEST, TABLE

@@ -26,8 +26,6 @@ from msgspec import Meta, Raw, Struct
 
 from taskqueue.core.parts.counts import EventTotals
 from taskqueue.core.parts.recrawl_interval import PageFacts
-from taskqueue.core.settings.description import described
-from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.links import POLICIES, Links, Mark
 from taskqueue.core.tasks.records import CronRecord, PauseRecord
 from taskqueue.core.tasks.task import LATEST_SECOND, Task
@@ -46,6 +44,8 @@ from taskqueue.protocol.fields import (
     TaskId,
 )
 from taskqueue.protocol.packed_json import ABSENT
+from taskqueue.settings.description import described
+from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
 from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of

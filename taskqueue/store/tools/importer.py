@@ -30,9 +30,6 @@ from msgspec import Raw, Struct
 
 from taskqueue.core.parts.history import NO_EVENTS, SECONDS
 from taskqueue.core.parts.recrawl_interval import as_replaced
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.layer_size import check_size
-from taskqueue.core.settings.settings import check, merge
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.core.tasks.links import (
     DELETED_PROJECT,
@@ -70,6 +67,9 @@ from taskqueue.core.tasks.task import (
 )
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, Setting
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.layer_size import check_size
+from taskqueue.settings.settings import check, merge
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.ledger import FIRST_PROJECT

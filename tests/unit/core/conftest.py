@@ -32,8 +32,6 @@ from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.events import Event
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found, Needs
 from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.core.tasks.retention_keys import lows_of
@@ -54,6 +52,8 @@ from taskqueue.protocol.projects import (
 )
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskReply, TaskShow
 from taskqueue.protocol.values import Counts
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of

@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from taskqueue.core.parts.timer_heap import TimerHeap
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskShow
+from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, task
 

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig, Layer
+from taskqueue.settings.settings import CoreConfig, Layer
 from tests.unit.core.conftest import WALL, World, task
 
 

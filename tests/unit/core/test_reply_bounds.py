@@ -18,8 +18,6 @@ from taskqueue.core.admin.change_log import DETAIL_CHARS
 from taskqueue.core.admin.operations import NAMES_SHOWN
 from taskqueue.core.admin.rerun import LAYERS_SHOWN
 from taskqueue.core.rules import daemon_history
-from taskqueue.core.settings.settings import CoreConfig, Layer
-from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
@@ -81,6 +79,8 @@ from taskqueue.protocol.tasks import (
 )
 from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
 from taskqueue.server.config.config_file import MESSAGE_BYTES_LEAST as LEAST
+from taskqueue.settings.settings import CoreConfig, Layer
+from taskqueue.settings.slot_choice import SlotChoice
 from tests.unit.core.conftest import World, packed, task
 
 INT: Final = 2**63 - 1

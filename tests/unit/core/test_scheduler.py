@@ -9,13 +9,13 @@ import pytest
 from msgspec.msgpack import encode
 from msgspec.structs import replace
 
-from taskqueue.core.settings.settings import CoreConfig
-from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo, ProjectReply
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, body_of, task
 
 HOUR = 3600.0

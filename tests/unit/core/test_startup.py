@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.settings.settings import Pace
 from taskqueue.errors import StoreError
+from taskqueue.settings.settings import Pace
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import MakeWorld, World, task
 

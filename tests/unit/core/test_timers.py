@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.state import BOOT_OF_PROJECT, OF_SESSION, WALL_OF_PROJECT
 from taskqueue.core.timers import TIMERS
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import NewTask
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 
 FOR_EVER = 1e7

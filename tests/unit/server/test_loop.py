@@ -22,7 +22,6 @@ import pytest
 import zmq
 
 from taskqueue.core.parts.now import Now
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.protocol.fields import Peer, Wall
 from taskqueue.server import loop as loop_module
@@ -34,6 +33,7 @@ from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
 from taskqueue.server.signals import Signals
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocksdb.rocks_store import RocksStore

@@ -18,7 +18,6 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import FAIL, Links
 from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
 from taskqueue.core.tasks.records import (
-    OUTCOME_WINDOW,
     BucketRecord,
     CronRecord,
     DroppedSession,
@@ -50,7 +49,7 @@ from taskqueue.core.tasks.task import (
     time_key,
 )
 from taskqueue.errors import Corrupt, Fenced, Unreadable
-from taskqueue.protocol.fields import NIL, Boot, NewTask, Recrawl, Schedule, Token, Wall
+from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, NewTask, Recrawl, Schedule, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.protocol.values import TaskFilter
 from taskqueue.store.contract import Batch, Store

@@ -30,14 +30,11 @@ The steps are those of StormCrawler (issue 1984 of its repository).
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 from taskqueue.core.parts.jitter import jitter
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
-from taskqueue.protocol.fields import Fetched, TaskReport
-
-THROTTLES: Final = frozenset((429, 503))
-"""Too Many Requests, Service Unavailable (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+from taskqueue.protocol.fields import Fetched
 
 PROPER: Final = 200
 
@@ -48,20 +45,6 @@ QUIET_SECONDS: Final = 1800.0
 
 LEVELS_MOST: Final = 16
 """Further ones change nothing: the eleventh is a day."""
-
-
-Verdict = Literal["answered", "throttled", "unreached"]
-"""What the host did, for all that its slot knows."""
-
-
-def verdict_of(item: TaskReport) -> Verdict:
-    """What the report says of its host."""
-    fetched = item.fetched
-    if fetched is None:
-        return "answered"
-    if fetched.status_code in THROTTLES:
-        return "throttled"
-    return "unreached" if fetched.error_kind == "connection" and not item.ok else "answered"
 
 
 def is_proper(fetched: Fetched, *, ok: bool) -> bool:

@@ -16,8 +16,8 @@ from math import ceil
 from typing import Final, Literal
 
 from taskqueue.core.parts.now import Now
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.heads import Head
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_records import SlotRecord
 
 SECOND: Final = 1 << 20

@@ -17,8 +17,8 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
-from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 from taskqueue.core.tasks.task import Task
+from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 
 NUMBER_BITS: Final = 32
 NUMBER_MASK: Final = (1 << NUMBER_BITS) - 1

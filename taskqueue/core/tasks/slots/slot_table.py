@@ -14,12 +14,12 @@ from collections.abc import Callable
 from math import ceil, inf
 from typing import Final
 
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.slots.back_off import next_delay
 from taskqueue.core.tasks.slots.slot import LONG_WINDOW, SECOND, Slot, SlotClock
 from taskqueue.core.tasks.slots.slot_entries import SlotEntries
 from taskqueue.core.tasks.slots.slot_heap import SlotHeap
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, SlotRecord, SlotWrites
 from taskqueue.core.tasks.task import NO_FLOOR, SLOT_SHIFT
 

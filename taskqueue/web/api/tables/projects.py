@@ -6,8 +6,6 @@ from typing import Annotated, Any, Final, get_args
 
 from msgspec import Meta, Struct
 
-from taskqueue.core.settings.description import described
-from taskqueue.core.settings.settings import Settings
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.insight import Why, WhyReply
@@ -27,6 +25,8 @@ from taskqueue.protocol.projects import (
     WaitReply,
 )
 from taskqueue.protocol.values import Action, PauseSeconds, TaskFilter
+from taskqueue.settings.description import described
+from taskqueue.settings.settings import Settings
 from taskqueue.web.api import paging
 from taskqueue.web.api.operation import Operation
 from taskqueue.web.roles import Role

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.cli.input.settings import changes, parse
-from taskqueue.core.settings.settings import Settings, as_layer
 from taskqueue.display.settings import text
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings.settings import Settings, as_layer
 
 
 def test_settings_are_numbers_and_lists_of_numbers() -> None:

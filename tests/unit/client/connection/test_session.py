@@ -12,13 +12,12 @@ from msgspec.structs import replace
 
 from taskqueue.client.connection.session import FOREIGN_NUMBERS, ClientSession
 from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
-from taskqueue.core.tasks.records import OUTCOME_WINDOW
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.daemon import Verify, VerifyReply
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, LeaseRef, Release, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import Assignment, NewTask, TaskReport, Token
+from taskqueue.protocol.fields import OUTCOME_WINDOW, Assignment, NewTask, TaskReport, Token
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import ProjectWait, WaitReply

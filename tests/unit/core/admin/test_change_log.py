@@ -10,7 +10,6 @@ import pytest
 from taskqueue.core.admin import bulk, change_log, project_requests
 from taskqueue.core.admin.group_actions import LOST_A_STEP
 from taskqueue.core.rules import registry
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks import needs
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import FetcherDo
@@ -22,6 +21,7 @@ from taskqueue.protocol.projects import GroupDo, GroupReply, GroupSet, ProjectDo
 from taskqueue.protocol.slots import SlotReply, SlotSet
 from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry
 from taskqueue.protocol.values import TaskFilter
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store import batch
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, MakeWorld, World, task

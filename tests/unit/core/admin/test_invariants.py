@@ -10,13 +10,13 @@ import pytest
 from taskqueue.core.admin.invariants import check
 from taskqueue.core.projects.project import Project
 from taskqueue.core.projects.session import EndedLease, Session
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.state import State
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.settings.settings import Pace
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply, Verify, VerifyReply
 from taskqueue.protocol.fetchers import FetcherView
@@ -25,6 +24,7 @@ from taskqueue.protocol.projects import (
 )
 from taskqueue.protocol.tasks import TaskCancel, TaskReply, TaskReprioritise, TaskRetry, TaskShow, TasksReply
 from taskqueue.protocol.values import BulkAction, Counts, TaskFilter, Totals
+from taskqueue.settings.settings import Pace
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 

@@ -8,11 +8,11 @@ import pytest
 from msgspec import structs
 
 from taskqueue.core.lookups import REFILLS_A_TURN
-from taskqueue.core.settings.settings import CoreConfig, Pace
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Hung
 from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.settings.settings import CoreConfig, Pace
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 

@@ -10,10 +10,10 @@ import pytest
 
 from taskqueue.core.parts.windows import Recent
 from taskqueue.core.projects.remaining import MARGIN, Limits, Work, estimate
-from taskqueue.core.settings.environment import Hours
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.projects import Remaining
+from taskqueue.settings.environment import Hours
 
 NOW = Wall(1_700_000_000.0)
 PERIODS = 30

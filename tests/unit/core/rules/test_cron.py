@@ -13,11 +13,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from taskqueue.core.rules.cron import JOBS_A_TURN
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.projects import CronView, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE
 

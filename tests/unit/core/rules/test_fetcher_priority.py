@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from taskqueue.core.settings.settings import Layer
 from taskqueue.protocol.fetchers import Fetchers, FetchersReply, Hello
+from taskqueue.settings.settings import Layer
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_crashes import SILENCE, names
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectWait, WaitReply
 from taskqueue.protocol.tasks import TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import Action
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, never_comes, rest, run_out
 

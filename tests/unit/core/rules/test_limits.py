@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import MAX_SLOT_CHARS
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskReply
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, FORCE, HOUR, MINUTE, rest
 

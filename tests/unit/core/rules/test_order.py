@@ -6,9 +6,9 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.tasks.task import READY
 from taskqueue.protocol.fetchers import Hello
+from taskqueue.settings.settings import CoreConfig, Layer
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, comes_after
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectSet
+from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import never_comes
 

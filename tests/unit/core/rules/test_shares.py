@@ -8,9 +8,9 @@ from math import floor, inf
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 
 MIXED = [1.0 + index % 5 for index in range(20)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.fields import Assignment, Fetched, NewTask
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 
 HOSTS = ("a.example", "b.example", "c.example")

@@ -12,12 +12,12 @@ from msgspec.structs import astuple
 from taskqueue.core.admin.watch import ROWS_A_TURN
 from taskqueue.core.projects import watch_log
 from taskqueue.core.projects.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.values import Action, Counts, Totals
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 

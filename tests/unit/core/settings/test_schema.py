@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from msgspec import Meta, Struct
 
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.description import DURATION, DURATION_SAID, SIZE, described
 from taskqueue.errors import Rejected
+from taskqueue.settings import schema
+from taskqueue.settings.description import DURATION, DURATION_SAID, SIZE, described
 
 
 class Job(Struct, frozen=True):

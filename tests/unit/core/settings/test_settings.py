@@ -11,10 +11,10 @@ from msgspec.msgpack import Ext
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.projects.cron_times import next_run
-from taskqueue.core.settings.jobs import CronJob, Template
-from taskqueue.core.settings.settings import Layer, Settings, as_layer, check, merge
 from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
+from taskqueue.settings.jobs import CronJob, Template
+from taskqueue.settings.settings import Layer, Settings, as_layer, check, merge
 
 
 def test_later_layers_win_over_earlier_ones() -> None:

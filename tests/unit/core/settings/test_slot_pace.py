@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.settings.settings import merge
-from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, SlotChoice
-from taskqueue.core.settings.slot_pace import UNPACED, SlotPace, fitting_choice, pace_of
+from taskqueue.core.tasks.slots.slot_pace import UNPACED, SlotPace, fitting_choice, pace_of
+from taskqueue.settings.settings import merge
+from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 
 
 def pace(name: str = "a.org", chosen: SlotChoice = PLAIN_CHOICE, auto_delay: float = 0.0, **said: Any) -> SlotPace:

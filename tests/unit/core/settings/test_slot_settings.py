@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings.settings import Layer, Settings, as_layer, check, contradictions, merge, overlay, problems
-from taskqueue.core.settings.slot_choice import SlotChoice
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings.settings import Layer, Settings, as_layer, check, contradictions, merge, overlay, problems
+from taskqueue.settings.slot_choice import SlotChoice
 
 
 def reason(*layers: Layer) -> str:

@@ -9,11 +9,11 @@ import pytest
 
 from taskqueue.core.projects.session import REST_SECONDS
 from taskqueue.core.rules.fetchers import RESENT_MOST
-from taskqueue.core.settings.settings import CoreConfig, Layer
 from taskqueue.core.tasks.task import READY, TASK_BYTES
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import Extend, Hello, Release
 from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.settings.settings import CoreConfig, Layer
 from tests.unit.core.conftest import World, task
 
 MEMORY = 1 << 17

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.settings.settings import Settings
 from taskqueue.core.tasks.recrawl import decide, due_at
 from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout
 from taskqueue.core.tasks.spec import NO_SPEC, Spec
 from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NIL, Schedule, Wall
+from taskqueue.settings.settings import Settings
 
 NOW = Wall(1_000_000.0)
 FORCE: dict[str, Any] = {"force_update": True}

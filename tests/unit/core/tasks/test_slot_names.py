@@ -8,17 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from taskqueue import hosts
 from taskqueue.ascii_hosts import ascii_host
-from taskqueue.core.settings.settings import Division
-from taskqueue.core.tasks import slot_names
-from taskqueue.core.tasks.slot_names import MAX_HOST_BYTES, OWN_PORTS, slot_name
+from taskqueue.core.tasks.slots.slot_names import slot_name
+from taskqueue.hosts import MAX_HOST_BYTES, OWN_PORTS
+from taskqueue.settings.settings import Division
 
 URL = "http://www.example.org/a"
 BOOKS = "xn--bcher-kva.example"
 
 
 def host_of(url: str) -> str:
-    return slot_names.host_of(url, ascii_host)
+    return hosts.host_of(url, ascii_host)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_a_name_in_lower_case_is_not_mapped() -> None:
         raise AssertionError(host)
 
     for place in ("example.org", "www.my_shop.example-2.co.uk:8080", "localhost", "127.0.0.1:8000", "255.1.20.199"):
-        assert slot_names.host_of(f"https://{place}/Ü", never) == place
+        assert hosts.host_of(f"https://{place}/Ü", never) == place
 
 
 @pytest.mark.parametrize("letters", ["a", "A"])

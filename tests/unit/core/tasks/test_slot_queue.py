@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.settings.slot_pace import SlotPace
 from taskqueue.core.tasks.heads import Head
 from taskqueue.core.tasks.slots.slot import SlotClock
+from taskqueue.core.tasks.slots.slot_pace import SlotPace
 from taskqueue.core.tasks.slots.slot_queue import MOST_TASKS, SlotQueue
 from taskqueue.core.tasks.slots.slot_records import FoundSlot, SlotRecord
 from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable

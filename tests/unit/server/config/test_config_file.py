@@ -12,8 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.settings.jobs import CronJob, Template
-from taskqueue.core.settings.settings import CoreConfig, Pace, Settings, merge
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.server.config.config_file import (
@@ -27,6 +25,8 @@ from taskqueue.server.config.config_file import (
     reloaded,
     with_absolute_store,
 )
+from taskqueue.settings.jobs import CronJob, Template
+from taskqueue.settings.settings import CoreConfig, Pace, Settings, merge
 
 SHIPPED = Path(__file__).parents[4] / "conf" / "taskqueue.toml"
 

@@ -13,9 +13,9 @@ import pytest
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.fields import Boot, Wall
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Family, StoreReader
 from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest

@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.task import OVER, PROCESSING, WAITING
 from taskqueue.protocol.fields import Setting, TaskOf
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.records import layout

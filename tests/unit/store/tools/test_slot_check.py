@@ -8,9 +8,9 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.protocol.projects import ProjectSet
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.slots import name_key, slot_key

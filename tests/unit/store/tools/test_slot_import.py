@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.slots import SlotList, SlotListReply
+from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META

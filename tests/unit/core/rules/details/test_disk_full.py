@@ -7,7 +7,6 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.insight import Why, WhyReply
@@ -16,6 +15,7 @@ from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectHold, ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import TaskFilter
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 
 ROOMY = CoreConfig(defaults={"rate": inf}, projects={"news": {}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import World, task
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from taskqueue.core.rules.retention import OLD_AT_ONCE, OLD_TASKS
-from taskqueue.core.settings.settings import CoreConfig
 from taskqueue.core.tasks.needs import Found
 from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, old_below
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
@@ -20,6 +19,7 @@ from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, O
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskList, TaskListReply, TaskRetry, TasksReply
 from taskqueue.protocol.values import Counts, TaskFilter
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, MINUTE, OVER
 

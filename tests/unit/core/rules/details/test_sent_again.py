@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from taskqueue.core.settings.settings import CoreConfig
+from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import World, task
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 
-from taskqueue.core.settings.settings import Settings
-from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, SlotChoice
-from taskqueue.core.settings.slot_pace import fitting_choice, fitting_pattern
+from taskqueue.core.tasks.slots.slot_pace import fitting_choice, fitting_pattern
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings.settings import Settings
+from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 
 
 def sources_of(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, str]:

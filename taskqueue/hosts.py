@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
-from taskqueue.core.settings.settings import Division
+from taskqueue.protocol.fields import TaskReport
 
 MAX_HOST_BYTES: Final = 253
 """Of a name in the DNS, without the dot at its end (RFC 1035, section 2.3.4)."""
@@ -62,31 +62,8 @@ MAX_PLACE_CHARS: Final = 1000
 
 _BREAKS: Final = {ord(sign): None for sign in "\t\r\n"}
 
-
 AsciiHost = Callable[[str], str]
 """``Environment.ascii_host``."""
-
-
-def slot_name(
-    division: Division, url: str, named: str | None, domain_of: Callable[[str], str], ascii_host: AsciiHost
-) -> str:
-    """The slot of a task in a project that is divided so; empty: none.
-
-    Args:
-        named: the name that the task gives, if it does.
-        domain_of: the registered domain of a host, see ``Environment.domain``.
-    """
-    if division == "none":
-        return ""
-    if named or division == "named":
-        return given_name(division, named or "", ascii_host)
-    host = host_of(url, ascii_host)
-    return domain_of(host) if host and division == "domain" else host
-
-
-def given_name(division: Division, name: str, ascii_host: AsciiHost) -> str:
-    """The name of the slot that a task or a person calls so."""
-    return name if name.isascii() or division == "named" else respelled(name, ascii_host)
 
 
 def respelled(name: str, ascii_host: AsciiHost) -> str:
@@ -131,3 +108,20 @@ def _named(scheme: str, host: str, port: str | None) -> str:
     if number in ("", OWN_PORTS.get(scheme)):
         return host
     return f"{host}:{number}" if len(number) <= 5 and int(number) <= MAX_PORT else ""
+
+
+Verdict = Literal["answered", "throttled", "unreached"]
+"""What the host did, for all that its slot knows."""
+
+THROTTLES: Final = frozenset((429, 503))
+"""Too Many Requests, Service Unavailable (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+
+
+def verdict_of(item: TaskReport) -> Verdict:
+    """What the report says of its host."""
+    fetched = item.fetched
+    if fetched is None:
+        return "answered"
+    if fetched.status_code in THROTTLES:
+        return "throttled"
+    return "unreached" if fetched.error_kind == "connection" and not item.ok else "answered"

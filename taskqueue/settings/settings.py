@@ -18,11 +18,13 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta, Struct, field
 
-from taskqueue.core.settings import jobs, schema
-from taskqueue.core.settings.description import DURATION
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
-from taskqueue.core.settings.slot_choice import (
+from taskqueue.protocol.choices import NAME_WORDS
+from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
+from taskqueue.settings import jobs, schema
+from taskqueue.settings.description import DURATION
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
+from taskqueue.settings.slot_choice import (
     PLAIN_CHOICE,
     FromOne,
     SlotBurst,
@@ -33,8 +35,6 @@ from taskqueue.core.settings.slot_choice import (
     wrong_choice,
     wrong_patterns,
 )
-from taskqueue.protocol.choices import NAME_WORDS
-from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
 
 Layer = Mapping[str, Setting]
 """Settings by name; only those that it wants to say."""

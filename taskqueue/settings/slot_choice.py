@@ -12,9 +12,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.description import DURATION
 from taskqueue.protocol.fields import MAX_SLOT_BURST, MAX_SLOT_DELAY_SECONDS, MIN_SLOT_RATE, Setting
+from taskqueue.settings import schema
+from taskqueue.settings.description import DURATION
 
 MAX_PATTERNS: Final = 100
 """Patterns of one layer of one project."""

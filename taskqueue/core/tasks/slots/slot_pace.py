@@ -21,8 +21,8 @@ from math import inf
 from typing import Final, NamedTuple
 from unicodedata import normalize
 
-from taskqueue.core.settings.settings import Settings
-from taskqueue.core.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
+from taskqueue.settings.settings import Settings
+from taskqueue.settings.slot_choice import PLAIN_CHOICE, Choices, SlotChoice
 
 WITHOUT_SIGNS: Final = {ord(sign): None for sign in "*?"}
 

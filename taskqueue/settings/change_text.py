@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from taskqueue.core.settings.schema import shown
 from taskqueue.protocol.fields import Setting
+from taskqueue.settings.schema import shown
 
 VALUE_CHARS: Final = 60
 """Characters of a value; longer ones are cut."""

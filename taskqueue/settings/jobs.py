@@ -14,9 +14,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from msgspec import Meta, Struct
 
-from taskqueue.core.settings import schema
-from taskqueue.core.settings.description import DURATION, DURATION_SAID
-from taskqueue.core.settings.environment import Environment
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import (
     MAX_TASKID_BYTES,
@@ -27,6 +24,9 @@ from taskqueue.protocol.fields import (
     Setting,
     TimeoutSeconds,
 )
+from taskqueue.settings import schema
+from taskqueue.settings.description import DURATION, DURATION_SAID
+from taskqueue.settings.environment import Environment
 from taskqueue.units import EXAMPLES, parse_duration
 
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Final
 
-from taskqueue.core.settings.environment import Environment
-from taskqueue.core.settings.settings import Layer
 from taskqueue.errors import Rejected
+from taskqueue.settings.environment import Environment
+from taskqueue.settings.settings import Layer
 
 MAX_LAYER_BYTES: Final = 64 << 10
 """All that one layer says, packed."""

@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from taskqueue.alike import there_are
-from taskqueue.core.settings.description import Description, described
 from taskqueue.errors import Rejected
+from taskqueue.settings.description import Description, described
 from taskqueue.units import parse_duration, parse_size
 
 Section = TypeVar("Section", bound=Struct)
