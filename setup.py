@@ -13,10 +13,7 @@ from setuptools import Extension, setup
 FOLDERS = ("taskqueue/core", "taskqueue/settings", "taskqueue/store/records")
 """All that lies below is compiled."""
 MODULES = (
-    "taskqueue/client/connection/calls.py",
-    "taskqueue/client/connection/resend_delays.py",
     "taskqueue/client/connection/session.py",
-    "taskqueue/client/connection/session_events.py",
     "taskqueue/hosts.py",
     "taskqueue/protocol/checks.py",
     "taskqueue/protocol/message_room.py",

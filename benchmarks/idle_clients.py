@@ -21,7 +21,7 @@ from benchmarks.daemon import Daemon
 from benchmarks.harness import Column, Ratio, Report, alternate, parser
 from benchmarks.idle import watch
 from benchmarks.processes import stay_on
-from taskqueue.client.connection.wire import PING_MS
+from taskqueue.client.connection.connection import PING_MS
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.server.limits.open_files import raise_limit

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from taskqueue.client.asynchronous.client import AsyncClient
     from taskqueue.client.blocking.client import Client
-    from taskqueue.client.flows.plan import FlowTask
-    from taskqueue.client.links.hyperlinks import links
-    from taskqueue.client.tasks.identity import canonical_url, default_taskid
-    from taskqueue.client.tasks.new_task import new_task
-    from taskqueue.client.tasks.push_many import Pushed, PushOutcome
+    from taskqueue.client.hyperlinks import links
+    from taskqueue.client.tasks.new_flow import FlowTask
+    from taskqueue.client.tasks.new_task import canonical_url, default_taskid, new_task
     from taskqueue.client.tasks.push_options import PushOptions
-    from taskqueue.client.tasks.reports import Reported
-    from taskqueue.client.tasks.result import Result
+    from taskqueue.client.tasks.pushes import Pushed, PushOutcome
+    from taskqueue.client.tasks.reports import Reported, Result
     from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
     from taskqueue.client.worker.outcome import Drop, PassedOn, Retry, RunEnded
@@ -70,22 +68,22 @@ _HOMES = {
     "AsyncClient": "client.asynchronous.client",
     "Client": "client.blocking.client",
     "Drop": "client.worker.outcome",
-    "FlowTask": "client.flows.plan",
+    "FlowTask": "client.tasks.new_flow",
     "Reported": "client.tasks.reports",
     "Middleware": "client.worker.middleware",
     "NewTask": "protocol.fields",
     "PassedOn": "client.worker.outcome",
     "PushOptions": "client.tasks.push_options",
-    "PushOutcome": "client.tasks.push_many",
-    "Pushed": "client.tasks.push_many",
-    "Result": "client.tasks.result",
+    "PushOutcome": "client.tasks.pushes",
+    "Pushed": "client.tasks.pushes",
+    "Result": "client.tasks.reports",
     "Retry": "client.worker.outcome",
     "RunEnded": "client.worker.outcome",
     "Task": "client.tasks.task",
     "Worker": "client.worker.worker",
-    "canonical_url": "client.tasks.identity",
-    "default_taskid": "client.tasks.identity",
-    "links": "client.links.hyperlinks",
+    "canonical_url": "client.tasks.new_task",
+    "default_taskid": "client.tasks.new_task",
+    "links": "client.hyperlinks",
     "new_task": "client.tasks.new_task",
 }
 """Modules of the names above; those that are not here are errors."""

@@ -15,8 +15,9 @@ Whoever adds a method adds it in ``taskqueue/client/asynchronous/`` and runs thi
 Signatures and docstrings come along; ``await`` in an example does not, nor a paragraph about the event loop. How a
 client is made and closed is all that is written here: OPENING.
 
-``Robots`` is made of ``AsyncRobots``, too: a plain copy, with REWRITTEN. What can't be copied, one fetch at a time for
-each site, is in ``fetches.py`` for both: where one has a task that all await, the other has a lock and an event.
+``Robots`` is made of ``AsyncRobots``, too, both in ``taskqueue/robots/``: a plain copy, with REWRITTEN. What can't be
+copied, one fetch at a time for each site, is in ``fetches.py`` for both: where one has a task that all await, the
+other has a lock and an event.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ IN_LOOP: Final = {
 }
 """Methods that are not ``async`` and belong into the loop all the same, and how they are called there."""
 
-ROBOTS: Final = PACKAGE / "robots" / "async_robots.py", PACKAGE / "robots" / "robots.py"
+ROBOTS: Final = PACKAGE.parent / "robots" / "asynchronous.py", PACKAGE.parent / "robots" / "blocking.py"
 
 REWRITTEN: Final = {
     r"await asyncio\.to_thread\((\w+), (.*)  #.*": r"\1(\2",
@@ -81,8 +82,8 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
 from taskqueue.client.connection.background import Background, BlockingSingles
-from taskqueue.client.fetcher.blocking_intake import BlockingIntake
-from taskqueue.client.tasks.push_window import BlockingBatchSender
+from taskqueue.client.fetcher.intake import BlockingIntake
+from taskqueue.client.tasks.pushes import BlockingBatchSender
 """
 
 FOLDER: Final = '''"""Client and its namespaces, for code that waits.

@@ -5,12 +5,11 @@ Here may live what speaks to a daemon over its socket. It knows the protocol, an
 
 from taskqueue.client.asynchronous.client import AsyncClient
 from taskqueue.client.blocking.client import Client
-from taskqueue.client.flows.plan import FlowTask
-from taskqueue.client.links.hyperlinks import links
-from taskqueue.client.tasks.identity import canonical_url, default_taskid
-from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import Pushed, PushOutcome
+from taskqueue.client.hyperlinks import links
+from taskqueue.client.tasks.new_flow import FlowTask
+from taskqueue.client.tasks.new_task import canonical_url, default_taskid, new_task
 from taskqueue.client.tasks.push_options import PushOptions
+from taskqueue.client.tasks.pushes import Pushed, PushOutcome
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Middleware

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.protocol.choices import FlowTaskState, OverState
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.units import duration_text

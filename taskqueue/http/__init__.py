@@ -16,13 +16,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from taskqueue.http.answer import Page
     from taskqueue.http.asynchronous import AsyncHttp
     from taskqueue.http.blocking import Http
-    from taskqueue.http.page import Page
 
 __all__ = ["AsyncHttp", "Http", "Page"]
 
-_HOMES = {"AsyncHttp": "asynchronous", "Http": "blocking", "Page": "page"}
+_HOMES = {"AsyncHttp": "asynchronous", "Http": "blocking", "Page": "answer"}
 
 
 def __getattr__(name: str) -> object:

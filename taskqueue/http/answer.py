@@ -17,18 +17,49 @@ import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Unpack
 from urllib.parse import urlencode
 
-from taskqueue.client.connection.patience import checked_count, checked_seconds
-from taskqueue.client.links.web_urls import web_url
-from taskqueue.client.tasks.fetched import REFUSALS
+from msgspec import Struct
+
+from taskqueue.client.arguments import checked_count, checked_seconds
+from taskqueue.client.hyperlinks import LinkOptions, links, page_text
+from taskqueue.client.tasks.fetched import REFUSALS, told_by
 from taskqueue.client.tasks.task import Task
-from taskqueue.client.worker.fetch_errors import told_by
+from taskqueue.client.web_urls import web_url
 from taskqueue.client.worker.outcome import Drop, Retry
 from taskqueue.http.body import CODINGS, Body, Broken, TooLarge, UnknownCoding
-from taskqueue.http.page import Page
 from taskqueue.protocol.fields import STATUS_CODES
+
+
+class Page(Struct, frozen=True):
+    """An answer whose status is below 400.
+
+    Attributes:
+        url: that was asked, as ``taskqueue.links`` writes urls.
+        status: 200, or another one below 400: redirects are not followed.
+        headers: their names in lower case; the values of those that were sent several times are joined by commas.
+        body: with its Content-Encoding undone.
+    """
+
+    url: str
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        """The body as text, decoded at each look.
+
+        Its charset is that of its byte order mark, else of the header, else what the page itself says, else UTF-8 or,
+        if it is none, windows-1252. What can't be decoded is replaced.
+        """
+        return page_text(self.body, self.headers.get("content-type", "")).text
+
+    def links(self, **options: Unpack[LinkOptions]) -> list[str]:
+        """Where the page leads to, a redirect's target included; the options are those of ``taskqueue.links``."""
+        return links(self.body, self.url, headers=self.headers, **options)
+
 
 TOTAL_SECONDS: Final = 30.0
 """From the beginning of a fetch to its end: less than the time after which a silent fetcher's tasks go to others."""

@@ -24,13 +24,13 @@ from taskqueue.http.answer import (
     REPEATABLE,
     TOTAL_SECONDS,
     Asked,
+    Page,
     Requests,
     Visit,
     checked_limits,
     redirected,
 )
 from taskqueue.http.body import Body, Broken, TooLarge, UnknownCoding
-from taskqueue.http.page import Page
 
 NO_ANSWER: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, Broken, TooLarge, UnknownCoding)
 """What is raised if no answer comes, or none that can be read; a TimeoutError is an OSError."""

@@ -33,8 +33,7 @@ import psycopg
 import zmq
 
 from taskqueue import AsyncClient
-from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.connection.session_events import Answered
+from taskqueue.client.connection.session import Answered, ClientSession
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks
 from tests.chaos.failovers import Pair

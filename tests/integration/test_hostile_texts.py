@@ -19,7 +19,7 @@ import click
 import pytest
 
 from taskqueue.cli.main import taskqueue
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import default_taskid
 from tests.integration.conftest import ROOT, Daemon, DaemonFactory, PeerFactory
 
 WAIT_SECONDS = 120

@@ -11,8 +11,7 @@ from urllib.parse import quote
 import pytest
 
 from taskqueue import Client
-from taskqueue.client.tasks.identity import default_taskid
-from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.new_task import default_taskid, new_task
 from taskqueue.display.operations import outcome
 from taskqueue.web.pages.addresses import task_page
 from tests.integration.conftest import Daemon

@@ -7,10 +7,8 @@ from math import inf
 from typing import Any, Final
 
 from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.fetcher.buffered_task import Consumer
-from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
-from taskqueue.client.fetcher.kept_leases import InHand, KeptLeases
-from taskqueue.client.fetcher.leases import Leases
+from taskqueue.client.fetcher.fetch_buffer import Consumer, FetchBuffer
+from taskqueue.client.fetcher.leases import InHand, KeptLeases, Leases
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible

@@ -9,7 +9,7 @@ import pytest
 
 from taskqueue import new_task
 from taskqueue.alike import there_are
-from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.tasks.pushes import as_new_task
 
 
 def test_the_name_that_is_most_alike_is_said_first() -> None:

@@ -193,7 +193,7 @@ def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, 
 def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
     """Show the graph of a file as it would be submitted."""
     from taskqueue.cli.output.flow_views import draw, picture
-    from taskqueue.client.flows.plan import FlowPlan
+    from taskqueue.client.tasks.new_flow import FlowPlan
     from taskqueue.protocol.flows import FlowView
     from taskqueue.protocol.values import Counts
 

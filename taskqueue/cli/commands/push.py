@@ -24,7 +24,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.cli.input.task_lines import TaskLines
-    from taskqueue.client.tasks.push_many import Pushed
+    from taskqueue.client.tasks.pushes import Pushed
 
 FAILURES: Final = get_args(ParentFailure)
 

@@ -29,9 +29,9 @@ import click
 from taskqueue.cli.input.names import PROJECT_NAME, RULE
 from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.cli.input.task_order import Cycle, parents_first
-from taskqueue.client.flows.plan import FlowTask, Parent
+from taskqueue.client.tasks.new_flow import FlowTask, Parent
+from taskqueue.client.tasks.new_task import check_typed
 from taskqueue.client.tasks.task_objects import arguments, laid_over
-from taskqueue.client.tasks.url_rules import check_typed
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
 
 KEYS: Final = ("project", "flow", "defaults", "tasks")

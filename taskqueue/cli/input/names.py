@@ -91,7 +91,7 @@ def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
 
 def _taskid(client: Client, project: str, name: str) -> str:
     """The taskid of a name, which may be a url."""
-    from taskqueue.client.tasks.identity import default_taskid
+    from taskqueue.client.tasks.new_task import default_taskid
 
     by_url = default_taskid(name)
     if "://" in name:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Raw
 
-from taskqueue.client.tasks.identity import canonical_url, default_taskid
+from taskqueue.client.tasks.new_task import canonical_url, default_taskid
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, PLAIN, NewTask, Schedule, TaskId
 
 SUFFIX: Final = ".msgpack"

@@ -26,9 +26,8 @@ from typing import Any, Final, NoReturn
 import click
 
 from taskqueue.cli.input import packed_tasks, times
-from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.new_task import check_typed, new_task
 from taskqueue.client.tasks.task_objects import FieldError, Times, arguments, laid_over
-from taskqueue.client.tasks.url_rules import check_typed
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.value_stream import BrokenStream
 

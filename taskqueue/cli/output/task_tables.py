@@ -10,7 +10,7 @@ from rich.table import Table
 
 from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.tables import STYLES, bare_table
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.errors import error_line
 from taskqueue.display.operations import action, progress

@@ -17,40 +17,37 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from taskqueue.client.asynchronous.cron import AsyncCron
+from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, limit
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
-from taskqueue.client.asynchronous.flow import AsyncFlow
-from taskqueue.client.asynchronous.flows import AsyncFlows
-from taskqueue.client.asynchronous.groups import AsyncGroups
-from taskqueue.client.asynchronous.history import AsyncHistory
-from taskqueue.client.asynchronous.log import AsyncLog
+from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
+from taskqueue.client.asynchronous.insight import AsyncHistory, AsyncLog, AsyncStats
 from taskqueue.client.asynchronous.operations import AsyncOperations
-from taskqueue.client.asynchronous.projects import AsyncProjects
+from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.asynchronous.slots import AsyncSlots
-from taskqueue.client.asynchronous.stats import AsyncStats
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, KnownAs, R
 from taskqueue.client.connection.hold_open import Holding
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.patience import checked_count, checked_seconds, limit
-from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.connection.session_events import HandedOut
-from taskqueue.client.fetcher.checked_wishes import checked_capacity
+from taskqueue.client.connection.session import ClientSession, HandedOut
 from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
-from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, KeptLeases, checked_extend_most
-from taskqueue.client.fetcher.leases import Leases
-from taskqueue.client.fetcher.relay import Relay
-from taskqueue.client.tasks.cancelled import Cancelled
+from taskqueue.client.fetcher.leases import EXTEND_MOST, KeptLeases, Leases, Relay, checked_extend_most
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.outbox import Outbox, in_future
 from taskqueue.client.tasks.parents import ParentPages
-from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
-from taskqueue.client.tasks.push_one import push_of, single_pushes
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options, unix_seconds_or_0
-from taskqueue.client.tasks.push_window import BatchSender
+from taskqueue.client.tasks.pushes import (
+    BatchSender,
+    Defaults,
+    Item,
+    Packer,
+    Pushed,
+    PushOutcome,
+    push_of,
+    single_pushes,
+)
 from taskqueue.client.tasks.reports import (
     Reported,
     check_body,
@@ -60,11 +57,11 @@ from taskqueue.client.tasks.reports import (
     joined,
     new_of_failure,
     next_attempt,
+    packed_result,
     reports_of,
     single_reports,
 )
-from taskqueue.client.tasks.result import packed_result
-from taskqueue.client.tasks.task import Task, checked_task
+from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
 from taskqueue.protocol.daemon import (
@@ -173,7 +170,7 @@ class AsyncClient:
     async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
         outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
 

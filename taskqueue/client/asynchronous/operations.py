@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.patience import checked_seconds
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import RerunScope, StateName
 from taskqueue.protocol.operations import (

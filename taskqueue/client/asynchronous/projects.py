@@ -1,20 +1,28 @@
-"""``client.projects``: how projects are, what they do, when they have finished."""
+"""``client.projects``: how projects are, what they do, when they have finished; ``client.groups`` and ``client.cron``.
+
+A group is all projects of which a setting says that they belong to it: what is done with a project is done with each of
+them. A cron job is a task that the daemon pushes to its project by itself, again and again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal
 
+from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.connection.patience import checked_seconds
+from taskqueue.client.tasks.new_task import body_of
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import Watch, WatchReply
 from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import (
     GroupDo,
+    GroupReply,
+    GroupSet,
     ProjectDo,
     ProjectReply,
     ProjectSet,
@@ -215,3 +223,115 @@ class AsyncProjects:
     async def _act(self, name: str, action: Action, seconds: float | None = None) -> ProjectView:
         request = ProjectDo(session="", n=0, project=name, action=action, seconds=seconds)
         return project_of(await self._exchange.ask(request, ProjectReply))
+
+
+class AsyncGroups:
+    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+
+    Each but ``set`` waits for the end, and goes on in the daemon whatever becomes of this client. It returns the
+    operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is
+    raised if no project belongs to the group.
+    """
+
+    def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
+        self._exchange = exchange
+        self._long_poll = long_poll
+
+    async def set(self, group: str, settings: Mapping[str, Setting]) -> GroupReply:
+        """Change settings of these projects, of all at once; returns how many they are, and the old values.
+
+        Raises:
+            RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
+                reason names the project, and none is changed.
+        """
+        request = GroupSet(session="", n=0, group=group, settings=dict(settings))
+        return await self._exchange.ask(request, GroupReply)
+
+    async def pause(self, group: str, seconds: float | None = None) -> OperationView:
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
+                has paused until ``resume`` stays so.
+        """
+        return await self._act(group, "pause", seconds)
+
+    async def resume(self, group: str) -> OperationView:
+        """Hand out the tasks of these projects again."""
+        return await self._act(group, "resume")
+
+    async def stop(self, group: str) -> OperationView:
+        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
+        return await self._act(group, "stop")
+
+    async def start(self, group: str) -> OperationView:
+        """Start these projects."""
+        return await self._act(group, "start")
+
+    async def clear(self, group: str) -> OperationView:
+        """Drop the tasks of these projects that are live; those that are over stay known."""
+        return await self._act(group, "clear")
+
+    async def reset(self, group: str) -> OperationView:
+        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
+        return await self._act(group, "reset")
+
+    async def delete(self, group: str) -> OperationView:
+        """Delete these projects themselves, with everything that they have."""
+        return await self._act(group, "delete")
+
+    async def _act(self, group: str, action: Action, seconds: float | None = None) -> OperationView:
+        request = GroupDo(session="", n=0, group=group, action=action, seconds=seconds)
+        return await self._long_poll.done(request)
+
+
+class AsyncCron:
+    """Jobs of projects. They are a setting of theirs, so ``projects.show`` has them, and when each runs next."""
+
+    def __init__(self, projects: AsyncProjects) -> None:
+        self._projects = projects
+
+    async def set(
+        self,
+        project: str,
+        job: str,
+        *,
+        cron: str = "",
+        every: str = "",
+        zone: str = "UTC",
+        missed: Literal["skip", "once"] = "skip",
+        url: str = "",
+        taskid: str = "",
+        fetch: Mapping[str, Any] | None = None,
+        process: Mapping[str, Any] | None = None,
+        save: Any = None,
+        body: Any = None,
+        priority: int = 0,
+        retries: int | None = None,
+        age: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
+    ) -> ProjectView:
+        """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
+
+        Args:
+            cron: a cron expression, read in ``zone``; or
+            every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC).
+            missed: what to do about runs missed while the daemon was down: skip them, or run once.
+            url, taskid: of the task; empty: made from the job's name. ``{tick}`` stands for the run's unix seconds.
+            fetch, process, save, body, priority, retries, age, timeout: of the task, as in ``new_task``.
+        """
+        task = {
+            "url": url,
+            "taskid": taskid,
+            "priority": priority,
+            "retries": retries,
+            "age": age,
+            "timeout": timeout,
+            "body": body_of(fetch, process, save, body),
+        }
+        when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
+        return await self._projects.set(project, {"cron": {job: when | {"task": task}}})
+
+    async def remove(self, project: str, job: str) -> ProjectView:
+        """Forget a job that ``set`` made, or its changes to one of the config."""
+        return await self._projects.unset(project, [f"cron.{job}"])

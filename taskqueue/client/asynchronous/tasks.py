@@ -7,10 +7,10 @@ from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
-from taskqueue.client.tasks.identity import as_text, default_taskid
+from taskqueue.client.tasks.new_task import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
-from taskqueue.client.tasks.push_many import check_several
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
+from taskqueue.client.tasks.pushes import check_several
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.insight import Failures, FailuresReply

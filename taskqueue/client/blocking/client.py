@@ -13,42 +13,41 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
+from taskqueue.client.arguments import checked_count
 from taskqueue.client.asynchronous.client import AsyncClient
-from taskqueue.client.blocking.cron import BlockingCron
 from taskqueue.client.blocking.fetchers import BlockingFetchers
-from taskqueue.client.blocking.flow import BlockingFlow
-from taskqueue.client.blocking.flows import BlockingFlows
-from taskqueue.client.blocking.groups import BlockingGroups
-from taskqueue.client.blocking.history import BlockingHistory
-from taskqueue.client.blocking.log import BlockingLog
+from taskqueue.client.blocking.flows import BlockingFlow, BlockingFlows
+from taskqueue.client.blocking.insight import BlockingHistory, BlockingLog, BlockingStats
 from taskqueue.client.blocking.operations import BlockingOperations
-from taskqueue.client.blocking.projects import BlockingProjects
+from taskqueue.client.blocking.projects import BlockingCron, BlockingGroups, BlockingProjects
 from taskqueue.client.blocking.slots import BlockingSlots
-from taskqueue.client.blocking.stats import BlockingStats
 from taskqueue.client.blocking.tasks import BlockingTasks
 from taskqueue.client.connection.background import Background, BlockingSingles
 from taskqueue.client.connection.exchange import KnownAs, R
-from taskqueue.client.connection.patience import checked_count
-from taskqueue.client.fetcher.blocking_intake import BlockingIntake
-from taskqueue.client.fetcher.intake import WAIT_SECONDS
-from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
-from taskqueue.client.tasks.cancelled import Cancelled
+from taskqueue.client.fetcher.intake import WAIT_SECONDS, BlockingIntake
+from taskqueue.client.fetcher.leases import EXTEND_MOST
 from taskqueue.client.tasks.fetched import FetchFacts
 from taskqueue.client.tasks.new_task import new_task
-from taskqueue.client.tasks.push_many import Defaults, Item, Packer, Pushed, PushOutcome
-from taskqueue.client.tasks.push_one import push_of
 from taskqueue.client.tasks.push_options import Duration, Moment, PushOptions, explains_options
-from taskqueue.client.tasks.push_window import BlockingBatchSender
+from taskqueue.client.tasks.pushes import (
+    BlockingBatchSender,
+    Defaults,
+    Item,
+    Packer,
+    Pushed,
+    PushOutcome,
+    push_of,
+)
 from taskqueue.client.tasks.reports import (
     Reported,
     checked_after,
     failure_of,
     joined,
     new_of_failure,
+    packed_result,
     reports_of,
 )
-from taskqueue.client.tasks.result import packed_result
-from taskqueue.client.tasks.task import Task, checked_task
+from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
 from taskqueue.protocol.daemon import (
@@ -131,7 +130,7 @@ class Client:
     def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.url_rules``.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
         outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from typing import Any, Literal
 
-from taskqueue.client.asynchronous.projects import AsyncProjects
+from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.daemon import StatusReply
@@ -16,6 +17,7 @@ from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import WatchReply
 from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import (
+    GroupReply,
     ProjectView,
     Remaining,
     WaitReply,
@@ -192,3 +194,120 @@ class BlockingProjects:
             seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
         """
         return self._background.within(self._client.holding(name, seconds))
+
+
+class BlockingGroups:
+    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+
+    Each but ``set`` waits for the end, and goes on in the daemon whatever becomes of this client. It returns the
+    operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is
+    raised if no project belongs to the group.
+    """
+
+    def __init__(self, background: Background, groups: AsyncGroups) -> None:
+        self._background = background
+        self._client = groups
+
+    def set(self, group: str, settings: Mapping[str, Setting]) -> GroupReply:
+        """Change settings of these projects, of all at once; returns how many they are, and the old values.
+
+        Raises:
+            RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
+                reason names the project, and none is changed.
+        """
+        return self._background.run(self._client.set(group, settings))
+
+    def pause(self, group: str, seconds: float | None = None) -> OperationView:
+        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+
+        Args:
+            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
+                has paused until ``resume`` stays so.
+        """
+        return self._background.run(self._client.pause(group, seconds))
+
+    def resume(self, group: str) -> OperationView:
+        """Hand out the tasks of these projects again."""
+        return self._background.run(self._client.resume(group))
+
+    def stop(self, group: str) -> OperationView:
+        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
+        return self._background.run(self._client.stop(group))
+
+    def start(self, group: str) -> OperationView:
+        """Start these projects."""
+        return self._background.run(self._client.start(group))
+
+    def clear(self, group: str) -> OperationView:
+        """Drop the tasks of these projects that are live; those that are over stay known."""
+        return self._background.run(self._client.clear(group))
+
+    def reset(self, group: str) -> OperationView:
+        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
+        return self._background.run(self._client.reset(group))
+
+    def delete(self, group: str) -> OperationView:
+        """Delete these projects themselves, with everything that they have."""
+        return self._background.run(self._client.delete(group))
+
+
+class BlockingCron:
+    """Jobs of projects. They are a setting of theirs, so ``projects.show`` has them, and when each runs next."""
+
+    def __init__(self, background: Background, cron: AsyncCron) -> None:
+        self._background = background
+        self._client = cron
+
+    def set(
+        self,
+        project: str,
+        job: str,
+        *,
+        cron: str = "",
+        every: str = "",
+        zone: str = "UTC",
+        missed: Literal["skip", "once"] = "skip",
+        url: str = "",
+        taskid: str = "",
+        fetch: Mapping[str, Any] | None = None,
+        process: Mapping[str, Any] | None = None,
+        save: Any = None,
+        body: Any = None,
+        priority: int = 0,
+        retries: int | None = None,
+        age: float | None = None,
+        timeout: float | None = None,
+    ) -> ProjectView:
+        """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
+
+        Args:
+            cron: a cron expression, read in ``zone``; or
+            every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC).
+            missed: what to do about runs missed while the daemon was down: skip them, or run once.
+            url, taskid: of the task; empty: made from the job's name. ``{tick}`` stands for the run's unix seconds.
+            fetch, process, save, body, priority, retries, age, timeout: of the task, as in ``new_task``.
+        """
+        return self._background.run(
+            self._client.set(
+                project,
+                job,
+                cron=cron,
+                every=every,
+                zone=zone,
+                missed=missed,
+                url=url,
+                taskid=taskid,
+                fetch=fetch,
+                process=process,
+                save=save,
+                body=body,
+                priority=priority,
+                retries=retries,
+                age=age,
+                timeout=timeout,
+            )
+        )
+
+    def remove(self, project: str, job: str) -> ProjectView:
+        """Forget a job that ``set`` made, or its changes to one of the config."""
+        return self._background.run(self._client.remove(project, job))

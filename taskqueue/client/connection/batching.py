@@ -31,11 +31,8 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from taskqueue.client.connection.answer import Answer
+from taskqueue.client.connection.exchange import OTHER_LOOP, Answer
 from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
-
-OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
-"""Said to a caller in another one, where no answer could arrive."""
 
 MOST: Final = 256
 """Singles in a message."""

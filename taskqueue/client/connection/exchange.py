@@ -7,37 +7,99 @@ asks, or the session's next deadline.
                                       ▲ timer             │
     caller ◄── future ◄── Answered ◄──┴───── receive ◄────┘
                     tasks ◄── HandedOut
+
+``PostedRequest`` is for callers without a coroutine that waits: it is sent at once, and a function is told the outcome.
+
+    send ──► answered ──► told
+       └───► forgotten: nothing is told
+
+``Reachability`` is what the client knows of its daemon:
+
+    (unknown) ──hello answered──► answers ──connection lost──► lost ──hello answered──► answers
+        └────────no connection────────────────────────────────►┘
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from asyncio import Event
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from math import inf, isinf
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from taskqueue.client.connection.answer import Answer
-from taskqueue.client.connection.batching import OTHER_LOOP
+from taskqueue.client.arguments import limit
 from taskqueue.client.connection.connection import Connection
-from taskqueue.client.connection.patience import limit
-from taskqueue.client.connection.reachability import Reachability
-from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.connection.session_events import (
+from taskqueue.client.connection.session import (
     Answered,
-    Event,
+    ClientSession,
     Gap,
     HandedOut,
     Refused,
     Renewed,
+    SessionEvent,
     Unreadable,
     Welcomed,
 )
 from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.messages import AnyReply, AnyRequest
+
+OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
+"""Said to a caller in another one, where no answer could arrive."""
+
+A_contra = TypeVar("A_contra", contravariant=True)
+
+
+class Answer(Protocol[A_contra]):
+    """Where what somebody waits for is put, once: its result, or why there is none. A future of asyncio is one."""
+
+    def done(self) -> bool:
+        """There is an outcome, or the caller has given up."""
+
+    def set_result(self, result: A_contra, /) -> None:
+        """The outcome."""
+
+    def set_exception(self, error: Exception, /) -> None:
+        """There won't be one."""
+
+
+class Reachability:
+    """Told by the client's connection; waited for by whoever wants to know.
+
+    Attributes:
+        answers: set while there is a connection and the daemon has said hello on it.
+        lost: set while it is known that there is no connection.
+        version: of the daemon, as it said last; empty: it has not.
+    """
+
+    def __init__(self) -> None:
+        self.answers = Event()
+        self.lost = Event()
+        self.version = ""
+
+    def welcomed(self, version: str) -> None:
+        """The daemon has answered a hello."""
+        self.version = version
+        self.answers.set()
+        self.lost.clear()
+
+    def disconnected(self) -> None:
+        """There is no connection any more, or none can be made."""
+        self.answers.clear()
+        self.lost.set()
+
+    async def known(self, seconds: float) -> None:
+        """Wait until either is known, for so many seconds at most."""
+        waiting = [asyncio.ensure_future(event.wait()) for event in (self.answers, self.lost)]
+        try:
+            await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waiting:
+                each.cancel()
+
 
 GOODBYE_SECONDS: Final = 1.0
 """How long closing waits for the daemon to hear that nothing is held any more."""
@@ -365,7 +427,7 @@ class Exchange:
         self._on_heard()
         self.pump()
 
-    def _heed(self, event: Event | None, now: float) -> None:
+    def _heed(self, event: SessionEvent | None, now: float) -> None:
         match event:
             case Answered(n, reply):
                 self._trouble = ""
@@ -426,3 +488,63 @@ class Exchange:
     def _ring(self) -> None:
         self._timer = None
         self.pump()
+
+
+T = TypeVar("T")
+
+
+class PostedRequest(Generic[R, T]):
+    """An Answer.
+
+    Args:
+        exchange: through which it leaves.
+        kind: of its reply.
+        read: makes of that what is told.
+        told: called once, with that or with an error, those that ``read`` raises included.
+    """
+
+    def __init__(
+        self, exchange: Exchange, kind: type[R], read: Callable[[R], T], told: Callable[[T | Exception], None]
+    ) -> None:
+        self._exchange = exchange
+        self._kind = kind
+        self._read = read
+        self._told = told
+        self._n: int | None = None
+
+    def send(self, request: AnyRequest) -> bool:
+        """Send it at once; False: nothing was sent, because it would have to wait.
+
+        Raises:
+            MessageTooLarge: see ``taskqueue.errors``.
+        """
+        self._n = self._exchange.begin(request, self)
+        return self._n is not None
+
+    def done(self) -> bool:
+        """There is an outcome, or nobody wants one."""
+        return self._n is None
+
+    def set_result(self, result: AnyReply) -> None:
+        """The reply has come."""
+        self.forget()
+        checked = self._exchange.checked(result, self._kind)
+        if isinstance(checked, Exception):
+            self._told(checked)
+            return
+        try:
+            outcome: T | Exception = self._read(checked)
+        except Exception as error:  # Of a reply that can't be; whoever has asked gets it.
+            outcome = error
+        self._told(outcome)
+
+    def set_exception(self, error: Exception) -> None:
+        """There will be no reply."""
+        self.forget()
+        self._told(error)
+
+    def forget(self) -> None:
+        """Nobody waits for it any more."""
+        if self._n is not None:
+            self._exchange.forget(self._n)
+            self._n = None

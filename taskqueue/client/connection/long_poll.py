@@ -14,8 +14,8 @@ from math import inf
 from typing import Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
+from taskqueue.client.arguments import limit
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.connection.patience import limit
 from taskqueue.protocol.choices import OVER_STATES
 from taskqueue.protocol.flows import FlowReply, FlowShow, FlowView
 from taskqueue.protocol.operations import OperationReply, OperationShow, OperationView

@@ -1,6 +1,7 @@
 """One client session as a value machine: requests in, frames out; frames in, events out.
 
-No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them.
+No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them. Compiled,
+therefore without Structs.
 
     submit ──► unanswered ──frames──► (network) ──receive──► Answered
                    ▲  └── resend: no answer in time, connected anew, another epoch, or "unavailable"; same bytes, same n
@@ -29,6 +30,8 @@ Rules:
    can't take does not keep the daemon from all others.
 9. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
    the numbers go on, too, so that no answer is taken for another's. What was handed to the old one is reported still.
+10. What is sent again waits longer each time, so that a slow daemon recovers: see ``silence``, ``unavailable`` and
+    ``dropped``.
 """
 
 from __future__ import annotations
@@ -36,31 +39,146 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, compress
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
+from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.client.connection.calls import Call, call_of
-from taskqueue.client.connection.resend_delays import dropped, silence, unavailable
-from taskqueue.client.connection.session_events import (
-    Answered,
-    Event,
-    Gap,
-    HandedOut,
-    Refused,
-    Renewed,
-    Unreadable,
-    Welcomed,
-)
 from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.base import Change, ErrorReply
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
-from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import OUTCOME_WINDOW
-from taskqueue.protocol.flows import FlowStaged
+from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Release, Select, TokensReply, Welcome
+from taskqueue.protocol.fields import OUTCOME_WINDOW, Assignment
+from taskqueue.protocol.flows import FlowShow, FlowStaged
+from taskqueue.protocol.insight import Watch
 from taskqueue.protocol.messages import AnyReply, AnyRequest
-from taskqueue.protocol.tasks import DoneReply, NewTasksReply
+from taskqueue.protocol.operations import OperationShow
+from taskqueue.protocol.projects import ProjectWait
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply, TaskWait
 from taskqueue.visible_text import visible
+
+
+class Answered(NamedTuple):
+    """Request ``n`` has its answer."""
+
+    n: int
+    reply: AnyReply
+
+
+class HandedOut(NamedTuple):
+    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
+
+    tasks: list[Assignment]
+    fetch: dict[str, Raw]
+
+
+class Welcomed(NamedTuple):
+    """A hello was answered.
+
+    Attributes:
+        restarted: the scheduler that answered has started since the last welcome.
+        ended: tokens that were held, and whose leases the daemon has ended: their time was over, or an operator
+            cancelled the task.
+    """
+
+    welcome: Welcome
+    restarted: bool
+    ended: list[int]
+
+
+class Gap(NamedTuple):
+    """A ``select`` came that is not the next: the missing ones are asked for."""
+
+    expected: int
+    number: int
+
+
+class Refused(NamedTuple):
+    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
+
+    error: ErrorReply
+
+
+class Renewed(NamedTuple):
+    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
+
+    error: ErrorReply
+
+
+class Unreadable(NamedTuple):
+    """A frame that is no message of this protocol."""
+
+    reason: str
+
+
+SessionEvent = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable
+
+RESEND_SECONDS: Final = 5.0
+RESEND_MOST_SECONDS: Final = 60.0
+
+UNAVAILABLE_SECONDS: Final = 1.0
+UNAVAILABLE_MOST_SECONDS: Final = 5.0
+
+DROPS_AT_ONCE: Final = 3
+DROPPED_SECONDS: Final = 1.0
+DROPPED_MOST_SECONDS: Final = 60.0
+
+
+def silence(tries: int) -> float:
+    """Seconds without an answer after which what was sent ``tries`` times before is sent again."""
+    return _doubled(RESEND_SECONDS, tries, RESEND_MOST_SECONDS)
+
+
+def unavailable(tries: int) -> float:
+    """Seconds after which a daemon is asked again that has said ``tries`` times that its store can't be used."""
+    return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
+
+
+def dropped(times: int) -> float:
+    """Seconds after which a call is sent again that the daemon has dropped ``times`` times.
+
+    None for the first DROPS_AT_ONCE times; after that the call itself may be what its store fails at.
+    """
+    if times <= DROPS_AT_ONCE:
+        return 0.0
+    return _doubled(DROPPED_SECONDS, times - DROPS_AT_ONCE - 1, DROPPED_MOST_SECONDS)
+
+
+def _doubled(seconds: float, times: int, most: float) -> float:
+    return float(min(seconds * 2 ** min(times, 10), most))
+
+
+class Call:
+    """A request without an answer.
+
+    Attributes:
+        ends: tokens that its answer ends, those of a ``done`` or ``release``.
+        waits: seconds that the daemon may take on purpose.
+        due_at: when to send it, next.
+        drops: how often the daemon has dropped it, as a new epoch told.
+        tries: how often it was sent since it was last dropped.
+    """
+
+    __slots__ = ("drops", "due_at", "ends", "frame", "tries", "waits")
+
+    def __init__(self, frame: bytes, ends: list[int], waits: float = 0.0) -> None:
+        self.frame = frame
+        self.ends = ends
+        self.waits = waits
+        self.due_at = -inf
+        self.drops = self.tries = 0
+
+
+def call_of(request: AnyRequest, frame: bytes) -> Call:
+    """A request that is to be sent as these bytes."""
+    if isinstance(request, Done):
+        return Call(frame, [item.token if item else 0 for item in request.tasks])
+    if isinstance(request, Release):
+        return Call(frame, [ref.token for ref in request.leases])
+    if isinstance(request, ProjectWait | TaskWait | OperationShow | FlowShow | Watch):
+        return Call(frame, [], request.seconds)
+    return Call(frame, [])
+
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""
@@ -307,7 +425,7 @@ class ClientSession:
 
     # ------------------------------------------------------------------------------------ what is heard
 
-    def receive(self, frame: bytes, now: float) -> Event | None:
+    def receive(self, frame: bytes, now: float) -> SessionEvent | None:
         """Take in a frame; None if it tells nothing new."""
         try:
             said = decode_outgoing(frame)
@@ -345,7 +463,7 @@ class ClientSession:
                 call.tries = 0
                 call.due_at = now + dropped(call.drops)
 
-    def _take(self, select: Select, now: float) -> Event | None:
+    def _take(self, select: Select, now: float) -> SessionEvent | None:
         if select.number <= self.seen:
             return None
         if select.number > self.seen + 1:
@@ -390,7 +508,7 @@ class ClientSession:
             self.say_hello()
         return ended
 
-    def _refused(self, error: ErrorReply, now: float) -> Event | None:
+    def _refused(self, error: ErrorReply, now: float) -> SessionEvent | None:
         call = self._unanswered.get(error.n) or self._waiting.get(error.n)
         if call is None:
             return self._refused_hello(error, now) if error.n in (0, self._last_hello) else None

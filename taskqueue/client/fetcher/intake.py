@@ -6,25 +6,48 @@
 Rules:
 1. At most ``room`` tasks run at once: a task runs from the moment at which it is taken until its report is said, or it
    is released or passed on, whatever becomes of its lease.
-2. What waits here beside them follows what is really finished, see ``prefetch``; the daemon is told which tasks run and
+2. What waits here beside them follows what is really finished, see rules 5 to 9; the daemon is told which tasks run and
    which only wait.
 3. While too much that was said waits for the daemon's answer, no task is handed out: see ``outbox``.
 4. A caller that lets tasks wait too long is given no others beside those that it runs, until it looks again. One that
    awaits its tasks is not: it is about to take what comes.
+
+``Prefetch`` is how many tasks are to wait beside those that run, so that a free slot has one at once. The time of a
+lease belongs to the run: a task that waits here uses up its own. So what waits follows what the slots really finish:
+
+5. At most PREFETCH_SECONDS of it, and at most one a slot; none at the start, when nothing is known.
+6. None while the median run takes longer than SLOW_SECONDS: then the moment that a free slot waits for its next task
+   is nothing beside the run.
+7. It changes at most once in LOOK_SECONDS, because each change is a message to the daemon.
+8. None after a task had to go back because it waited too long, until a run ends that is not slow.
+9. While tasks are early, which must not be started yet, as many others are wanted, at most one a slot; by rules 6 to 8,
+   and none at the start. So a slot does not wait for a time that is a second away, and where runs are slow, what is
+   early finds its slot free when its time comes.
+
+Somebody may name another number for rule 5; the others hold all the same.
+
+A ``BlockingIntake`` is one for threads: the client's own thread has the tasks, and is asked for each.
+
+    caller's thread ──take_now──► client's thread: task or None ──► caller's thread
+
+That waits for the client's thread, some 50 µs, and never for the daemon.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from math import inf
+from statistics import median
 from types import TracebackType
 from typing import Final, Self
 
-from taskqueue.client.connection.patience import checked_seconds
-from taskqueue.client.fetcher.checked_wishes import checked_capacity
+from taskqueue.client.arguments import checked_capacity, checked_seconds
+from taskqueue.client.connection.background import Background
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
-from taskqueue.client.fetcher.kept_leases import KeptLeases
-from taskqueue.client.fetcher.prefetch import Prefetch
+from taskqueue.client.fetcher.leases import KeptLeases
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
@@ -240,3 +263,101 @@ class Intake:
             return
         if self._fetching.has_one(self._consumer, self._loop.time()):
             self._on_arrival()
+
+
+class BlockingIntake:
+    """Takes tasks until it is closed; made by ``client.intake``, used by any thread. A context manager, too."""
+
+    def __init__(self, background: Background, make: Callable[[], Intake]) -> None:
+        self._background = background
+        self._intake = background.call(make)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def room(self) -> int:
+        """See ``Intake.room``."""
+        return self._intake.room
+
+    @room.setter
+    def room(self, room: int) -> None:
+        self._background.call(lambda: setattr(self._intake, "room", room))
+
+    @property
+    def running(self) -> int:
+        """See ``Intake.running``."""
+        return self._intake.running
+
+    def take_now(self) -> Task | None:
+        """See ``Intake.take_now``."""
+        with suppress(Closed):
+            return self._background.call(self._intake.take_now)
+        return None
+
+    def close(self) -> None:
+        """See ``Intake.close``."""
+        with suppress(Closed):
+            self._background.call(self._intake.close)
+
+
+PREFETCH_SECONDS: Final = 0.1
+SLOW_SECONDS: Final = 1.0
+LOOK_SECONDS: Final = 0.2
+
+MEDIAN_RUNS: Final = 31
+"""Of so many last runs."""
+
+
+class Prefetch:
+    """The number for one worker.
+
+    Args:
+        slots: tasks that run at once.
+        fixed: so many, instead of what rule 5 says; None: as it says.
+
+    Attributes:
+        slots: as it was given; it may change.
+        size: how many are to wait, now.
+        ahead: how many others are wanted at most, now, while as many are early.
+    """
+
+    def __init__(self, slots: int, fixed: int | None = None) -> None:
+        self.size = fixed or 0
+        self.ahead = 0
+        self.slots = slots
+        self._fixed = fixed
+        self._lasted: deque[float] = deque(maxlen=MEDIAN_RUNS)
+        self._ended = 0
+        self._looked_at = -inf
+        self._waited_too_long = False
+
+    def ran(self, seconds: float, now: float) -> bool:
+        """A run has ended that took so long; True: ``size`` or ``ahead`` is another one now."""
+        self._lasted.append(seconds)
+        self._ended += 1
+        if seconds <= SLOW_SECONDS:
+            self._waited_too_long = False
+        since = now - self._looked_at
+        if since < LOOK_SECONDS:
+            return False
+        before = self.size, self.ahead
+        is_slow = self._waited_too_long or median(self._lasted) > SLOW_SECONDS
+        self.size = 0 if is_slow else self._fitting(self._ended / since)
+        self.ahead = 0 if is_slow else self.slots
+        self._looked_at = now
+        self._ended = 0
+        return before != (self.size, self.ahead)
+
+    def waited_too_long(self) -> None:
+        """A task had to go back."""
+        self.size = self.ahead = 0
+        self._waited_too_long = True
+
+    def _fitting(self, rate: float) -> int:
+        return min(self.slots, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed

@@ -1,18 +1,35 @@
-"""New tasks, as producers describe them: what the daemon would refuse is found where it was written.
+"""New tasks, as producers describe them: url, taskid, body, schedule. What can't be is refused where it was written.
 
 The body that is sent is a map with those of ``fetch``, ``process`` and ``save`` that were given, or whatever ``body``
-is. The daemon never looks into it.
+is. The daemon never looks into it. Which requests are the same task, their taskids say: ``default_taskid`` if none is
+given. ``canonical_url`` writes urls that mean the same page in one way.
+
+To the daemon a url is text, and what it means is between a project's producers and its fetchers; so ``new_task`` takes
+any. But where a url alone stands for a task (``push``, ``push_many``, what a handler returns, what ``done`` takes), or
+a map of ``new_task``'s arguments, it is most likely a link that somebody forgot to look at. It is refused if
+
+1. there is white space around it, such as the end of a line, or a control character in it;
+2. it is relative: it begins with ``/``, ``?``, ``#`` or ``.``;
+3. it is http or https without a host;
+4. its scheme leads to no page: ``NO_PAGES``. ``file`` is among these, because whoever writes a page could have local
+   files read with it.
+
+Everything else is taken, with a scheme or without: ``data:,on_start``, ``s3://bucket/key``, ``user-42``. The command
+line is stricter, because what stands there was typed or comes from a list: see ``check_typed``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from hashlib import md5
 from typing import Any, Final, Unpack
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Raw
 
-from taskqueue.client.tasks.identity import as_text, canonical_url, default_taskid
+from taskqueue.ascii_hosts import with_ascii_host
 from taskqueue.client.tasks.push_options import (
     OPTIONS,
     PushOptions,
@@ -23,9 +40,158 @@ from taskqueue.client.tasks.push_options import (
     seconds,
     unix_seconds,
 )
+from taskqueue.client.web_urls import OWN_PORTS
 from taskqueue.protocol.checks import is_too_long, long_reason
 from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, PLAIN, UNSAID, NewTask, Schedule
+
+NO_PAGES: Final = frozenset(
+    ("about", "blob", "callto", "chrome", "facetime", "file", "geo", "intent", "javascript", "magnet", "mailto", "maps",
+     "market", "skype", "sms", "tel", "vbscript", "view-source", "viber", "webcal", "whatsapp", "xmpp")
+)  # fmt: skip
+"""Schemes of links that stand in pages and are none to pages."""
+
+WEB: Final = ("http", "https")
+
+ORDINARY: Final = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
+"""How nearly all urls begin."""
+
+SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+CONTROL: Final = re.compile(r"[\0-\x1f\x7f]")
+RELATIVE: Final = ("/", "?", "#", ".")
+
+
+def check_meant(url: object) -> None:
+    """See that a url that stands for a task can be one that is fetched; what is no text is not looked at.
+
+    Raises:
+        ValueError: it can't, by the rules above.
+    """
+    if not isinstance(url, str) or (ORDINARY.match(url) and url.isprintable() and url[-1] != " "):
+        return
+    _check_edges(url)
+    if url.startswith(RELATIVE):
+        raise ValueError(f"url: {shown(url)} is relative; taskqueue.links and urllib.parse.urljoin make links absolute")
+    scheme = scheme_of(url)
+    if scheme in WEB and not ORDINARY.match(url):
+        raise ValueError(f"url: {shown(url)} has no host")
+    if scheme in NO_PAGES:
+        remedy = "taskqueue.links leaves such links out, and new_task takes them if they are meant"
+        raise ValueError(f"url: {shown(url)} leads to no page; {remedy}")
+
+
+def check_typed(url: object, *, any_scheme: bool) -> None:
+    """See that what stands in a line, or on the command line, is a url: http or https with a host, or ``data:``.
+
+    What is no text, or empty, is left to ``new_task``.
+
+    Args:
+        any_scheme: take whatever has a scheme.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not isinstance(url, str) or not url:
+        return
+    _check_edges(url)
+    if ORDINARY.match(url):
+        return
+    scheme = scheme_of(url)
+    if not scheme:
+        raise ValueError(f"{shown(url)} is no url, which begins with a scheme such as https:")
+    if any_scheme or scheme == "data":
+        return
+    if scheme in WEB:
+        raise ValueError(f"{shown(url)} has no host")
+    raise ValueError(f"{shown(url)} is no url of http, https or data; with --any it is taken")
+
+
+def _check_edges(url: str) -> None:
+    if url != url.strip() or CONTROL.search(url):
+        raise ValueError(f"url: {shown(url)} has white space around it or a control character in it")
+
+
+def scheme_of(url: str) -> str:
+    """What stands before the first colon, in lower case, if that can be a scheme; else ""."""
+    found = SCHEME.match(url)
+    return found[1].lower() if found else ""
+
+
+def shown(url: str) -> str:
+    """The url, quoted, and cut if it is long."""
+    return repr(url if len(url) <= 100 else f"{url[:99]}…")
+
+
+_sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
+    """The identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain GET.
+
+    docs/protocol.md says which bytes are hashed, so that other clients come to the same.
+
+    Raises:
+        TypeError: url is no text, or fetch no map.
+    """
+    hashed = as_text("url", url).partition("#")[0].encode()
+    if fetch is not None and not isinstance(fetch, Mapping):
+        raise TypeError(f"fetch: expected a map, got {type(fetch).__name__}")
+    method = str((fetch or {}).get("method") or "GET").upper()
+    data = (fetch or {}).get("data")
+    if method != "GET" or data:
+        hashed += b"\n" + method.encode() + b"\n" + _bytes_of(data)
+    return md5(hashed, usedforsecurity=False).hexdigest()
+
+
+def canonical_url(url: str) -> str:
+    """One way to write urls that mean the same page, so that they are one task: what ``w3lib.url`` makes of it, and no
+    port that goes without saying.
+
+    Scheme and host are in lower case, the host in ASCII as browsers write it (UTS 46); dot segments of the path are
+    resolved; query arguments are sorted by name, then by value, empty ones kept; what has to be percent-encoded is, in
+    capitals, and a space in the query is ``+``; the fragment is gone, and so is a port that is empty or the scheme's
+    own. Other ports, a closing slash and the case of the path stay as they are. The first use costs some 50 ms of
+    importing, each one about 40 µs.
+
+    Raises:
+        ValueError: it is no url.
+    """
+    from w3lib.url import canonicalize_url  # Not above: 50 ms, which most programs need not spend.
+
+    try:
+        return _without_own_port(canonicalize_url(with_ascii_host(as_text("url", url))))
+    except ValueError as error:
+        raise ValueError(f"url: {url!r} has no canonical form: {error}") from None
+
+
+def _without_own_port(url: str) -> str:
+    parts = urlsplit(url)
+    host = parts.netloc.removesuffix(OWN_PORTS.get(parts.scheme, ""))
+    return url if host == parts.netloc else parts._replace(netloc=host).geturl()
+
+
+def _bytes_of(data: Any) -> bytes:
+    if data is None:
+        return b""
+    if isinstance(data, str):
+        return data.encode()
+    return data if isinstance(data, bytes) else _sorted_encoder.encode(data)
+
+
+def as_text(field: str, value: str) -> str:
+    """The value, if it is a text that can be sent.
+
+    Raises:
+        TypeError, ValueError: it is none; the message names the field.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{field}: expected str, got {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{field}: {value!r} can't be written as utf-8") from None
+    return value
+
 
 ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding can raise."""

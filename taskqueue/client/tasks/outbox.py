@@ -28,7 +28,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from taskqueue.client.connection.batching import Batching
-from taskqueue.client.tasks.push_one import Push
+from taskqueue.client.tasks.pushes import Push
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.errors import BacklogFull, ClientError, Closed
 from taskqueue.protocol.choices import NewOutcome

@@ -6,7 +6,8 @@ A report with many new tasks goes in parts, each of which is answered before the
 
 One that is too large all the same, because the daemon takes less than it usually does, is divided further.
 
-A failure and its new tasks are one message: parts of a late one would be kept, although it is stale.
+A failure and its new tasks are one message: parts of a late one would be kept, although it is stale. What a success
+leaves behind is a ``Result``: any value that MessagePack has, of 64 KiB at most.
 """
 
 from __future__ import annotations
@@ -19,28 +20,68 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.batching import Batching, Outcomes
-from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.connection.patience import checked_seconds
-from taskqueue.client.connection.posted_request import PostedRequest
+from taskqueue.client.connection.exchange import Exchange, PostedRequest
 from taskqueue.client.tasks.new_task import packed
-from taskqueue.client.tasks.push_many import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.push_options import Duration, seconds
+from taskqueue.client.tasks.pushes import Item, as_new_task, check_several, is_too_large, size_of, too_large
 from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.codec import reason_of
-from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RETRY_AFTER_SECONDS, NIL, Again, NewTask, TaskReport
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_EDGES,
+    MAX_RESULT_BYTES,
+    MAX_RETRY_AFTER_SECONDS,
+    NIL,
+    Again,
+    NewTask,
+    TaskReport,
+)
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply
+
+
+class Result:
+    """Returned or yielded by a handler, alone or beside new tasks: kept with its task if that succeeds.
+
+    It is kept as long as the task's body, until its next success; ``client.tasks.show`` has it.
+
+    Args:
+        value: of 65,536 bytes as MessagePack, at most; None is no result.
+
+    Raises:
+        TypeError, ValueError: MessagePack has no such value, or it is too large.
+    """
+
+    __slots__ = ("packed",)
+
+    def __init__(self, value: Any) -> None:
+        self.packed = packed_result(value)
+
+
+def packed_result(value: Any) -> Raw:
+    """A result as it is sent; nil for None.
+
+    Raises:
+        TypeError, ValueError: MessagePack has no such value, or it is too large.
+    """
+    if value is None:
+        return NIL
+    result = packed(value, {"result": value})
+    if len(result) > MAX_RESULT_BYTES:
+        raise ValueError(f"result: {len(result)} bytes as MessagePack, at most {MAX_RESULT_BYTES} are taken")
+    return result
+
 
 PART_TASKS: Final = 5000
 """New tasks at which a part of a report is full; a message takes twice as many."""
 
 PART_BYTES: Final = 4 << 20
 """About the bytes at which it is full: half of what a daemon takes in a message if it is not told otherwise."""
-
 
 FAILURE_NEW: Final = "a failure and its new tasks are kept together or not at all; push the others with push_many"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from taskqueue.alike import there_are
-from taskqueue.client.tasks.push_many import under
+from taskqueue.client.tasks.pushes import under
 from taskqueue.protocol.fields import Schedule
 
 Times = Mapping[str, Callable[[str], Any]]

@@ -8,13 +8,23 @@ What it returns or yields are new tasks: None, a url, a ``new_task``, a map of i
 ``Result`` may be among them. Of many a part is kept while it goes on; a generator is asked for no more until it is.
 What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, ``SystemExit``
 included; only ``KeyboardInterrupt`` stops the worker.
+
+A handler may fork; where the child comes out of the handler, it ends.
+
+    parent   handler ──fork──► returns ──► report
+    child                └───► returns, or raises ──► end of the process
+
+A child has a copy of the worker, but none of its threads: it can neither report nor take tasks, and would wait, or
+spin, for ever. Its exit code is what it would be for a program: 0, that of ``sys.exit``, or 1 after a traceback.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import re
+import sys
 import traceback
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator
 from concurrent.futures import Executor
@@ -26,10 +36,8 @@ from taskqueue.client.connection.background import BackgroundCall
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
-from taskqueue.client.worker.own_process import OwnProcess
-from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced
+from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced, WrongReturnError, several
 from taskqueue.client.worker.tracing import RunSpan, Tracing
-from taskqueue.client.worker.wrong_return import WrongReturnError, several
 from taskqueue.error_texts import HEAD_BYTES, cut_text, kind_line
 from taskqueue.protocol.fields import NewTask
 
@@ -215,3 +223,31 @@ def _close(returned: Any) -> None:
     """Have a generator do what it does at its end here and now, not wherever it is forgotten."""
     if isinstance(returned, Generator):
         returned.close()
+
+
+class OwnProcess:
+    """Entered around each run of a handler; made in the worker's process."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    def __enter__(self) -> None:
+        """Nothing: which process this is matters only when it ends."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if os.getpid() != self._pid:
+            _end(error)
+
+
+def _end(error: BaseException | None) -> None:
+    code = 0
+    if isinstance(error, SystemExit) and isinstance(error.code, int | None):
+        code = error.code or 0
+    elif error is not None:
+        traceback.print_exception(error)
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF)

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from taskqueue.client.fetcher.kept_leases import InHand
+from taskqueue.client.fetcher.leases import InHand
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.worker_log import Hanging, WorkerLog

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from math import inf
 from typing import Final
 
+from taskqueue.client.arguments import checked_count
 from taskqueue.client.asynchronous.client import AsyncClient
-from taskqueue.client.connection.patience import checked_count
 from taskqueue.errors import RequestTimeout
 from taskqueue.resident_memory import resident_bytes
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from taskqueue.client.tasks.push_many import Item
 from taskqueue.client.tasks.push_options import Duration
+from taskqueue.client.tasks.pushes import Item
 from taskqueue.client.tasks.reports import checked_after, new_of_failure, next_attempt
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.fields import STATUS_CODES, Again, NewTask

@@ -1,4 +1,4 @@
-"""Traces: the run of a handler is a span of OpenTelemetry, below the one that the task's body names.
+"""Traces, apart because OpenTelemetry need not be installed: a handler's run is a span below that of the task's body.
 
     body = {"traceparent": "00-4bf9…-00f0…-01", …} ──► span "process news" ──► whatever the handler traces
 

@@ -5,26 +5,38 @@
       drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
       max_tasks, max_memory_bytes, until_finished: the same, and then stop
 
-Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``prefetch``. A slot is
+Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``intake``. A slot is
 free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
+
+SIGINT and SIGTERM: the first asks it to stop, a later one ends the process.
+
+    first signal ──► stop() in the loop ──► 0.5 s in which another one is taken for the same ──► the next one kills
+
+A terminal and a supervisor often send the same signal twice within milliseconds, and a process that is killed hands
+nothing back: so what follows at once is not a second thought. What kills is the system's own action, which leaves no
+traceback, and is not held up by threads that hang.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import os
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from math import inf
+from types import FrameType
 from typing import Final
 
+from taskqueue.client.arguments import checked_count, checked_priority, checked_seconds
 from taskqueue.client.asynchronous.client import AsyncClient
-from taskqueue.client.connection.patience import checked_count, checked_seconds
-from taskqueue.client.fetcher.checked_wishes import checked_priority
 from taskqueue.client.fetcher.intake import Intake
-from taskqueue.client.fetcher.kept_leases import EXTEND_MOST, checked_extend_most
+from taskqueue.client.fetcher.leases import EXTEND_MOST, checked_extend_most
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.attempt import Attempts
 from taskqueue.client.worker.handler import Handle, Handler
@@ -32,10 +44,15 @@ from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
 from taskqueue.client.worker.lifespan import Lifespan, until_finished
 from taskqueue.client.worker.loop_watch import LoopWatch
 from taskqueue.client.worker.middleware import Middleware, MiddlewareChain, OnError, OnErrorOnly
-from taskqueue.client.worker.obstacles import tell_draining, tell_reach, tell_unknown
 from taskqueue.client.worker.reporting import Reporting, warn_unreported
-from taskqueue.client.worker.stop_signals import stopped_by_signals
-from taskqueue.client.worker.worker_log import SUMMARY_SECONDS, Hanging, WorkerLog
+from taskqueue.client.worker.worker_log import (
+    SUMMARY_SECONDS,
+    Hanging,
+    WorkerLog,
+    tell_draining,
+    tell_reach,
+    tell_unknown,
+)
 from taskqueue.defaults import CONCURRENCY
 from taskqueue.errors import ClientError, Hung, RequestTimeout
 
@@ -372,3 +389,47 @@ async def _release(client: AsyncClient, tasks: list[Task]) -> None:
 def _warn_each(tasks: list[Task], error: ClientError) -> None:
     for task in tasks:
         warn_unreported(task, error)
+
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+SAME_SECONDS: Final = 0.5
+"""So soon after the first signal another one is the same."""
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside, the first of STOP_SIGNALS has ``stop`` called in the running event loop.
+
+    Afterwards the signals do what they did before or, if one of them has come, what the system does: a program that was
+    told to stop is ended by the next one without a traceback. Outside of the main thread, where Python takes no
+    signals, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    first = _First(stop, asyncio.get_running_loop())
+    before = {number: signal.signal(number, first) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action if first.at is None else signal.SIG_DFL)
+
+
+class _First:
+    """Takes signals; ``at`` is when the first one came, by a clock that never steps; None: none has."""
+
+    def __init__(self, stop: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
+        self.at: float | None = None
+        self._stop = stop
+        self._loop = loop
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.at is None:
+            self.at = now
+            self._loop.call_soon_threadsafe(self._stop)
+        elif now - self.at >= SAME_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)

@@ -1,10 +1,13 @@
-"""What a worker says of its tasks, in the log ``taskqueue.worker``: how many, how fast, and which failures.
+"""What a worker says in the log ``taskqueue.worker``: of its tasks, and of what keeps it from its work.
 
     first run ──► window opens ──► a while later: one line, and one for each kind of failure that came again ──► closed
 
-A failure is logged as an error once, with its traceback, and only counted when it comes again: from the same line, of
-the same type. So a site that changes its pages makes one error and some lines, not a million; and what watches logs for
-errors, as Sentry does, has the traceback.
+Of tasks: how many, how fast, and which failures. A failure is logged as an error once, with its traceback, and only
+counted when it comes again: from the same line, of the same type. So a site that changes its pages makes one error and
+some lines, not a million; and what watches logs for errors, as Sentry does, has the traceback.
+
+Of obstacles, such as a daemon that does not answer, a drain, a project that does not exist: at once, and again with
+growing pauses as long as it is so.
 """
 
 from __future__ import annotations
@@ -12,12 +15,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.fetcher.draining import Draining
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.handler import handler_frames
+from taskqueue.errors import ClientError, RequestRejected
 from taskqueue.visible_text import visible
 
 SUMMARY_SECONDS: Final = 60.0
@@ -286,3 +293,116 @@ def _kind_of(error: BaseException) -> Kind:
 def _pairs(counts: Counter[str]) -> str:
     """``done=3 failed=0``, and the others if there were any."""
     return " ".join(f"{name}={counts[name]}" for name in OUTCOMES if counts[name] or name in OUTCOMES[:2])
+
+
+PAUSE_SECONDS: Final = 5.0
+"""Between the first two times that something is said; doubled each time, up to the next."""
+PAUSE_MOST_SECONDS: Final = 300.0
+
+SILENCE_SECONDS: Final = 2.0
+"""That a daemon may take for its first answer, before it is said that it does not answer."""
+
+NAMES_MOST: Final = 10
+"""Projects that a line names."""
+
+
+async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots: int) -> None:
+    """Say whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
+    reach = client.reachability
+    wanted = "any" if projects is None else ",".join(projects)
+    while True:
+        await reach.known(SILENCE_SECONDS)
+        pauses = growing_pauses()
+        while not reach.answers.is_set():
+            log.warning(
+                "event=unreachable url=%s reason='nobody answers: is the daemon running there? It is waited for'",
+                client.url,
+            )
+            with suppress(TimeoutError):
+                await asyncio.wait_for(reach.answers.wait(), next(pauses))
+        log.info(
+            "event=connected url=%s version=%s projects=%s slots=%d", client.url, reach.version or "?", wanted, slots
+        )
+        await reach.lost.wait()
+
+
+async def tell_draining(draining: Draining, *, ends: bool) -> None:
+    """Say when this worker is to finish, when it has, and when it is to go on; until cancelled.
+
+    Args:
+        ends: return when it has finished.
+    """
+    while True:
+        await draining.told.wait()
+        log.info(
+            "event=draining name=%s reason='no new tasks come: what has begun is finished, the rest goes back'",
+            draining.name,
+        )
+        await _either(draining.finished, draining.taking)
+        if draining.finished.is_set():
+            log.info(
+                "event=drained name=%s reason='all that was held is over; tasks come again after "
+                "`taskqueue fetcher resume %s`'",
+                draining.name,
+                draining.name,
+            )
+            if ends:
+                return
+        await draining.taking.wait()
+        log.info("event=resumed name=%s reason='tasks come again'", draining.name)
+
+
+async def _either(*events: asyncio.Event) -> None:
+    waiting = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waiting:
+            each.cancel()
+
+
+async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
+    """Say in one line which of the projects do not exist, until all do."""
+    unknown: Sequence[str] = []
+    for pause in growing_pauses():
+        missing = [project for project in unknown or projects if not await _exists(client, project)]
+        if missing:
+            log.warning(
+                "event=unknown-project project=%s reason='%s'", _joined(missing, ","), _why_nothing_comes(missing)
+            )
+        if found := [project for project in unknown if project not in missing]:
+            log.info("event=project-found project=%s", _joined(found, ","))
+        if not missing:
+            return
+        unknown = missing
+        await asyncio.sleep(pause)
+
+
+def _joined(projects: Sequence[str], between: str) -> str:
+    return between.join([*projects[:NAMES_MOST], *["…"] * (len(projects) > NAMES_MOST)])
+
+
+def _why_nothing_comes(missing: Sequence[str]) -> str:
+    start = f"`taskqueue project start {_joined(missing, ' ')}`"
+    if len(missing) == 1:
+        return f"it does not exist, so nothing of it is handed out; {start} makes it"
+    return f"these {len(missing)} do not exist, so nothing of them is handed out; {start} makes them"
+
+
+def growing_pauses() -> Iterator[float]:
+    """Seconds between the times that something is said, for ever."""
+    pause = PAUSE_SECONDS
+    while True:
+        yield pause
+        pause = min(2 * pause, PAUSE_MOST_SECONDS)
+
+
+async def _exists(client: AsyncClient, project: str) -> bool:
+    """It is there, or nobody can tell now."""
+    try:
+        await client.projects.show(project)
+    except RequestRejected as error:
+        return error.code != "unknown-project"
+    except ClientError:
+        return True
+    return True

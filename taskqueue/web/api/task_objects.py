@@ -13,9 +13,8 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import Meta, Raw, Struct
 from msgspec.json import encode
 
-from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.task_objects import BODIES, FieldError, Times, arguments
-from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.fields import (
     MAX_PARENTS,

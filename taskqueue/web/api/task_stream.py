@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from taskqueue import AsyncClient
-from taskqueue.client.tasks.push_many import BATCH_BYTES, size_of
+from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of
 from taskqueue.errors import MessageTooLarge, TaskQueueError
 from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, reason_of
 from taskqueue.protocol.fields import MAX_EDGES, NewTask

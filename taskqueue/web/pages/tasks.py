@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.errors import error_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES

@@ -11,10 +11,10 @@ from typing import Any, Final
 import pytest
 
 from taskqueue import AsyncClient, Client, PushOptions, RequestRejected, Retry, Worker, new_task
-from taskqueue.client.robots.async_robots import AsyncRobots
-from taskqueue.client.robots.robots import Robots
-from taskqueue.client.tasks.cancelled import Cancelled
+from taskqueue.client.tasks.task import Cancelled
 from taskqueue.http import AsyncHttp, Http
+from taskqueue.robots.asynchronous import AsyncRobots
+from taskqueue.robots.blocking import Robots
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 
 NAMESPACES: Final = (

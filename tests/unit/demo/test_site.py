@@ -14,7 +14,7 @@ import pytest
 from taskqueue import Drop, Task
 from taskqueue.demo.crawler import ARCHIVE_SECONDS, crawl
 from taskqueue.demo.site import bundled_pages, served
-from taskqueue.http.page import Page
+from taskqueue.http.answer import Page
 from taskqueue.protocol.fields import Assignment, Token
 
 Crawl = Callable[[str], list[tuple[str, float | None]]]

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from taskqueue.cli.input.flow_file import FlowFile, parse
-from taskqueue.client.flows.plan import FlowPlan
+from taskqueue.client.tasks.new_flow import FlowPlan
 from taskqueue.protocol.fields import TaskOf
 
 SAID = """

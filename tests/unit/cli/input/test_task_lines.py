@@ -7,8 +7,7 @@ import json
 import pytest
 
 from taskqueue.cli.input.task_lines import parse
-from taskqueue.client.tasks.identity import default_taskid
-from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.tasks.new_task import default_taskid, new_task
 from taskqueue.protocol.fields import Recrawl, TaskOf
 
 

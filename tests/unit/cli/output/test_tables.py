@@ -28,7 +28,7 @@ from taskqueue.cli.output.tables import (
     show_fetchers,
 )
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks
-from taskqueue.client.tasks.identity import default_taskid
+from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
 from taskqueue.protocol.fetchers import FetcherView, HungView

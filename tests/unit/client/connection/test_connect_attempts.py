@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.client.connection.connect_attempts import MUTE, REFUSED, SILENT, STRANGER, ConnectAttempts
+from taskqueue.client.connection.addresses import MUTE, REFUSED, SILENT, STRANGER, ConnectAttempts
 
 FOUR, SIX = "127.0.0.1:7400", "[::1]:7400"
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pytest
 
 from taskqueue import AsyncClient, RequestTimeout
-from taskqueue.client.connection.connect_attempts import REFUSED
+from taskqueue.client.connection.addresses import REFUSED
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest

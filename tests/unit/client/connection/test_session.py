@@ -10,8 +10,17 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.client.connection.session import FOREIGN_NUMBERS, ClientSession
-from taskqueue.client.connection.session_events import Answered, Gap, HandedOut, Refused, Renewed, Unreadable, Welcomed
+from taskqueue.client.connection.session import (
+    FOREIGN_NUMBERS,
+    Answered,
+    ClientSession,
+    Gap,
+    HandedOut,
+    Refused,
+    Renewed,
+    Unreadable,
+    Welcomed,
+)
 from taskqueue.errors import MessageTooLarge
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, Task
-from taskqueue.client.fetcher.kept_leases import EXTEND_MOST
+from taskqueue.client.fetcher.leases import EXTEND_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, TokensReply
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from taskqueue.client.fetcher.prefetch import LOOK_SECONDS, MEDIAN_RUNS, Prefetch
+from taskqueue.client.fetcher.intake import LOOK_SECONDS, MEDIAN_RUNS, Prefetch
 
 
 def after(prefetch: Prefetch, runs: int, each: float, *, slots: int = 1, since: float = 0.0) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from taskqueue.client.connection.session import ClientSession
-from taskqueue.client.fetcher.relay import PASSED_MOST, Relay
+from taskqueue.client.fetcher.leases import PASSED_MOST, Relay
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment, Token

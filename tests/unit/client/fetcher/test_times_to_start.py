@@ -14,7 +14,7 @@ from taskqueue import Task
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.intake import Intake
-from taskqueue.client.fetcher.kept_leases import KeptLeases
+from taskqueue.client.fetcher.leases import KeptLeases
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.protocol.codec import decode_request

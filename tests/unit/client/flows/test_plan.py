@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.client.flows.plan import FlowPlan, FlowTask, Parent
+from taskqueue.client.tasks.new_flow import FlowPlan, FlowTask, Parent
 from taskqueue.protocol.fields import TaskOf
 
 

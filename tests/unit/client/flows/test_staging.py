@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from taskqueue import Client, RequestRejected, RequestTimeout
-from taskqueue.client.flows.staging import BATCH_TASKS, batches
-from taskqueue.client.tasks.push_many import BATCH_BYTES
+from taskqueue.client.tasks.new_flow import BATCH_TASKS, batches
+from taskqueue.client.tasks.pushes import BATCH_BYTES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.fields import MAX_EDGES, NewTask

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from taskqueue.client.tasks.cancelled import Cancelled
+from taskqueue.client.tasks.task import Cancelled
 
 
 def test_it_is_a_flag() -> None:

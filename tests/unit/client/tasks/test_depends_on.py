@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue import new_task
-from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.tasks.pushes import as_new_task
 from taskqueue.protocol.fields import TaskOf
 
 URL = "http://a/"

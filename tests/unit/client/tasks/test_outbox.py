@@ -23,7 +23,7 @@ from taskqueue import (
     new_task,
 )
 from taskqueue.client.tasks import outbox, reports
-from taskqueue.client.tasks.push_many import size_of
+from taskqueue.client.tasks.pushes import size_of
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply

@@ -10,10 +10,10 @@ import pytest
 from msgspec import msgpack
 
 from taskqueue import AsyncClient, Client, PushOptions, new_task
-from taskqueue.client.asynchronous.flow import AsyncFlow
-from taskqueue.client.blocking.flow import BlockingFlow
-from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.asynchronous.flows import AsyncFlow
+from taskqueue.client.blocking.flows import BlockingFlow
 from taskqueue.client.tasks.push_options import OPTIONS
+from taskqueue.client.tasks.pushes import as_new_task
 from taskqueue.protocol.fields import Schedule
 
 TAKERS = [AsyncClient.push, Client.push, new_task, AsyncFlow.task, BlockingFlow.task]

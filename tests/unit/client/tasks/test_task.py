@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from taskqueue import Task, canonical_url, default_taskid, new_task
-from taskqueue.client.tasks.push_many import Defaults, Packer, Pushed, as_new_task
+from taskqueue.client.tasks.pushes import Defaults, Packer, Pushed, as_new_task
 from taskqueue.protocol.fields import Assignment, Recrawl, Schedule, Token
 
 

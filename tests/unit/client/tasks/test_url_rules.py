@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskqueue import new_task
-from taskqueue.client.tasks.push_many import as_new_task
+from taskqueue.client.tasks.pushes import as_new_task
 
 WEB = ["http://a", "HTTPS://a/b?c#d", "http://[::1]/", "http://a/b c", "http://a/\u00ad"]
 OTHERS = ["data:,on_start", "s3://b/k", "user-42"]

@@ -19,7 +19,7 @@ import pytest
 from freezegun import freeze_time
 
 from taskqueue import Drop, Middleware, Retry, Task
-from taskqueue.client.worker.fetch_errors import Told, told_by
+from taskqueue.client.tasks.fetched import Told, told_by
 from taskqueue.protocol.fields import Fetched, TaskReport
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.worker.test_worker import outcome_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from taskqueue.client.worker.obstacles import growing_pauses
+from taskqueue.client.worker.worker_log import growing_pauses
 
 
 def test_what_goes_on_is_said_again_with_growing_pauses() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks.push_options import Duration
-from taskqueue.client.worker.stop_signals import STOP_SIGNALS
+from taskqueue.client.worker.worker import STOP_SIGNALS
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, Release
 from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest

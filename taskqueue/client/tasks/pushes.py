@@ -1,26 +1,41 @@
-"""Pushing many tasks: any iterable in, messages of bounded size out, counts of what became of the tasks.
+"""Pushes: many tasks at once, from any iterable, or one by one, by callers who wait.
 
-    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
+    push_many    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
+    push         NewTask ──► Push ──► gathered with those of other callers ─────► new-task ──► reply ──► NewOutcome
 
-Memory holds one batch being packed and those in flight, however long the iterable is.
+Of ``push_many`` memory holds one batch being packed and those in flight, however long the iterable is: there are so
+many messages on their way at once, and no more.
+
+    send ──► fewer than ``most`` on their way? ──► message ──► counted
+                    └── no: one of them is waited for first
+
+Single pushes of several projects share a message: it names the project of the first, the others name their own.
 """
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from functools import lru_cache
+from math import inf
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
 
+import msgspec
 from msgspec import Struct, field
 
 from taskqueue.alike import there_are
-from taskqueue.client.connection.patience import checked_count
-from taskqueue.client.tasks.new_task import new_task
+from taskqueue.client.arguments import checked_count
+from taskqueue.client.connection.background import Background, BackgroundCall
+from taskqueue.client.connection.batching import Batching, Outcomes
+from taskqueue.client.connection.exchange import Exchange, PostedRequest
+from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
-from taskqueue.client.tasks.url_rules import check_meant
 from taskqueue.errors import MessageTooLarge, RequestRejected
-from taskqueue.protocol.choices import NEW_OUTCOMES, KnownState, NewOutcome
-from taskqueue.protocol.fields import MAX_EDGES, NewTask
-from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, NewOutcome
+from taskqueue.protocol.fields import MAX_EDGES, NewTask, ProjectName
+from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""
@@ -258,7 +273,7 @@ def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
     """The task that an item stands for.
 
     Args:
-        item: a ``new_task`` value stays as it is; a url, and that of a map, is looked at: see ``url_rules``.
+        item: a ``new_task`` value stays as it is; a url, and that of a map, is looked at: see ``check_meant``.
         defaults: for a url, and for a map that doesn't say.
 
     Raises:
@@ -319,3 +334,218 @@ def too_large(task: NewTask | None, refusal: Exception) -> MessageTooLarge:
     """The error that a task is too large for a message of its own, which names the task."""
     named = "a task" if task is None else f"the task {task.url[:NAMED_CHARS]!r} (taskid {task.taskid})"
     return MessageTooLarge(f"{named} is too large: {refusal}")
+
+
+Progress = Callable[[Pushed], object] | None
+"""Called with the counts so far, after each message's answer."""
+
+
+class Count(NamedTuple):
+    """What becomes of the tasks: counted in ``pushed``, and told to the caller if it asks for that."""
+
+    pushed: Pushed
+    progress: Progress
+    told: ToldOutcome
+
+    @property
+    def wants_states(self) -> bool:
+        """Whether each task is told with its state."""
+        return self.told is not None
+
+    def add(self, answered: Answered) -> None:
+        """Count and tell what became of a batch."""
+        self.pushed.add(answered.pushed)
+        if self.told is not None:
+            for outcome in answered.outcomes:
+                self.told(outcome)
+        if self.progress is not None:
+            self.progress(self.pushed)
+
+
+class BatchSender:
+    """Sends the batches of one client, through an exchange."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def send(self, project: str, batch: PushBatch, *, states: bool = False) -> Answered:
+        """Send one batch; one that is too large goes in parts."""
+        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks), states=states)
+        try:
+            reply = await self._exchange.ask(message, NewTasksReply)
+            return Answered(batch.count(reply), batch.outcomes(reply) if states else [])
+        except (MessageTooLarge, RequestRejected) as error:
+            if not is_too_large(error):
+                raise
+            if len(batch.tasks) == 1:
+                return batch.rejected(str(too_large(batch.tasks[0], error)))
+        answered = Answered(Pushed(), [])
+        for half in batch.halves():
+            part = await self.send(project, half, states=states)
+            answered.pushed.add(part.pushed)
+            answered.outcomes.extend(part.outcomes)
+        return answered
+
+    def window(self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None) -> Window:
+        """Room for ``most`` batches on their way; ``pushed`` counts what becomes of their tasks."""
+        return Window(self, project, most, Count(pushed, progress, told))
+
+
+class Window:
+    """Left, all have been answered; left by an error, those that have not are given up."""
+
+    def __init__(self, sender: BatchSender, project: str, most: int, count: Count) -> None:
+        self._sender = sender
+        self._project = project
+        self._most = most
+        self._count = count
+        self._sending: set[asyncio.Task[Answered]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            while self._sending and error is None:
+                await self._settle()
+        finally:
+            for unsettled in self._sending:
+                unsettled.cancel()
+            # One that failed before it could be cancelled has an error that is nobody's concern any more.
+            await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def send(self, batch: PushBatch) -> None:
+        """Send a batch, as soon as there is room for it."""
+        if len(self._sending) >= self._most:
+            await self._settle()
+        sending = self._sender.send(self._project, batch, states=self._count.wants_states)
+        self._sending.add(asyncio.ensure_future(sending))
+
+    async def _settle(self) -> None:
+        """Wait for one of them, and count it; raises what the first of them raised."""
+        done, self._sending = await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
+        errors = [error for each in done if (error := each.exception()) is not None]
+        for each in done:
+            if each.exception() is None:
+                self._count.add(each.result())
+        if errors:
+            raise errors[0]
+
+
+class BlockingBatchSender:
+    """A BatchSender for a thread: the loop in the background sends, and this one waits."""
+
+    def __init__(self, background: Background, sender: BatchSender) -> None:
+        self._background = background
+        self._sender = sender
+
+    def window(
+        self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None
+    ) -> BlockingWindow:
+        """See ``BatchSender.window``; ``progress`` and ``told`` are called in this thread."""
+        return BlockingWindow(self._background, self._sender, project, most, Count(pushed, progress, told))
+
+
+class BlockingWindow:
+    """A Window for a thread, which waits for the oldest batch first."""
+
+    def __init__(self, background: Background, sender: BatchSender, project: str, most: int, count: Count) -> None:
+        self._background = background
+        self._sender = sender
+        self._project = project
+        self._most = most
+        self._count = count
+        self._sending: deque[BackgroundCall[Answered]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            while self._sending and error is None:
+                self._settle()
+        finally:
+            for unsettled in self._sending:
+                unsettled.cancel()
+
+    def send(self, batch: PushBatch) -> None:
+        """Send a batch, as soon as there is room for it."""
+        if len(self._sending) >= self._most:
+            self._settle()
+        sending = self._sender.send(self._project, batch, states=self._count.wants_states)
+        self._sending.append(self._background.start(sending))
+
+    def _settle(self) -> None:
+        self._count.add(self._sending.popleft().result())
+
+
+class Push(NamedTuple):
+    """One task, for a project."""
+
+    project: str
+    task: NewTask
+
+    def under(self, project: str) -> NewTask:
+        """The task, for a message that names that project."""
+        return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
+
+
+def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
+    """The single pushes of one client, which leave through this exchange."""
+
+    async def send(pushes: list[Push]) -> list[NewOutcome | Exception]:
+        return outcomes_of(await exchange.ask(_message(pushes), NewTasksReply, inf))
+
+    def begin(pushes: list[Push], told: Callable[[Outcomes[NewOutcome]], None]) -> Callable[[], None] | None:
+        request = PostedRequest(exchange, NewTasksReply, outcomes_of, told)
+        return request.forget if request.send(_message(pushes)) else None
+
+    async def send_alone(push: Push, refusal: Exception) -> NewOutcome:
+        raise too_large(push.task, refusal) if is_too_large(refusal) else refusal
+
+    return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
+
+
+def push_of(project: str, task: NewTask) -> Push:
+    """What a caller pushes.
+
+    Raises:
+        ValueError: its url can't be one that is fetched.
+        RequestRejected: no project can have that name. The daemon would refuse the whole message, others' tasks too.
+    """
+    check_meant(task.url)
+    _check_name(project)
+    return Push(project, task)
+
+
+def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
+    """What became of each task of a message, or why it was rejected."""
+    if "rejected" not in reply.outcomes:
+        return list(reply.outcomes)
+    errors = {error.index: RequestRejected(error.code or "rejected", error.reason) for error in reply.errors}
+    return [
+        errors.get(index, RequestRejected("rejected", outcome)) if outcome == "rejected" else outcome
+        for index, outcome in enumerate(reply.outcomes)
+    ]
+
+
+def _message(pushes: list[Push]) -> NewTasks:
+    project = pushes[0].project
+    return NewTasks(session="", n=0, project=project, tasks=[push.under(project) for push in pushes])
+
+
+def _size_of(push: Push) -> int:
+    return size_of(push.task)
+
+
+@lru_cache(maxsize=1024)
+def _check_name(project: str) -> None:
+    try:
+        msgspec.convert(project, ProjectName)
+    except msgspec.ValidationError:
+        reason = f"project: {project!r} is no project name: 1 to 64 {NAME_WORDS}"
+        raise RequestRejected("malformed", reason) from None

@@ -1,10 +1,20 @@
-"""Numbers that a caller gives: how long to wait, and how many of something; what can't be is told with its name."""
+"""Arguments that callers give: times, counts, priorities, projects. One that can't be is refused by its name.
+
+What a fetcher wants is checked before it is sent, because the daemon would refuse a whole hello for one thing in it,
+and from then on every request of that client, whoever has asked.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from math import inf
-from typing import Final
+from typing import Final, cast
+
+import msgspec
+
+from taskqueue.protocol.choices import NAME_WORDS
+from taskqueue.protocol.fields import MAX_CAPACITY, Capacity, Priority, ProjectName
 
 LARGEST: Final = sys.float_info.max
 
@@ -54,3 +64,42 @@ def limit(name: str, seconds: float | None) -> float | None:
         TypeError, ValueError: the argument of that name can't be; see ``checked_seconds``.
     """
     return None if seconds is None or (checked := checked_seconds(name, seconds)) == inf else checked
+
+
+def checked_priority(priority: int) -> int:
+    """The priority, if it can be one."""
+    return _checked("priority", priority, Priority, "from -2^31 to 2^31 - 1")
+
+
+def checked_capacity(name: str, tasks: int, least: int = 0) -> int:
+    """The argument of that name, if a fetcher may want so many tasks.
+
+    Raises:
+        ValueError: it may not.
+    """
+    bounds = f"from {least} to {MAX_CAPACITY}"
+    if _checked(name, tasks, Capacity, bounds) < least:
+        raise ValueError(f"{name}: expected an integer {bounds}, got {tasks!r}")
+    return tasks
+
+
+def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
+    """The names, if projects may be called so."""
+    if projects is None:
+        return None
+    if isinstance(projects, str):
+        raise TypeError(f"projects: expected several names, such as [{projects!r}], got str")
+    names = list(projects)
+    for name in names:
+        try:
+            msgspec.convert(name, ProjectName)
+        except msgspec.ValidationError:
+            raise ValueError(f"projects: {name!r} is no project name: 1 to 64 {NAME_WORDS}") from None
+    return frozenset(names)
+
+
+def _checked(name: str, number: int, kind: object, bounds: str) -> int:
+    try:
+        return cast(int, msgspec.convert(number, kind))
+    except msgspec.ValidationError:
+        raise ValueError(f"{name}: expected an integer {bounds}, got {number!r}") from None

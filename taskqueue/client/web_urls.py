@@ -14,9 +14,11 @@ from typing import Final, Literal, get_args
 from urllib.parse import SplitResult, urljoin, urlsplit
 
 from taskqueue.ascii_hosts import with_ascii_host
-from taskqueue.client.tasks.identity import OWN_PORTS
 from taskqueue.protocol.fields import MAX_URL_CHARS
 from taskqueue.registered_domains import registered_domain
+
+OWN_PORTS: Final = {"http": ":80", "https": ":443"}
+"""The port that goes without saying, by scheme."""
 
 Same = Literal["host", "domain", "any"]
 SAMES: Final = get_args(Same)
@@ -35,7 +37,6 @@ DOTTED: Final = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 """A dot segment."""
 DOTS: Final = re.compile(r"/(\.|%2e)", re.IGNORECASE)
 """In a path that may have one."""
-
 
 AS_REFERENCE: Final = "taskqueue-reference"
 """Error handler of codecs: letters that can't be encoded become ``&#N;``, percent-encoded."""

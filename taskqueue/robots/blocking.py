@@ -1,15 +1,24 @@
-"""AsyncRobots: robots.txt for asyncio."""
+"""Robots: robots.txt for code that waits.
+
+Made by ``python -m tools.blocking_client`` of ``AsyncRobots``; change that one.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Unpack
 
-from taskqueue.client.links.web_urls import Same, WebUrl, web_url
-from taskqueue.client.robots.book import (
+from taskqueue.client.tasks.push_options import PushOptions, explains_options
+from taskqueue.client.web_urls import Same, WebUrl, web_url
+from taskqueue.errors import ClientError
+from taskqueue.protocol.fields import NewTask
+from taskqueue.robots.fetches import Fetches
+from taskqueue.robots.robots_txt import (
+    MAX_AGE_SECONDS,
+    Answer,
     Book,
+    Copy,
     Limits,
     check,
     checked_answer,
@@ -18,25 +27,19 @@ from taskqueue.client.robots.book import (
     robots_txt,
     rules_of,
 )
-from taskqueue.client.robots.copies import MAX_AGE_SECONDS, Answer, Copy
-from taskqueue.client.robots.fetches import AsyncFetches
-from taskqueue.client.robots.sitemap_walk import MAX_FILES, SitemapWalk, log, read_answer
-from taskqueue.client.robots.slot_delays import AsyncSlots, several_projects, slot_of_host
-from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.errors import ClientError
-from taskqueue.protocol.fields import NewTask
+from taskqueue.robots.sitemaps import MAX_FILES, SitemapWalk, log, read_answer
+from taskqueue.robots.slot_delays import Slots, several_projects, slot_of_host
 
-AsyncFetch = Callable[[str], Awaitable[Answer]]
+Fetch = Callable[[str], Answer]
 
 
-class AsyncRobots:
+class Robots:
     """What sites ask of crawlers in their robots.txt (RFC 9309), each of which is fetched once a day.
 
-    It is used in one event loop; tasks that ask for one site at once have its robots.txt fetched once, also if the
-    first of them is cancelled meanwhile.
+    Its methods wait while a robots.txt is fetched; threads that ask for one site at once have it fetched once.
 
     Args:
-        fetch: a coroutine function of a url; returns status and body of the answer, ``(200, b"…")``. It has followed
+        fetch: called with a url, returns status and body of the answer, ``(200, b"…")``. It has followed
             redirects, gives up after a time of its own, and has undone what Content-Encoding says; of a body it need
             not return more than 50 MiB. Whatever it raises means that the site can't be reached.
         agent: the crawler's product token, such as "examplebot", which its User-Agent has, too.
@@ -51,10 +54,10 @@ class AsyncRobots:
 
     def __init__(
         self,
-        fetch: AsyncFetch,
+        fetch: Fetch,
         agent: str,
         *,
-        slots: AsyncSlots | None = None,
+        slots: Slots | None = None,
         projects: Iterable[str] = (),
         slot_of: Callable[[str], str] = slot_of_host,
         max_age: float = MAX_AGE_SECONDS,
@@ -67,18 +70,18 @@ class AsyncRobots:
         self._projects = several_projects(projects, needed=slots is not None)
         self._slot_of = slot_of
         self._book = Book(agent, Limits(max_age, min_delay, max_delay, max_origins))
-        self._fetches = AsyncFetches()
+        self._fetches = Fetches()
 
-    async def allowed(self, url: str) -> bool:
+    def allowed(self, url: str) -> bool:
         """Whether the url may be fetched now; also what is none of http and https, which has no robots.txt.
 
         While a robots.txt can't be had, and no former copy of it is known, nothing of its site is allowed; ``check``
         tells this from what a site does not want.
         """
         page = web_url(url)
-        return page is None or is_allowed(page, await self._known(page, url))
+        return page is None or is_allowed(page, self._known(page, url))
 
-    async def check(self, url: str) -> None:
+    def check(self, url: str) -> None:
         """For handlers: return if the url may be fetched now, else raise what becomes of its task.
 
         Raises:
@@ -88,15 +91,15 @@ class AsyncRobots:
         """
         page = web_url(url)
         if page is not None:
-            check(page, await self._known(page, url), time.monotonic())
+            check(page, self._known(page, url), time.monotonic())
 
-    async def crawl_delay(self, url: str) -> float | None:
+    def crawl_delay(self, url: str) -> float | None:
         """Seconds between two requests that the url's site asks for, within the bounds; None: it asks for nothing."""
         page = web_url(url)
-        return None if page is None else self._book.crawl_delay(await self._known(page, url))
+        return None if page is None else self._book.crawl_delay(self._known(page, url))
 
     @explains_options
-    async def sitemap_tasks(
+    def sitemap_tasks(
         self,
         site: str,
         *,
@@ -104,7 +107,7 @@ class AsyncRobots:
         same: Same = "host",
         max_files: int = MAX_FILES,
         **options: Unpack[PushOptions],
-    ) -> AsyncIterator[NewTask]:
+    ) -> Iterator[NewTask]:
         """The pages that a site's sitemaps name, as tasks with the time of their last change as ``itag``.
 
         So a page that was changed since runs again when its task is pushed anew, and others do not. Urls are written as
@@ -126,50 +129,49 @@ class AsyncRobots:
         """
         page = page_of_site(site)
         if sitemaps is None:
-            sitemaps = rules_of(page, await self._known(page, site), time.monotonic()).sitemaps
+            sitemaps = rules_of(page, self._known(page, site), time.monotonic()).sitemaps
         walk = SitemapWalk(page, sitemaps, same, max_files, options)
         pause = 0.0
         while (file := walk.next_file()) is not None:
-            await asyncio.sleep(pause)
-            answer = await self._answer(file.text)
-            read = await asyncio.to_thread(read_answer, answer)  # Half a second for a file of 50 MiB.
-            for task in walk.tasks(file, read):
-                yield task
+            time.sleep(pause)
+            answer = self._answer(file.text)
+            read = read_answer(answer)
+            yield from walk.tasks(file, read)
             pause = self._book.pause(page, time.monotonic())
 
-    async def _known(self, page: WebUrl, url: str) -> Copy:
+    def _known(self, page: WebUrl, url: str) -> Copy:
         """What is known of a site, after its slot was told if it has changed."""
-        copy = await self._copy(page)
+        copy = self._copy(page)
         if self._slots is not None:
-            await self._tell(self._slots, page, copy, self._slot_of(url))
+            self._tell(self._slots, page, copy, self._slot_of(url))
         return copy
 
-    async def _copy(self, page: WebUrl) -> Copy:
+    def _copy(self, page: WebUrl) -> Copy:
         """Return the copy of a site's robots.txt, fetched if none is kept that is fresh."""
         copy = self._book.copy(page, time.monotonic())
-        return copy or await self._fetches.once(page.origin, lambda: self._fetched(page))
+        return copy or self._fetches.once(page.origin, lambda: self._fetched(page))
 
-    async def _fetched(self, page: WebUrl) -> Copy:
+    def _fetched(self, page: WebUrl) -> Copy:
         copy = self._book.copy(page, time.monotonic())  # Another one may just have fetched it.
-        return copy or self._book.keep(page, await self._answer(robots_txt(page)), time.monotonic())
+        return copy or self._book.keep(page, self._answer(robots_txt(page)), time.monotonic())
 
-    async def _answer(self, url: str) -> Answer | Exception:
+    def _answer(self, url: str) -> Answer | Exception:
         try:
-            answer = await self._fetch(url)
+            answer = self._fetch(url)
         # Each HTTP library has errors of its own, and all mean the same here.
         except Exception as error:
             log.warning("event=unreachable url=%s error=%r", url, error)
             return error
         return checked_answer(answer)
 
-    async def _tell(self, slots: AsyncSlots, page: WebUrl, copy: Copy, slot: str) -> None:
+    def _tell(self, slots: Slots, page: WebUrl, copy: Copy, slot: str) -> None:
         news = self._book.news(page, copy, slot, time.monotonic())
         if news is None:
             return
         heard = False
         try:
             for project in self._projects:
-                await slots.set(project, news.slot, delay=news.delay)
+                slots.set(project, news.slot, delay=news.delay)
             heard = True
         except ClientError as error:
             log.warning("event=slot-untold slot=%r delay=%g error=%r", news.slot, news.delay, error)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from taskqueue.client.robots.copies import Copy
+from taskqueue.robots.robots_txt import Copy
 
 
 class AsyncFetches:

@@ -1,0 +1,125 @@
+"""``client.stats``: what happened lately and in all; ``client.history``: when; ``client.log``: who changed what."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.insight import (
+    HistoryReply,
+    Log,
+    LogEntry,
+    LogReply,
+    Point,
+    ProjectStats,
+    Stats,
+    StatsHistory,
+    StatsReply,
+)
+
+
+class AsyncStats:
+    """Counts of events, by project."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
+        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
+        return await self._exchange.ask(Stats(session="", n=0, after=after, limit=limit, group=group), StatsReply)
+
+    async def all(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
+        """What happened to each project, by name, asked for page by page."""
+        after, more = "", True
+        while more:
+            page = await self.list(after, group=group)
+            for project in page.projects:
+                yield project
+                after = project.name
+            more = page.more
+
+
+class AsyncHistory:
+    """Counts of events, by minute or hour."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def list(
+        self,
+        project: str | None = None,
+        every: Resolution = "minute",
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> HistoryReply:
+        """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
+
+        Where nothing happened there is no point. A minute has one when it is over.
+
+        Args:
+            project: to this one; None: to all together.
+            every: minute or hour.
+            since, until: unix seconds, or aware datetimes; None: from the first, to the last. The ``next`` of a page,
+                if it is not 0, is ``since`` for the one after it; a page may have few points, or none, and yet not be
+                the last.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
+        """
+        start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
+        request = StatsHistory(session="", n=0, project=project, every=every, since=start, until=end)
+        return await self._exchange.ask(request, HistoryReply)
+
+    async def all(
+        self,
+        project: str | None = None,
+        every: Resolution = "minute",
+        *,
+        since: Moment | None = None,
+        until: Moment | None = None,
+    ) -> AsyncGenerator[Point, None]:
+        """All points of a time, as ``list`` has them, asked for page by page."""
+        more = True
+        while more:
+            page = await self.list(project, every, since=since, until=until)
+            for point in page.points:
+                yield point
+            since, more = page.next, page.next > 0
+
+
+class AsyncLog:
+    """What people have changed."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    async def list(
+        self, project: str | None = None, *, since: Moment | None = None, before: int = 0, limit: int = 100
+    ) -> LogReply:
+        """A page of what people have changed, the newest change first.
+
+        Args:
+            project: changes of this project only, also of one that was deleted; None: all.
+            since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
+            before: the ``next`` of the page before, which is 0 on the last one; 0: from the newest on. Each page looks
+                at a bounded number of changes, so it may have fewer than ``limit``, or none, and yet not be the last.
+            limit: 1 to 500.
+
+        Raises:
+            ValueError: since is a datetime without a zone.
+        """
+        start = unix_seconds_or_0("since", since)
+        request = Log(session="", n=0, project=project, since=start, before=before, limit=limit)
+        return await self._exchange.ask(request, LogReply)
+
+    async def all(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
+        """All changes that are kept, the newest first, asked for page by page."""
+        before, more = 0, True
+        while more:
+            page = await self.list(project, since=since, before=before, limit=500)
+            for entry in page.entries:
+                yield entry
+            before, more = page.next, page.next > 0

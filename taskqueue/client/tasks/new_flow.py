@@ -1,0 +1,214 @@
+"""New flows, as producers describe them: tasks, each after some of those before it; and how they get to the daemon.
+
+    a ──┬──► d       a = plan.add(url, …)
+    b ──┘            b = plan.add(url, …)
+                     d = plan.add(url, …, after=[a, b])
+
+Who names a task has been given it before, so parents always come first and there can be no cycle to be searched for.
+The tasks go in messages of bounded size, one after the other, then one that accepts all:
+
+    tasks ──► batch ──► flow-stage ──► batch ──► flow-stage ──► … ──► flow-submit ──► the flow
+
+Nothing of it runs before it is accepted, and what was staged by a producer that died is dropped by the daemon.
+
+The answer to the last message may get lost, and the flow have been accepted: so a repeat of the call first asks for
+that answer again, and stages only what the daemon does not have. Only who has sent it may take a flow of that name for
+it: to all others the name is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Unpack
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from taskqueue.client.connection.exchange import Exchange
+from taskqueue.client.tasks.new_task import check_meant, new_task
+from taskqueue.client.tasks.push_options import PushOptions
+from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of, too_large
+from taskqueue.errors import MessageTooLarge, RequestRejected
+from taskqueue.protocol.fields import MAX_EDGES, MAX_PARENTS, NewTask, TaskOf
+from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowTaskView, FlowView
+
+
+class FlowTask(Struct, frozen=True, gc=False):
+    """A task of a flow, as later tasks name it.
+
+    Attributes:
+        index: its place in the flow, from 0.
+    """
+
+    project: str
+    flow: str
+    index: int
+    taskid: str
+
+
+Parent = FlowTask | str | tuple[str, str]
+"""What a task can wait for: a task of a flow, the taskid of one in the same project, or project and taskid."""
+
+
+class FlowPlan:
+    """The tasks of one flow.
+
+    Attributes:
+        tasks: them, parents first.
+        edges: how many parents they have together.
+    """
+
+    def __init__(self, project: str, name: str) -> None:
+        self.project = project
+        self.name = name
+        self.tasks: list[NewTask] = []
+        self.edges = 0
+        self._indices: dict[str, int] = {}
+        self._outside: dict[str, int] = {}
+
+    def add(self, url: str, after: Iterable[Parent] = (), **options: Unpack[PushOptions]) -> FlowTask:
+        """Describe a task that waits for those of ``after``; options are those of a push.
+
+        Raises:
+            ValueError: it is no task, its taskid is in the flow already or was waited for, or it waits for too many.
+            TypeError: an option, or one of ``after``, is of a type that it can't be.
+        """
+        if options.get("depends_on"):
+            raise ValueError("depends_on: a task of a flow says with after what it waits for")
+        check_meant(url)
+        task = new_task(url, **options)
+        self._check_new(task.taskid)
+        parents = self._parents(after, task.taskid)
+        if len(parents) > MAX_PARENTS:
+            raise ValueError(f"after: expected at most {MAX_PARENTS} tasks, got {len(parents)}")
+        return self._keep(task, parents)
+
+    def views(self) -> Iterator[FlowTaskView]:
+        """The tasks as they would be shown, were they staged."""
+        for index, task in enumerate(self.tasks):
+            yield FlowTaskView(index, task.taskid, task.url, "staged", [self._place(each) for each in task.depends_on])
+
+    def _place(self, parent: str | TaskOf) -> int | tuple[str, str]:
+        if isinstance(parent, TaskOf):
+            return parent.project, parent.taskid
+        return self._indices.get(parent, (self.project, parent))
+
+    def _check_new(self, taskid: str) -> None:
+        if (index := self._indices.get(taskid)) is not None:
+            raise ValueError(f"taskid: {taskid!r} is task {index} of this flow already")
+        if (index := self._outside.get(taskid)) is not None:
+            raise ValueError(f"taskid: task {index} of this flow waits for {taskid!r}, so it has to come before that")
+
+    def _parents(self, after: Iterable[Parent], taskid: str) -> tuple[str | TaskOf, ...]:
+        """What the daemon is told of them, each once."""
+        if isinstance(after, FlowTask | str):
+            raise TypeError(f"after: expected several tasks, got one {type(after).__name__}; put it into a list")
+        return tuple(dict.fromkeys(self._named(parent, taskid) for parent in after))
+
+    def _named(self, parent: Parent, taskid: str) -> str | TaskOf:
+        match parent:
+            case FlowTask(project=project, taskid=named):
+                pass
+            case str():
+                project, named = self.project, parent
+            case (str(project), str(named)):
+                pass
+            case _:
+                raise TypeError(f"after: expected a task, a taskid or (project, taskid), got {parent!r}")
+        if (project, named) == (self.project, taskid):
+            raise ValueError(f"after: {taskid!r} is the task itself")
+        return named if project == self.project else TaskOf(project, named)
+
+    def _keep(self, task: NewTask, parents: tuple[str | TaskOf, ...]) -> FlowTask:
+        index = len(self.tasks)
+        for parent in parents:
+            if isinstance(parent, str) and parent not in self._indices:
+                self._outside.setdefault(parent, index)
+        self._indices[task.taskid] = index
+        self.edges += len(parents)
+        self.tasks.append(replace(task, depends_on=parents) if parents else task)
+        return FlowTask(self.project, self.name, index, task.taskid)
+
+
+BATCH_TASKS: Final = 1000
+"""Most tasks of one message."""
+
+CHECKED_A_SECOND: Final = 1000
+"""Tasks that the daemon checks in a second at the very least, before it accepts a flow."""
+
+Progress = Callable[[int], object] | None
+"""Called with how many tasks are staged."""
+
+
+def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
+    """The tasks in parts, each of which fits into a message in number, parents and (about) bytes."""
+    batch: list[NewTask] = []
+    edges = size = 0
+    for task in tasks:
+        parents = len(task.depends_on)
+        if batch and (len(batch) >= BATCH_TASKS or size >= BATCH_BYTES or edges + parents > MAX_EDGES):
+            yield batch
+            batch, edges, size = [], 0, 0
+        batch.append(task)
+        edges += parents
+        size += size_of(task)
+    if batch:
+        yield batch
+
+
+class Staging:
+    """Sends a flow, through an exchange."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._unanswered = 0
+        """Tasks of the submission whose answer has not come; 0: none is awaited."""
+
+    async def submit(self, plan: FlowPlan, reuse: bool, progress: Progress) -> FlowView:
+        """Stage all tasks and have them accepted; if that has happened, and only the answer was lost, give it again.
+
+        Raises:
+            RequestRejected: one of them, or all together, can't be taken; nothing of the flow runs.
+        """
+        if self._unanswered == len(plan.tasks):
+            try:
+                return await self._have_accepted(plan, reuse)
+            except RequestRejected as refusal:
+                if refusal.code != "unknown-flow":
+                    raise
+        first = 0
+        for batch in batches(plan.tasks):
+            await self._stage(plan, first, batch)
+            first += len(batch)
+            if progress is not None:
+                progress(first)
+        return await self._have_accepted(plan, reuse)
+
+    async def _have_accepted(self, plan: FlowPlan, reuse: bool) -> FlowView:
+        count = self._unanswered = len(plan.tasks)
+        request = FlowSubmit(session="", n=0, project=plan.project, flow=plan.name, count=count, reuse=reuse)
+        patience = self._exchange.patience + count / CHECKED_A_SECOND
+        try:
+            flow = (await self._exchange.ask(request, FlowReply, patience)).flow
+        except RequestRejected:
+            self._unanswered = 0
+            raise
+        self._unanswered = 0
+        return flow
+
+    async def _stage(self, plan: FlowPlan, first: int, tasks: Sequence[NewTask]) -> None:
+        """Stage some tasks; those that are too large for one message go in parts."""
+        request = FlowStage(session="", n=0, project=plan.project, flow=plan.name, first=first, tasks=list(tasks))
+        try:
+            reply = await self._exchange.ask(request, FlowStaged)
+        except MessageTooLarge as refusal:
+            if len(tasks) == 1:
+                raise too_large(tasks[0], refusal) from None
+            half = len(tasks) // 2
+            await self._stage(plan, first, tasks[:half])
+            await self._stage(plan, first + half, tasks[half:])
+            return
+        if reply.errors:
+            error = reply.errors[0]
+            taskid = tasks[error.index].taskid
+            raise RequestRejected("malformed", f"task {first + error.index} of the flow ({taskid}): {error.reason}")
