@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from taskqueue.calendar import Calendar
 from taskqueue.core.parts.now import Now
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.display.remaining import remaining_text
+from taskqueue.display.projects import remaining_text
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskReport, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing

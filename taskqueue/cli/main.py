@@ -6,8 +6,8 @@
     130  Ctrl-C
     141  the reader of its output closed it early, as in ``taskqueue status | head -1``
 
-Commands live in one module each and are imported when they are called, the client, the server and rich only inside of
-them, so that ``taskqueue --help`` answers at once.
+Commands live in a module a noun, which is imported when one of them is called, the client, the server and rich only
+inside of it, so that ``taskqueue --help`` answers at once.
 """
 
 from __future__ import annotations
@@ -56,10 +56,20 @@ COMMANDS: Final = {
     "completion": "Let a shell complete commands, options and the names of projects.",
     "demo": "Crawl a small site on this machine and show it live.",
 }
-"""Short help by command name. The command is the function of that name in the module of that name."""
+"""Short help by command name. The command is the function of that name in its module (MODULES)."""
 
-MODULES: Final = {"reload": "pid_file", "stop": "pid_file", "daemon": "status", "watch": "top"}
-"""Modules of commands whose module has another name."""
+MODULES: Final = {
+    "task": "tasks",
+    "project": "projects", "cron": "projects", "wait": "projects",
+    "fetcher": "fetchers",
+    "slot": "slots",
+    "flow": "flows",
+    "operation": "operations",
+    "stats": "insight", "failures": "insight", "why": "insight", "log": "insight",
+    "scheduler": "daemon", "reload": "daemon", "stop": "daemon", "config": "daemon",
+    "top": "status", "watch": "status",
+}  # fmt: skip
+"""Modules by command name; other commands have modules of their own names."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130

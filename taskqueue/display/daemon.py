@@ -1,14 +1,21 @@
-"""What is told of the daemon itself: a line for each thing, in groups."""
+"""Words for the daemon itself: how it is, a line for each thing, and how it was over time.
+
+how it is           ──► facts, in groups
+points of minutes ──► parts of 1, 2, 5, … minutes ──► rows: sums, and the slowest minute of each part
+       └────────────► those that a caller waited longest in ──► sentences
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
 from math import isinf
 from typing import Final, NamedTuple
 
 from taskqueue.build_kind import build_kind
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
-from taskqueue.protocol.daemon import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, HistogramView
 from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
 
@@ -111,3 +118,104 @@ def _store(reply: DaemonReply) -> Fact:
     by_level = ", ".join(f"level {level.level}: {size_text(level.bytes)} in {level.tables:,}" for level in reply.levels)
     log = size_text(reply.log_bytes)
     return Fact("store", f"{size}, {log} in its log; {by_level}" if tables else f"{log} in its log, and no tables yet")
+
+
+PARTS_MOST: Final = 24
+PART_SECONDS: Final = (60, 120, 300, 600, 900, 1800, 3600)
+SLOWEST_SHOWN: Final = 5
+MOST_SECONDS: Final = 10.0
+"""Of what took longer nobody knows how long: the last bound of the daemon's histograms."""
+
+NO_MINUTES: Final = "No minute is complete yet; ask again in a minute."
+
+
+class HistoryPart(NamedTuple):
+    """A part of the time.
+
+    Attributes:
+        at: unix seconds of its beginning.
+        points: of its minutes, by time; at least one.
+    """
+
+    at: float
+    points: Sequence[DaemonPoint]
+
+    def largest(self, name: str) -> float:
+        """The largest value of a field."""
+        return max(float(getattr(point, name)) for point in self.points)
+
+    def each_second(self, name: str) -> float:
+        """A count per second of the minutes that have a point."""
+        count: int = sum(getattr(point, name) for point in self.points)
+        return count / (60 * len(self.points))
+
+
+class HistoryColumn(NamedTuple):
+    """A thing that is told of a part of the time."""
+
+    head: str
+    told: Callable[[HistoryPart], str]
+
+
+def _times(name: str) -> Callable[[HistoryPart], str]:
+    """``0.4/12``: milliseconds."""
+    fields = f"{name}_p50_seconds", f"{name}_p99_seconds"
+    return lambda part: "/".join(_milliseconds(part.largest(field)) for field in fields)
+
+
+def _milliseconds(seconds: float) -> str:
+    ms = seconds * 1000
+    return f"{ms:,.0f}" if ms >= 9.95 else f"{ms:.1g}" if ms < 0.1 else f"{ms:.1f}"
+
+
+def _pace(name: str) -> Callable[[HistoryPart], str]:
+    return lambda part: f"{part.each_second(name):,.1f}"
+
+
+HISTORY_COLUMNS: Final = (
+    HistoryColumn("turns/s", _pace("turns")),
+    HistoryColumn("turn ms", _times("turn")),
+    HistoryColumn("commit ms", _times("commit")),
+    HistoryColumn("sync ms", _times("sync")),
+    HistoryColumn("out/s", _pace("selected")),
+    HistoryColumn("ready", lambda part: brief(part.points[-1].ready)),
+    HistoryColumn("memory", lambda part: size_text(part.largest("resident_bytes"))),
+)
+HISTORY_EXPLAINED: Final = (
+    "turn, commit, sync: within how many ms half/99 of 100 were done in the slowest minute; out/s: tasks handed out"
+)
+
+
+def history_parts(points: Sequence[DaemonPoint]) -> list[HistoryPart]:
+    """The parts of a time that have points, PARTS_MOST or one more; all of one length, the shortest possible."""
+    seconds = points[-1].at - points[0].at if points else 0.0
+    each = next((each for each in PART_SECONDS if seconds <= each * PARTS_MOST), PART_SECONDS[-1])
+    return [HistoryPart(at * each, list(found)) for at, found in groupby(points, key=lambda point: point.at // each)]
+
+
+def slowest_minutes(points: Iterable[DaemonPoint]) -> list[DaemonPoint]:
+    """The minutes in which the slowest turn and sync took longest, that one first: so long answers may have waited."""
+    return sorted(points, key=lambda point: -(point.turn_most_seconds + point.sync_most_seconds))[:SLOWEST_SHOWN]
+
+
+def minute_sentence(point: DaemonPoint) -> str:
+    """What the daemon did in a minute: ``99 of 100 turns in 12 ms (all in 25 ms), commits …``."""
+    timed = (
+        ("turns", point.turn_p99_seconds, point.turn_most_seconds),
+        ("commits", point.commit_p99_seconds, point.commit_most_seconds),
+        ("syncs", point.sync_p99_seconds, point.sync_most_seconds),
+    )
+    spreads = ", ".join(f"{what} {_within(p99)} (all {_within(most)})" for what, p99, most in timed if most)
+    return (
+        f"99 of 100 {spreads}; {brief(point.turns)} turns, {brief(point.new)} new, {brief(point.selected)} handed out, "
+        f"{brief(point.ended)} ended; then {brief(point.ready)} ready, {size_text(point.resident_bytes)}"
+    )
+
+
+def _within(seconds: float) -> str:
+    return "in over 10 s" if seconds > MOST_SECONDS else f"in {brief_seconds(seconds, MOST_SECONDS)}"
+
+
+def read_again(points: Sequence[DaemonPoint]) -> Iterator[DaemonPoint]:
+    """The minutes in which the daemon has read its store again: it was started, or its store had failed."""
+    return (point for before, point in pairwise(points) if point.epoch != before.epoch)

@@ -43,7 +43,7 @@ NOT_ASKED: Final = (None, None, True, (), False, True, None, None, None, -1, -1)
 process_group if they are not given.
 """
 IMPORTED: Final = (
-    "taskqueue.cli.commands.scheduler",
+    "taskqueue.cli.commands.daemon",
     "taskqueue.cli.commands.work",
     "taskqueue.client.blocking.client",
     "taskqueue.server.main",

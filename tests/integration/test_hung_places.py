@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from taskqueue import Client
+from taskqueue.cli.input.top_keys import View
 from taskqueue.cli.main import main
-from taskqueue.cli.top.screen import Snapshot, render_screen
-from taskqueue.cli.top.view import View
+from taskqueue.cli.output.top_screen import Snapshot, render_screen
 from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.web_pages import Pages, pages_of, table, words
 

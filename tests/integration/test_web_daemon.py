@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskqueue import Client
-from taskqueue.display.daemon import facts
-from taskqueue.display.daemon_history import COLUMNS, sentence, slowest
+from taskqueue.display.daemon import HISTORY_COLUMNS, facts, minute_sentence, slowest_minutes
 from taskqueue.protocol.daemon import DaemonReply, DaemonShow
 from tests.integration.conftest import Daemon, DaemonFactory
 from tests.integration.web_pages import Pages, pages_of, words
@@ -84,9 +83,11 @@ def test_the_minutes_of_the_last_day_are_told_as_at_the_command_line(daemon: Dae
         day = pages.page("/daemon").get_element_by_id("day")
         after = list(client.daemon_history())
 
-    assert any(sentence(slowest(told)[0]) in words(day) for told in (before, after))  # a minute may have ended
+    assert any(
+        minute_sentence(slowest_minutes(told)[0]) in words(day) for told in (before, after)
+    )  # a minute may have ended
     assert day.xpath(".//*[@role='img']")
-    assert [words(each) for each in day.iter("th")][1:8] == [column.head for column in COLUMNS]
+    assert [words(each) for each in day.iter("th")][1:8] == [column.head for column in HISTORY_COLUMNS]
     assert any("turns" in title and "syncs" in title for title in day.xpath(".//title/text()"))
 
 

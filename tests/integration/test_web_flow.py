@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from taskqueue import Client
-from taskqueue.display.flow_graph import FlowGraph
+from taskqueue.display.flows import FlowGraph
 from taskqueue.web.live import flow_readings
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words

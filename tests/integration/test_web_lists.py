@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from taskqueue import Client
-from taskqueue.cli.output.flow_views import of_flows
-from taskqueue.cli.output.tables import of_fetchers
-from taskqueue.cli.top.screen import FETCHER_CELLS, FETCHER_NAME
+from taskqueue.cli.output.fetcher_tables import of_fetchers
+from taskqueue.cli.output.flow_tables import of_flows
+from taskqueue.cli.output.top_screen import FETCHER_CELLS, FETCHER_NAME
 from taskqueue.display.fetchers import held
 from taskqueue.web.pages.fetchers import SPEED
 from tests.integration.conftest import Daemon

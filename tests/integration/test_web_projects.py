@@ -10,9 +10,8 @@ import pytest
 from lxml import html
 
 from taskqueue import Client
-from taskqueue.cli.top.screen import PROJECT_CELLS
-from taskqueue.display.remaining import remaining_text
-from taskqueue.display.settings import said_by
+from taskqueue.cli.output.top_screen import PROJECT_CELLS
+from taskqueue.display.projects import remaining_text, said_by
 from taskqueue.web.pages.projects import COLUMNS
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words

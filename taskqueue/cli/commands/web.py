@@ -1,17 +1,219 @@
-"""``taskqueue web``: the page, the HTTP interface and the metrics of a daemon."""
+"""``taskqueue web``: the page, the HTTP interface and the metrics of a daemon; ``web token``: who may come in."""
 
 from __future__ import annotations
 
 import socket
+import time
+from collections.abc import Callable
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
+from typing import Literal, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import url_option
-from taskqueue.cli.web.access_options import Network, access_options
-from taskqueue.cli.web.token import token
-from taskqueue.web.roles import Role
+from taskqueue.cli.output.json_output import json_lines_option
+from taskqueue.terminal.lines import say
+from taskqueue.web.options import DEFAULT_TOKENS
+from taskqueue.web.roles import GRANTED, Role
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def tokens_option(command: Command) -> Command:
+    """Add the option --tokens to a command."""
+    option = click.option(
+        "--tokens",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        envvar="TASKQUEUE_WEB_TOKENS",
+        default=DEFAULT_TOKENS,
+        show_default=True,
+        help="The file of tokens; or TASKQUEUE_WEB_TOKENS.",
+    )
+    return option(command)
+
+
+@click.group()
+def token() -> None:
+    """Say who may come in to the page and the HTTP interface, and what they may do.
+
+    viewer looks; operator runs, pushes, retries, pauses; admin changes settings and deletes, too. A running web process
+    sees each change at once: who has lost his token is out.
+
+    \b
+    Example:
+      taskqueue web token add anna --role admin
+      taskqueue web token list
+    """
+
+
+@token.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(GRANTED), required=True, help="What it allows.")
+@click.option("--expires", metavar="AGE", type=times.some_seconds, help="After so long it is worth nothing: 90d.")
+@tokens_option
+def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float | None, tokens: Path) -> None:
+    """Make a token, and print it: it is nowhere else, the file has a digest of it.
+
+    People paste it into the sign-in page, programs send it as "Authorization: Bearer TOKEN".
+
+    \b
+    Example:
+      taskqueue web token add anna --role admin
+      taskqueue web token add prometheus --role viewer --expires 365d
+    """
+    from taskqueue.web.access.token_file import add_token
+
+    say(add_token(tokens, name, role, time.time() + expires if expires else None))
+    say(f"This is the token of {name}, {role}; it is shown this once.", err=True)
+
+
+@token.command("list")
+@json_lines_option
+@tokens_option
+def list_tokens(as_json: bool, tokens: Path) -> None:
+    """List who has a token, the oldest first.
+
+    \b
+    Example:
+      taskqueue web token list
+    """
+    from taskqueue.cli.output.json_output import print_lines
+    from taskqueue.web.access.token_file import read_tokens
+
+    read = read_tokens(tokens)
+    found = read.tokens if read else ()
+    if as_json:
+        print_lines(
+            {"name": each.name, "role": each.role, "created_at": each.created_at, "expires_at": each.expires_at}
+            for each in found
+        )
+        return
+    from taskqueue.cli.output.tables import bare_table, show
+    from taskqueue.terminal.screen import Text
+
+    table = bare_table(["name"], [], ["role", "made", "expires"])
+    for each in found:
+        table.add_row(*map(Text, (each.name, each.role, times.local(each.created_at), _end_of(each.expires_at))))
+    show(table)
+
+
+@token.command()
+@click.argument("name")
+@tokens_option
+def remove(name: str, tokens: Path) -> None:
+    """Take a token away: whoever came in with it is out.
+
+    \b
+    Example:
+      taskqueue web token remove anna
+    """
+    from taskqueue.web.access.token_file import remove_token
+
+    remove_token(tokens, name)
+    say(f"{name} has no token any more.")
+
+
+def _end_of(expires_at: float | None) -> str:
+    if expires_at is None:
+        return "never"
+    return times.local(expires_at) + (" (over)" if expires_at <= time.time() else "")
+
+
+Network = IPv4Network | IPv6Network
+
+
+class NetworkType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """An address, or a network as in 10.0.0.0/8."""
+
+    name = "address"
+
+    def convert(self, value: str | Network, param: click.Parameter | None, ctx: click.Context | None) -> Network:
+        """The network.
+
+        Raises:
+            click.BadParameter: it is none.
+        """
+        try:
+            return ip_network(value)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}, such as 10.0.0.2 or 10.0.0.0/8") from None
+
+
+class ProxyRoleType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A role, of one user, as in anna=admin, or of all others, whose name is ""."""
+
+    name = "role"
+
+    def convert(
+        self, value: str | tuple[str, Role], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Role]:
+        """The user and the role.
+
+        Raises:
+            click.BadParameter: there is no such role.
+        """
+        if isinstance(value, tuple):
+            return value
+        user, _, role = value.rpartition("=")
+        for granted in GRANTED:
+            if role == granted:
+                return user, granted
+        raise click.BadParameter(f'"{role}" is no role: {", ".join(GRANTED)}')
+
+
+def access_options(command: Command) -> Command:
+    """Add the options --tokens, --host, --trust-proxy, --proxy-header, --proxy-role and --root-path to a command."""
+    options = (
+        tokens_option,
+        click.option(
+            "--host",
+            "hosts",
+            multiple=True,
+            metavar="NAME",
+            envvar="TASKQUEUE_WEB_HOST",
+            help="A further name of the page.",
+        ),
+        click.option(
+            "--trust-proxy",
+            "proxies",
+            multiple=True,
+            metavar="ADDRESS",
+            type=NetworkType(),
+            envvar="TASKQUEUE_WEB_TRUST_PROXY",
+            help="A reverse proxy, or its network, whose X-Forwarded headers count.",
+        ),
+        click.option(
+            "--proxy-header",
+            metavar="HEADER",
+            default="",
+            envvar="TASKQUEUE_WEB_PROXY_HEADER",
+            help="Where it says who asks.",
+        ),
+        click.option(
+            "--proxy-role",
+            "proxy_roles",
+            multiple=True,
+            metavar="[USER=]ROLE",
+            type=ProxyRoleType(),
+            envvar="TASKQUEUE_WEB_PROXY_ROLE",
+            help="What those may do, or one of them: viewer (without this), operator or admin.",
+        ),
+        click.option(
+            "--root-path",
+            metavar="PATH",
+            default="",
+            envvar="TASKQUEUE_WEB_ROOT_PATH",
+            help="Path of the page at the proxy, such as /taskqueue.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
 
 BIND = "127.0.0.1:7401"
 METRICS_PROJECTS = 50

@@ -1,4 +1,7 @@
-"""Options that say how commands reach the daemon, and what to print when nobody answers."""
+"""Options that say how commands reach the daemon and how long they wait; what to print when nobody answers.
+
+Exit statuses of commands that wait for the end of a task or a flow are here, too, since both kinds name them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import click
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort, ProjectSort
     from taskqueue.protocol.daemon import StatusReply
     from taskqueue.protocol.fetchers import FetcherView
+
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -48,7 +52,7 @@ class Daemon(NamedTuple):
         """A client of it.
 
         Raises:
-            Silent: it didn't answer in time.
+            NoAnswer: it did not answer in time.
         """
         from taskqueue import Client
 
@@ -197,3 +201,10 @@ def daemon_options(command: Command) -> Command:
         help="How long to wait for an answer.",
     )
     return url_option(timeout(command))
+
+
+END_STATUSES: Final = {"success": 0, "failed": 3, "cancelled": 4}
+"""By the state in which it ended."""
+
+NOT_OVER_STATUS: Final = 1
+"""If it has not ended in the time that it was given."""

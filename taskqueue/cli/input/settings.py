@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from taskqueue.display.settings import flat, is_empty, text
+from taskqueue.display.projects import flat_settings, is_empty_setting, setting_text
 from taskqueue.protocol.fields import Setting
 from taskqueue.settings import schema
 from taskqueue.settings.description import described
@@ -112,11 +112,13 @@ def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
 
     A setting that is not used, such as an empty text, counts as one that is not there.
     """
-    old, new = (dict(said for said in flat(settings) if not is_empty(said[1])) for settings in (before, after))
+    old, new = (
+        dict(said for said in flat_settings(settings) if not is_empty_setting(said[1])) for settings in (before, after)
+    )
     names = [name for name in {**new, **old} if name not in old or name not in new or old[name] != new[name]]
     return ", ".join(_change(name, old, new) for name in names) or "nothing changed"
 
 
 def _change(name: str, old: Mapping[str, Setting], new: Mapping[str, Setting]) -> str:
-    now = shlex.quote(f"{name}={text(new[name])}") if name in new else f"{name} removed"
-    return f"{now} (was {text(old[name])})" if name in old else now
+    now = shlex.quote(f"{name}={setting_text(new[name])}") if name in new else f"{name} removed"
+    return f"{now} (was {setting_text(old[name])})" if name in old else now

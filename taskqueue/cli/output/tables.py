@@ -1,27 +1,113 @@
-"""Tables for people: projects, fetchers, settings, cron jobs, made from the daemon's views.
+"""What all tables for people are made of: a table that cuts nothing, columns, styles, and the fields of one object.
 
-Those of tasks and operations are in ``task_tables``.
+A number of which the last digits are missing is another number. So where a terminal is too narrow for all columns,
+these go, or wrap, one after the other, as far as that is needed:
+
+1. columns that are said to be spare
+2. columns that have nothing but zeros, from the right
+3. words wrap, which otherwise stand in one line
+4. each row becomes a block of lines with a name and a value
+
+Tables of tasks, projects, fetchers, slots and flows are in modules of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import replace
 from typing import Final
 
-from rich.console import JustifyMethod
-from rich.table import Table
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Column, Table
 
-from taskqueue.cli.input.times import ago, local, paused_until
-from taskqueue.cli.output.fitting_table import FittingTable, named_values
-from taskqueue.display import fetchers
-from taskqueue.display.counts import projects
-from taskqueue.display.remaining import UNKNOWN, remaining_text
-from taskqueue.display.settings import flat, is_empty, said_by, text
-from taskqueue.protocol.fetchers import FetcherView
-from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.values import Counts
 from taskqueue.terminal.screen import Screen, Text
+
+NOTHING: Final = frozenset({"", "0", "·"})
+"""What a cell says if it says nothing."""
+
+FOLDED_MOST: Final = 8
+"""Characters that a column which wraps has at least, if it has so long words."""
+
+
+class FittingTable(Table):
+    """Made of cells of one line each.
+
+    Attributes:
+        spare: heads of columns that go first; the first one first.
+    """
+
+    def __init__(self, spare: Iterable[str] = ()) -> None:
+        super().__init__(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
+        self.spare = tuple(spare)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for columns in self._attempts():
+            if sum(map(_needed, columns)) + len(columns) - 1 <= options.max_width:
+                yield from Table.__rich_console__(self._with(columns), console, options)
+                return
+        yield from self._blocks().__rich_console__(console, options)
+
+    def _attempts(self) -> Iterator[list[Column]]:
+        """The columns, and then fewer and narrower ones."""
+        columns = list(self.columns)
+        yield columns
+        zeros = [_head(column) for column in reversed(columns) if column.justify == "right" and _is_nothing(column)]
+        for head in (*self.spare, *zeros):
+            columns = [column for column in columns if _head(column) != head]
+            yield columns
+        yield [replace(column, no_wrap=False, overflow="fold") if _has_words(column) else column for column in columns]
+
+    def _with(self, columns: list[Column]) -> Table:
+        table = copy(self)
+        table.columns = [replace(column, _index=place) for place, column in enumerate(columns)]
+        return table
+
+    def _blocks(self) -> Table:
+        table = named_values()
+        table.title = self.title
+        for place, row in enumerate(zip(*(column.cells for column in self.columns), strict=True)):
+            if place:
+                table.add_row()
+            for column, cell in zip(self.columns, row, strict=True):
+                table.add_row(Text(_head(column), "dim"), cell)
+        return table
+
+
+def named_values() -> Table:
+    """An empty table of names and values, without a header; values wrap, and are not cut."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _head(column: Column) -> str:
+    return str(column.header)
+
+
+def _texts(column: Column) -> list[str]:
+    return [str(cell) for cell in column.cells]
+
+
+def _is_nothing(column: Column) -> bool:
+    return NOTHING.issuperset(_texts(column))
+
+
+def _has_words(column: Column) -> bool:
+    return column.justify == "left"
+
+
+def _needed(column: Column) -> int:
+    """The width at which nothing is cut, and nothing is hard to read."""
+    lines = [_head(column), *_texts(column)]
+    if column.no_wrap:
+        return max(map(cell_len, lines))
+    longest = max((cell_len(word) for line in lines for word in line.split()), default=0)
+    return max(cell_len(_head(column)), min(longest, FOLDED_MOST))
+
 
 STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")
 """Columns of a table in 80 columns, which have no room for one that is rarely needed."""
@@ -29,172 +115,10 @@ STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip
 
-FETCHER_FOLDED: Final = frozenset({"fetcher", "address", "projects"})
-"""Columns of fetchers that may wrap."""
-
-NAME_CHARS = 8
-"""Characters of a shared bucket's name in a table."""
-
-PAUSES_SHOWN = 5
-REMAINING_SHOWN: Final = 30
-
-REMAINING_TOLD: Final = ("stopped", "paused", "out-of-hours", "no-rate")
-"""Reasons that the table of projects, or a sentence on those that stand still, shows."""
-
-HUNG_SHOWN: Final = 5
-"""Fetchers with hung places of which a sentence follows their table."""
-
 
 def show(table: Table) -> None:
     """Print a table; ``none`` if it has no rows."""
     Screen().print(table if table.row_count else "none")
-
-
-def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
-    """A row per project: tasks by state, and its rate.
-
-    Args:
-        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst. Else one with the
-            blocked tasks does, if there are any.
-    """
-    shown = list(views)
-    first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
-    blocked = ["blocked"] if not first and any(view.counts.blocked for view in shown) else []
-    last = [] if first or blocked else ["burst"]
-    table = bare_table(["project", "state"], [*first, *blocked, *STATES, "rate", *last], folded="rate", spare=last)
-    for place, view in enumerate(shown):
-        number = [Text(f"{numbers[place]:,}", "bold")] if first else []
-        burst = [_burst(view)] if last else []
-        table.add_row(*_names(view), *number, *_counts(view, [*blocked, *STATES]), rate(view), *burst)
-    return table
-
-
-def _names(view: ProjectView) -> Iterator[Text]:
-    yield Text(view.name, style="bold")
-    yield Text(view.state, style=STYLES[view.state])
-
-
-def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
-    for name in states:
-        count: int = getattr(view.counts, name)
-        yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
-
-
-def rate(view: ProjectView) -> Text:
-    """The project's own rate, unless its shared bucket is the only limit; and the shared bucket's name."""
-    own, shared = view.settings["rate"], view.shared
-    paces = [f"{text(own)}/s"] if shared is None or own != inf else []
-    return Text(" ".join([*paces, f"{_brief(shared.name)} {text(shared.rate)}/s"] if shared else paces))
-
-
-def _burst(view: ProjectView) -> Text:
-    shared = view.shared
-    return Text(text(view.settings["burst"] if shared is None or view.settings["rate"] != inf else shared.burst))
-
-
-def _brief(name: str) -> str:
-    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
-
-
-def of_fetchers(views: Iterable[FetcherView]) -> Table:
-    """A row per fetcher: whether it drains, tasks held and capacity, hung places, outcomes, its priority."""
-    table = bare_table([], [])
-    for column in fetchers.COLUMNS:
-        folds = column.head in FETCHER_FOLDED
-        justify: JustifyMethod = "left" if column.words else "right"
-        table.add_column(column.head, justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
-    for view in views:
-        table.add_row(*(Text(column.told(view)) for column in fetchers.COLUMNS))
-    return table
-
-
-def show_fetchers(views: Sequence[FetcherView]) -> None:
-    """Print a table of fetchers, and what hangs at them."""
-    show(of_fetchers(views))
-    for line in of_hung(views):
-        Screen().print(line)
-
-
-def of_hung(views: Iterable[FetcherView]) -> Iterator[Text]:
-    """A sentence for each of the first HUNG_SHOWN fetchers that have hung places, the longest first."""
-    hanging = fetchers.hanging(views)
-    for view in hanging[:HUNG_SHOWN]:
-        yield Text(fetchers.hung_words(view), "red")
-    if len(hanging) > HUNG_SHOWN:
-        yield Text(f"and {len(hanging) - HUNG_SHOWN:,} more fetchers have hung places")
-
-
-def of_pauses(views: Iterable[ProjectView]) -> Table:
-    """A row per project that has paused itself, or is paused for a time: why, and what comes next; without a header.
-
-    At most PAUSES_SHOWN.
-    """
-    table = Table.grid(padding=(0, 2, 0, 0))
-    paused = [view for view in views if view.reason or view.paused_until]
-    for view in paused[:PAUSES_SHOWN]:
-        table.add_row(Text(view.name, style="bold"), Text(_of_pause(view), style="yellow"))
-    if len(paused) > PAUSES_SHOWN:
-        table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
-    return table
-
-
-def _of_pause(view: ProjectView) -> str:
-    if view.paused_until:
-        return paused_until(view.paused_until)
-    then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
-    return f"{view.reason}; {then}"
-
-
-def of_remaining(views: Iterable[ProjectView]) -> Table:
-    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN.
-
-    Projects with a reason of REMAINING_TOLD have none; several that have ended too few tasks share one.
-    """
-    table = Table.grid(padding=(0, 2, 0, 0))
-    known = [(view.name, view.remaining) for view in views if view.remaining]
-    told = [
-        (name, text) for name, each in known if each.reason not in REMAINING_TOLD and (text := remaining_text(each))
-    ]
-    few = [name for name, each in known if each.reason == "too-few"]
-    if len(few) > 1:
-        told = [row for row in told if row[0] not in few]
-        told.insert(0, (projects(len(few)), f"time unknown: {UNKNOWN['too-few']}"))
-    for name, text in told[:REMAINING_SHOWN]:
-        table.add_row(Text(name, style="bold"), Text(text))
-    if len(told) > REMAINING_SHOWN:
-        table.add_row(Text("…"), Text(f"and {len(told) - REMAINING_SHOWN:,} more: taskqueue project show NAME"))
-    return table
-
-
-def of_still(sentence: str) -> Text:
-    """A line on a project that hands out nothing."""
-    return Text(sentence, "yellow")
-
-
-def of_cron(views: Iterable[ProjectView]) -> Table:
-    """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
-    table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
-    for view in views:
-        for job in view.cron:
-            times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
-            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
-            table.add_row(*map(Text, cells))
-    return table
-
-
-def _schedule(view: ProjectView, job: str) -> str:
-    jobs = view.settings.get("cron")
-    said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
-    return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
-
-
-def of_settings(view: ProjectView) -> Table:
-    """A row per setting, or key of a setting that is a table, with the layer that set it."""
-    table = bare_table(["setting", "said by"], [], ["value"])
-    for name, value in flat(view.settings):
-        shown = Text(text(value), "dim" if is_empty(value) else "bold")
-        table.add_row(Text(name), Text(said_by(view, name), "dim"), shown)
-    return table
 
 
 def of_fields(fields: Mapping[str, str], *, long: str = "") -> Table:

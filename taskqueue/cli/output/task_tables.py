@@ -12,9 +12,8 @@ from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.client.tasks.parents import Parent
-from taskqueue.display.errors import error_line
 from taskqueue.display.operations import action, progress
-from taskqueue.display.packed_text import packed_text
+from taskqueue.display.tasks import error_line, packed_text
 from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.tasks import Attempt, ChildView, TaskRow
 from taskqueue.terminal.screen import Text

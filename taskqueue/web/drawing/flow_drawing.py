@@ -13,8 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from taskqueue.display.flow_graph import FlowGraph
-from taskqueue.display.flows import STATES, cut, name_of
+from taskqueue.display.flows import STATES, FlowGraph, cut, name_of
 from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.layer_order import Edge

@@ -16,8 +16,7 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from taskqueue import AsyncClient
-from taskqueue.display.flow_graph import FlowGraph
-from taskqueue.display.flows import STATES
+from taskqueue.display.flows import STATES, FlowGraph
 from taskqueue.protocol.flows import FlowTasks, FlowTasksReply, FlowTaskView, FlowView
 
 EACH_MOST: Final = 500

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
-from taskqueue.display import daemon_history
+from taskqueue.display import daemon
 from taskqueue.display.daemon import brief_seconds, facts
 from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, DaemonShow, HistogramView
 from taskqueue.quantiles import quantile
@@ -77,11 +77,11 @@ async def look(request: Request) -> Mapping[str, Any]:
         "reply": reply, "facts": facts(reply), "trends": _trends(samples), "seconds": samples.seconds,
         "drawn": [each for name in MEANINGS if (each := _drawn(name, reply.histograms.get(name))) is not None],
         "width": WIDTH, "height": HEIGHT, "size": size,
-        "day": daemon_history.parts(day), "columns": daemon_history.COLUMNS, "explained": daemon_history.EXPLAINED,
+        "day": daemon.history_parts(day), "columns": daemon.HISTORY_COLUMNS, "explained": daemon.HISTORY_EXPLAINED,
         "chart": _day_drawn(day, begin), "chart_width": history_chart.WIDTH, "chart_height": history_chart.HEIGHT,
         "times": [begin + QUARTER_SECONDS * QUARTERS * part / 4 for part in range(5)],
-        "slowest": [(point.at, daemon_history.sentence(point)) for point in daemon_history.slowest(day)],
-        "read_again": list(daemon_history.read_again(day)),
+        "slowest": [(point.at, daemon.minute_sentence(point)) for point in daemon.slowest_minutes(day)],
+        "read_again": list(daemon.read_again(day)),
         "memory": shares([("processing", reply.resident_bytes)], reply.resident_bytes_most),
         "task_memory": shares([("processing", reply.task_bytes)], reply.task_bytes_most),
         "log_share": _share(reply.log_bytes, size),

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from taskqueue.display.failures import NAMELESS, share
+from taskqueue.display.insight import NAMELESS_GROUPS, share
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.insight import FailureGroup
 from taskqueue.units import EXAMPLES, parse_duration
@@ -79,7 +79,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 def row_of(group: FailureGroup, by: FailuresBy, of: int, since: str) -> Row:
     """Failures with something in common, ``of`` so many in all; its lists have tasks that ended since such an age."""
-    name = group.name or NAMELESS.get(by, "")
+    name = group.name or NAMELESS_GROUPS.get(by, "")
     part = 100 * group.failures / max(of, 1)
     task = task_page(group.project, group.taskid)
     return Row(group, name, share(group.failures, of), round(part, 2), task, _lists(group, by, since))

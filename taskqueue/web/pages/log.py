@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.requests import Request
 
-from taskqueue.display.changes import HEADS, what, who
+from taskqueue.display.insight import CHANGE_HEADS, what, who
 from taskqueue.protocol.insight import LogEntry
 from taskqueue.units import parse_duration
 from taskqueue.web.pages.live_page import LivePage, routes_of
@@ -45,7 +45,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     )
     chosen = {"project": query.get("project", ""), "since": query.get("since", "") if age is not None else ""}
     return {
-        "heads": HEADS, "rows": [_row(entry) for entry in page.entries], "next": page.next, "before": before,
+        "heads": CHANGE_HEADS, "rows": [_row(entry) for entry in page.entries], "next": page.next, "before": before,
         "chosen": chosen, "ages": AGES,
     }  # fmt: skip
 

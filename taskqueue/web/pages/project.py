@@ -10,9 +10,19 @@ from typing import Any, Final, NamedTuple
 from starlette.requests import Request
 
 from taskqueue.display.counts import STATES
-from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text
-from taskqueue.display.remaining import remaining_text
-from taskqueue.display.settings import SAID, flat, is_empty, said_by, text
+from taskqueue.display.projects import (
+    ALL,
+    EVENTS,
+    SAID,
+    WINDOWS,
+    events_text,
+    flat_settings,
+    is_empty_setting,
+    pace_text,
+    remaining_text,
+    said_by,
+    setting_text,
+)
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, Resolution
 from taskqueue.protocol.fields import Setting
@@ -152,14 +162,16 @@ async def _slots(services: Services, project: ProjectView) -> SlotListReply | No
 
 def _settings(project: ProjectView) -> list[SettingRow]:
     """Those that somebody said first, then the rest, each as the daemon has them."""
-    rows = [_setting(project, name, value) for name, value in flat(project.settings)]
+    rows = [_setting(project, name, value) for name, value in flat_settings(project.settings)]
     return sorted(rows, key=lambda row: (row.source == "default", row.is_unused))
 
 
 def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
     source = said_by(project, name)
     kinds = {float: "number", str: "text", list: "list", tuple: "list"}
-    return SettingRow(name, text(value), source, is_empty(value), source == SAID, kinds.get(type(value), "json"))
+    return SettingRow(
+        name, setting_text(value), source, is_empty_setting(value), source == SAID, kinds.get(type(value), "json")
+    )
 
 
 # ------------------------------------------------------------------------------------------------ over time

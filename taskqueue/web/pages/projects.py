@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from taskqueue.display.counts import STATES, tasks
 from taskqueue.display.counts import projects as so_many
+from taskqueue.display.insight import pause_text
 from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
-from taskqueue.display.pulses import pause_text
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.insight import ProjectPulse, Window
 from taskqueue.protocol.values import Counts, Totals

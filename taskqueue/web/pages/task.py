@@ -11,9 +11,7 @@ import msgspec
 from starlette.requests import Request
 
 from taskqueue import AsyncClient
-from taskqueue.display.errors import error_line
-from taskqueue.display.packed_pages import PackedPage, packed_page
-from taskqueue.display.packed_text import packed_text
+from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
 from taskqueue.protocol.fields import NIL, Schedule
 from taskqueue.protocol.tasks import TaskReply
 from taskqueue.units import duration_text

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from taskqueue.client.tasks.new_task import default_taskid
-from taskqueue.display.errors import error_line
+from taskqueue.display.tasks import error_line
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES
 from taskqueue.protocol.values import Counts

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from taskqueue.build_kind import build_kind, is_compiled
-from taskqueue.cli.input.confirmation import require_terminal
+from taskqueue.cli.input.stdin import require_terminal
 from taskqueue.cli.main import main, taskqueue
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from taskqueue.demo.display import Display, is_finished
+from taskqueue.demo.demo import Display, is_finished
 from taskqueue.protocol.values import Counts
 
 COUNTS = Counts(ready=1234, delayed=5, processing=6, success=789, failed=12)

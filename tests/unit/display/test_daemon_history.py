@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.display.daemon_history import COLUMNS, SLOWEST_SHOWN, parts, read_again, sentence, slowest
+from taskqueue.display.daemon import (
+    HISTORY_COLUMNS,
+    SLOWEST_SHOWN,
+    history_parts,
+    minute_sentence,
+    read_again,
+    slowest_minutes,
+)
 from taskqueue.protocol.daemon import DaemonPoint
 
 HOUR = 1_700_002_800
@@ -16,7 +23,7 @@ def minute(number: int, **fields: Any) -> DaemonPoint:
 
 
 def cells(points: list[DaemonPoint]) -> list[dict[str, str]]:
-    return [{column.head: column.told(part) for column in COLUMNS} for part in parts(points)]
+    return [{column.head: column.told(part) for column in HISTORY_COLUMNS} for part in history_parts(points)]
 
 
 def test_a_row_has_the_pace_of_its_minutes_and_the_slowest_of_their_times() -> None:
@@ -30,20 +37,24 @@ def test_a_row_has_the_pace_of_its_minutes_and_the_slowest_of_their_times() -> N
 
 
 def test_a_short_time_is_told_minute_by_minute_and_a_day_hour_by_hour() -> None:
-    assert len(parts([minute(number) for number in range(20)])) == 20
-    assert len(parts([minute(number) for number in range(24 * 60)])) == 24
+    assert len(history_parts([minute(number) for number in range(20)])) == 20
+    assert len(history_parts([minute(number) for number in range(24 * 60)])) == 24
 
 
 def test_a_part_without_a_turn_has_no_row() -> None:
-    assert [part.at - HOUR for part in parts([minute(0), minute(180), minute(1200)])] == [0, 3 * 3600, 20 * 3600]
+    assert [part.at - HOUR for part in history_parts([minute(0), minute(180), minute(1200)])] == [
+        0,
+        3 * 3600,
+        20 * 3600,
+    ]
 
 
 def test_the_slowest_minutes_come_first() -> None:
     busy = [minute(number, sync_most_seconds=0.001 * number) for number in range(9)]
     busy[3] = minute(3, turn_most_seconds=2.5)
 
-    assert [point.at for point in slowest(busy)][:2] == [HOUR + 180, HOUR + 480]
-    assert len(slowest(busy)) == SLOWEST_SHOWN
+    assert [point.at for point in slowest_minutes(busy)][:2] == [HOUR + 180, HOUR + 480]
+    assert len(slowest_minutes(busy)) == SLOWEST_SHOWN
 
 
 def test_a_minute_is_told_with_what_was_slow_and_what_was_done() -> None:
@@ -61,7 +72,7 @@ def test_a_minute_is_told_with_what_was_slow_and_what_was_done() -> None:
         resident_bytes=310 << 20,
     )
 
-    assert sentence(point) == (
+    assert minute_sentence(point) == (
         "99 of 100 turns in 12 ms (all in 25 ms), syncs in 0.9 s (all in over 10 s); "
         "7,200 turns, 3 new, 1,180 handed out, 1,174 ended; then 40,000 ready, 310 MiB"
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.display.flow_graph import FlowGraph, Stretch
+from taskqueue.display.flows import FlowGraph, Stretch
 
 Node = tuple[set[int], float]
 

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 from msgspec import Raw
 
-from taskqueue.display.packed_pages import SHOWN_MOST, PackedPage, packed_page
+from taskqueue.display.tasks import SHOWN_MOST, PackedPage, packed_page
 
 
 def page(value: Any) -> PackedPage:

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.display.pulses import pulse_fields, pulse_line
+from taskqueue.display.insight import pulse_fields, pulse_line
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.values import Counts, Totals
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.display.remaining import UNKNOWN, remaining_text, time_text, to_go_text
+from taskqueue.display.projects import UNKNOWN, remaining_text, time_text, to_go_text
 from taskqueue.protocol.projects import Remaining
 
 

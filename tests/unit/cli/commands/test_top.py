@@ -9,10 +9,8 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from taskqueue.cli.top.keys import keys
-from taskqueue.cli.top.screen import ALL, Snapshot, render_screen, rows_that_fit
-from taskqueue.cli.top.speeds import SpeedMeter, Speeds
-from taskqueue.cli.top.view import PROJECT_SORTS, View
+from taskqueue.cli.input.top_keys import PROJECT_SORTS, View, keys
+from taskqueue.cli.output.top_screen import ALL, Snapshot, SpeedMeter, Speeds, render_screen, rows_that_fit
 from taskqueue.display.counts import brief
 from taskqueue.protocol.daemon import StatusReply
 from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView

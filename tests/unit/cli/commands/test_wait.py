@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.cli.commands.wait import is_told
+from taskqueue.cli.commands.projects import is_told
 
 
 def test_lines_come_less_and_less_often_and_every_ten_minutes_in_the_end() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.cli.input.settings import changes, parse
-from taskqueue.display.settings import text
+from taskqueue.display.projects import setting_text
 from taskqueue.protocol.fields import Setting
 from taskqueue.settings.settings import Settings, as_layer
 
@@ -94,7 +94,7 @@ def test_tables_are_json() -> None:
 def test_every_setting_can_be_given_as_it_is_shown() -> None:
     settings = as_layer(Settings())
 
-    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings
+    assert parse(f"{name}={setting_text(value)}" for name, value in settings.items()) == settings
 
 
 def test_a_setting_that_is_unknown_here_is_left_to_the_daemon() -> None:
@@ -131,4 +131,4 @@ def test_what_is_told_can_be_given_back(
 ) -> None:
     settings: dict[str, Setting] = {**numbers, **texts, "fetch": fetch}
 
-    assert parse(f"{name}={text(value)}" for name, value in settings.items()) == settings
+    assert parse(f"{name}={setting_text(value)}" for name, value in settings.items()) == settings

@@ -8,7 +8,7 @@ import pytest
 from freezegun import freeze_time
 from rich.console import Console
 
-from taskqueue.cli.output.flow_views import counts_text, draw, drawn, of_flows, picture, progress
+from taskqueue.cli.output.flow_tables import counts_text, draw, drawn, of_flows, picture, progress
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.protocol.choices import FlowState, FlowTaskState
 from taskqueue.protocol.flows import FlowTaskView, FlowView

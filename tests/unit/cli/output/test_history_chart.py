@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.cli.output.history_chart import (
+from taskqueue.cli.commands.insight import (
     CELLS,
     Comparison,
     EventCount,

@@ -13,20 +13,18 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from taskqueue.cli.commands.stats import of_stats
+from taskqueue.cli.commands.insight import of_stats
 from taskqueue.cli.input.times import paused_until
-from taskqueue.cli.output.tables import (
-    HUNG_SHOWN,
+from taskqueue.cli.output.fetcher_tables import HUNG_SHOWN, of_fetchers, show_fetchers
+from taskqueue.cli.output.project_tables import (
     REMAINING_SHOWN,
     of_cron,
-    of_fetchers,
-    of_fields,
     of_pauses,
     of_projects,
     of_remaining,
     of_settings,
-    show_fetchers,
 )
+from taskqueue.cli.output.tables import of_fields
 from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_tasks
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.json_values import as_plain

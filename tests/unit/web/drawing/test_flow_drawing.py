@@ -8,8 +8,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskqueue.display.flow_graph import FlowGraph
-from taskqueue.display.flows import STATES
+from taskqueue.display.flows import STATES, FlowGraph
 from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.web.drawing.flow_drawing import (
     NAMED_MOST,

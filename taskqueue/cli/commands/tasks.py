@@ -1,32 +1,43 @@
-"""``taskqueue task``: list, show, retry, cancel, reprioritise, reschedule; single tasks, or all that a filter names."""
+"""``taskqueue task``: list, show, wait for, retry, cancel, reprioritise, reschedule tasks, by name or by a filter.
+
+Lists come from the daemon page by page: a table is printed when all are there, JSON as they arrive. The options of a
+filter, and what an action on many tasks does, are in ``operations``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeGuard
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
 
 import click
 
+from taskqueue.cli.commands import operations
+from taskqueue.cli.commands.operations import BulkChange, BulkChoice, bulk_options, pushed_options
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, daemon_options, patience_option, url_option
+from taskqueue.cli.input.daemon import (
+    END_STATUSES,
+    NOT_OVER_STATUS,
+    Daemon,
+    daemon_options,
+    patience_option,
+    url_option,
+)
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
-from taskqueue.cli.output import bulk, task_pages
-from taskqueue.cli.output.bulk import BulkChange, BulkChoice, bulk_options, pushed_options
-from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.defaults import COMMAND_SECONDS
-from taskqueue.display.errors import error_line
 from taskqueue.display.json_values import as_plain, without_envelope
-from taskqueue.display.packed_text import packed_text
+from taskqueue.display.tasks import error_line, packed_text
 from taskqueue.error_texts import kind_in
 from taskqueue.protocol.choices import STATES
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
+    from taskqueue import Client
     from taskqueue.protocol.choices import StateName
-    from taskqueue.protocol.tasks import TaskReply
+    from taskqueue.protocol.tasks import TaskListReply, TaskReply, TaskRow
+
 
 ROWS = 100
 
@@ -99,15 +110,15 @@ def list_tasks(
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
     pushed = pushed_since, pushed_before
-    chosen = task_pages.TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
+    chosen = TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
     if newest and state is None:
         say("--newest is for what is processing or over; what waits comes in its order.", err=True)
     with Daemon(url, timeout).client() as client:
-        found = task_pages.pages(client, chosen, limit)
+        found = pages(client, chosen, limit)
         if as_json:
-            task_pages.print_json(found)
+            print_json(found)
         else:
-            task_pages.print_table(found, state, tells_pushed=any(pushed))
+            print_table(found, state, tells_pushed=any(pushed))
 
 
 @task.command()
@@ -149,9 +160,9 @@ def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.wait(project, named, timeout=patience)
     if found.state != "success":
-        how = found.state if found.state in STATUSES else f"not over, {found.state}"
+        how = found.state if found.state in END_STATUSES else f"not over, {found.state}"
         say(f"taskqueue task wait: {taskid}: {how}", err=True)
-    return STATUSES.get(found.state, NOT_OVER)
+    return END_STATUSES.get(found.state, NOT_OVER_STATUS)
 
 
 @task.command()
@@ -230,7 +241,7 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
     """
     choice, daemon = BulkChoice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, BulkChange("retry"))
+        operations.run_bulk(daemon, project, choice, BulkChange("retry"))
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.retry(project, taskids_of(client, project, taskids))
@@ -254,7 +265,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
     """
     choice, daemon = BulkChoice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, BulkChange("cancel"))
+        operations.run_bulk(daemon, project, choice, BulkChange("cancel"))
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.cancel(project, taskids_of(client, project, taskids))
@@ -279,7 +290,7 @@ def reprioritise(
     """
     choice, daemon = BulkChoice(**options), Daemon(url, timeout)
     if not _are_named(project, taskids, choice):
-        bulk.run(daemon, project, choice, BulkChange("reprioritise", priority))
+        operations.run_bulk(daemon, project, choice, BulkChange("reprioritise", priority))
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.reprioritise(project, taskids_of(client, project, taskids), priority)
@@ -307,8 +318,8 @@ def reschedule(
     if (exetime is None) == (delay is None):
         raise click.UsageError("say when, with --at or --delay")
     choice = BulkChoice(**options)
-    bulk.check(project, choice)
-    bulk.run(Daemon(url, timeout), project, choice, BulkChange("reschedule", exetime=exetime, delay=delay))
+    operations.check_choice(project, choice)
+    operations.run_bulk(Daemon(url, timeout), project, choice, BulkChange("reschedule", exetime=exetime, delay=delay))
 
 
 def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) -> TypeGuard[str]:
@@ -318,9 +329,9 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) 
         click.UsageError: it is said neither way, or both.
     """
     if not taskids and not choice.filters:
-        raise click.UsageError(f"name tasks, or choose them with {bulk.FILTERS}")
+        raise click.UsageError(f"name tasks, or choose them with {operations.FILTERS}")
     if not taskids:
-        bulk.check(project, choice)
+        operations.check_choice(project, choice)
         return False
     if choice != BulkChoice(yes=choice.yes, as_json=choice.as_json):
         raise click.UsageError("name tasks, or choose them by a filter, not both")
@@ -378,3 +389,62 @@ def _bounds(recrawl: Mapping[str, float] | None) -> str:
 def _result(task: TaskReply) -> str:
     result = packed_text(task.result)
     return result or (f"{task.result_bytes} bytes, too many to show beside its body" if task.result_bytes else "")
+
+
+PAGE: Final = 500
+"""The most tasks that the daemon lists at once."""
+
+
+class TaskQuery(NamedTuple):
+    """A query for tasks; see ``AsyncClient.tasks.list``."""
+
+    project: str
+    state: StateName | None
+    url: str | None
+    error: str | None
+    since: float | None
+    newest: bool
+    pushed_since: float | None = None
+    pushed_before: float | None = None
+
+
+def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListReply]:
+    """Pages with at most ``limit`` tasks together; there are more tasks if the last page has a ``next``."""
+    after, left = "", limit
+    while left:
+        page = client.tasks.list(
+            chosen.project,
+            chosen.state,
+            url=chosen.url,
+            error=chosen.error,
+            since=chosen.since,
+            newest=chosen.newest,
+            after=after,
+            limit=min(left, PAGE),
+            pushed_since=chosen.pushed_since,
+            pushed_before=chosen.pushed_before,
+        )
+        yield page
+        if not page.next:
+            return
+        after, left = page.next, left - len(page.tasks)
+
+
+def print_table(found: Iterable[TaskListReply], state: StateName | None, *, tells_pushed: bool = False) -> None:
+    """Print one table of all pages of tasks in this state (None: in any), and whether there are more tasks."""
+    from taskqueue.cli.output import tables, task_tables
+
+    rows: list[TaskRow] = []
+    following = ""
+    for page in found:
+        rows += page.tasks
+        following = page.next
+    tables.show(task_tables.of_tasks(rows, state or "", tells_pushed=tells_pushed))
+    if following:
+        say("There are more; --limit shows them.", err=True)
+
+
+def print_json(found: Iterable[TaskListReply]) -> None:
+    """Print one object per line, as the pages arrive."""
+    for page in found:
+        print_lines(page.tasks)

@@ -20,8 +20,7 @@ from rich.table import Table
 
 from taskqueue.cli.input.times import ago
 from taskqueue.cli.output.tables import STYLES, bare_table
-from taskqueue.display.flow_graph import FlowGraph
-from taskqueue.display.flows import HEADS, OVER, counted, cut, name_of, over, so_far, took, waits_for
+from taskqueue.display.flows import HEADS, OVER, FlowGraph, counted, cut, name_of, over, so_far, took, waits_for
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text

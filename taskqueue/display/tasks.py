@@ -1,11 +1,14 @@
-r"""Bodies and results for reading: what anybody may have packed as MessagePack, in lines.
+"""Texts of a task's error, body and result, and the states of tasks, for a terminal and for a page.
+
+Bodies and results are what anybody may have packed as MessagePack. ``packed_text`` makes one line of it,
+``packed_page`` lines for reading:
 
     {                                       Values are written as JSON has them; what JSON can't say stands as a text
       "url": "https://example.com/",        in angle brackets: bytes by their number and the first of them in hex.
       "page": "<1,024 bytes: 89 50 4e 47 …>"
     }
 
-A value that is nothing but bytes is a table of them. What is shown is bounded, whatever was packed.
+A value that is nothing but bytes is a table of them. What a page shows is bounded, whatever was packed.
 """
 
 from __future__ import annotations
@@ -16,10 +19,35 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgpack
 
+from taskqueue.error_texts import kind_in
+from taskqueue.protocol.tasks import Attempt, TaskRow
 from taskqueue.visible_text import visible_lines
 
 if TYPE_CHECKING:
     from msgspec import Raw
+
+
+def error_line(said: Attempt | TaskRow) -> str:
+    """What the error is about; of a daemon that does not say it, what its text tells."""
+    return said.kind or kind_in(said.error)
+
+
+def packed_text(raw: Raw) -> str:
+    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff.
+
+    Empty if it is nil.
+    """
+
+    packed = bytes(raw)
+    try:
+        value = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
+    except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
+        return f"{len(packed)} bytes that nobody can show"
+    try:
+        return "" if value is None else json.dumps(value, ensure_ascii=False, default=repr)
+    except TypeError:  # keys that JSON has not
+        return repr(value)
+
 
 DECODED_MOST: Final = 1 << 20
 """Bytes; more are not decoded, but shown as bytes."""
@@ -33,7 +61,7 @@ BYTES_SHOWN: Final = 512
 INLINE_BYTES: Final = 24
 """Of bytes inside another value."""
 
-ROW: Final = 16
+HEX_ROW_BYTES: Final = 16
 
 DEPTH_MOST: Final = 64
 """Values inside values that are shown; further down there is only how many there are."""
@@ -74,13 +102,13 @@ def packed_page(raw: Raw) -> PackedPage:
 
 def hex_table(some: bytes) -> str:
     """Rows of sixteen bytes: place, hex, what of it is ASCII."""
-    return "\n".join(_row(some, start) for start in range(0, len(some), ROW))
+    return "\n".join(_row(some, start) for start in range(0, len(some), HEX_ROW_BYTES))
 
 
 def _row(some: bytes, start: int) -> str:
-    row = some[start : start + ROW]
+    row = some[start : start + HEX_ROW_BYTES]
     letters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in row)
-    return f"{start:06x}  {row.hex(' '):<{3 * ROW - 1}}  {letters}"
+    return f"{start:06x}  {row.hex(' '):<{3 * HEX_ROW_BYTES - 1}}  {letters}"
 
 
 def _of_bytes(some: bytes, size: int) -> PackedPage:

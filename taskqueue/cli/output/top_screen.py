@@ -9,6 +9,8 @@ project          state       ready  processing  selected/s  retried/s       the 
 fetcher          state  holds  oldest  done  failed                         below it, while there is room
 ...
 1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
+
+Speeds are computed from totals that are sampled with each look.
 """
 
 from __future__ import annotations
@@ -16,22 +18,71 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from taskqueue.cli.input.times import paused_until
-from taskqueue.cli.output import tables
-from taskqueue.cli.top.speeds import Speeds
-from taskqueue.cli.top.view import HELP, ListView, View
+from taskqueue.cli.input.top_keys import HELP, ListView, View
+from taskqueue.cli.output import project_tables, tables
 from taskqueue.display.counts import brief
 from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
-from taskqueue.display.remaining import time_text
+from taskqueue.display.projects import time_text
 from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
 from taskqueue.protocol.daemon import StatusReply
 from taskqueue.protocol.fetchers import FetchersReply, FetcherView
 from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.values import Totals
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
+
+SHORTEST_SECONDS: Final = 0.5
+"""Between two samples that give a new speed; with more frequent samples the speed stays."""
+
+LOOKED_AT_MOST: Final = 1000
+"""Projects that are remembered besides those of the last sample."""
+
+
+class Speeds(msgspec.Struct, frozen=True):
+    """Tasks per second."""
+
+    new: float
+    selected: float
+    success: float
+    retried: float
+    failed: float
+
+
+class Sample(NamedTuple):
+    """Totals at a time (seconds of any clock), and the speeds up to it."""
+
+    at: float
+    totals: Totals
+    speeds: Speeds | None
+
+
+class SpeedMeter:
+    """Remembers the last sample of each project."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, Sample] = {}
+
+    def look(self, at: float, totals: Mapping[str, Totals]) -> dict[str, Speeds]:
+        """Speeds since each project's last sample; a project that is new has none."""
+        seen = {name: _next_sample(self._looks.get(name), at, now) for name, now in totals.items()}
+        self._looks = ({} if len(self._looks) > LOOKED_AT_MOST else self._looks) | seen
+        return {name: look.speeds for name, look in seen.items() if look.speeds is not None}
+
+
+def _next_sample(before: Sample | None, at: float, totals: Totals) -> Sample:
+    if before is None:
+        return Sample(at, totals, None)
+    if at - before.at < SHORTEST_SECONDS:
+        return before
+    # Totals shrink when a project is deleted and made again; that is no speed.
+    gained = (max(0, getattr(totals, name) - getattr(before.totals, name)) for name in Speeds.__struct_fields__)
+    return Sample(at, totals, Speeds(*(count / (at - before.at) for count in gained)))
+
 
 AROUND: Final = 7
 """Lines that are not rows of the list: three of the head, one empty, its header, one empty, the footer."""
@@ -96,7 +147,7 @@ PROJECT_CELLS: Final[tuple[Column[ProjectView], ...]] = (
     _tasks("delayed"),
     _tasks("processing"),
     Column("time left", 24, "", _remaining),
-    Column("rate", 12, "", lambda view, speeds: tables.rate(view)),
+    Column("rate", 12, "", lambda view, speeds: project_tables.rate(view)),
     _speed("new"),
     _speed("selected"),
     _speed("success"),
@@ -108,7 +159,6 @@ PROJECT_FIRST: Final = (
     "rate",
 )  # fmt: skip
 """Columns by importance: the last ones are dropped first."""
-
 
 FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "hung": 15, "priority": 8, "address": 15, "projects": 30}
 FETCHER_WIDTH: Final = 9

@@ -1,22 +1,28 @@
-"""``taskqueue project``: list, set up, pause, stop, clear and delete projects."""
+"""``taskqueue project``, ``cron`` and ``wait``: set up, pause, stop, clear and delete projects; wait for their end.
+
+Cron jobs push a task again and again. ``wait`` is for scripts that push a crawl and go on after it.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, get_args
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
-from taskqueue.cli.input.confirmation import confirm
-from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status
+from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status, patience_option, url_option
 from taskqueue.cli.input.names import group_option, project_name
-from taskqueue.cli.input.settings import changes, parse
+from taskqueue.cli.input.settings import changes, json_of, parse
+from taskqueue.cli.input.stdin import confirm
 from taskqueue.cli.input.times import local, pause_seconds, paused_until
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
+from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.counts import projects, tasks
+from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome
-from taskqueue.display.remaining import to_go_text
-from taskqueue.display.settings import text
+from taskqueue.display.projects import remaining_text, setting_text, to_go_text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.terminal.lines import say
@@ -25,8 +31,9 @@ if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.fields import Setting
     from taskqueue.protocol.operations import OperationView
-    from taskqueue.protocol.projects import ProjectView, SharedView
+    from taskqueue.protocol.projects import ProjectView, Remaining, SharedView
     from taskqueue.protocol.values import Action
+
 
 NAMED_MOST: Final = 5
 """Projects that a question names."""
@@ -61,9 +68,9 @@ def list_projects(group: str | None, as_json: bool, url: str, timeout: float) ->
     if as_json:
         print_lines(views)
         return
-    from taskqueue.cli.output import tables
+    from taskqueue.cli.output import project_tables, tables
 
-    tables.show(tables.of_projects(views))
+    tables.show(project_tables.of_projects(views))
 
 
 @project.command()
@@ -85,14 +92,14 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     if as_json:
         print_object(view)
         return
-    from taskqueue.cli.output import tables
+    from taskqueue.cli.output import project_tables, tables
     from taskqueue.terminal.screen import Screen
 
-    parts = [tables.of_projects([view]), tables.of_fields(_fields(view))]
+    parts = [project_tables.of_projects([view]), tables.of_fields(_fields(view))]
     if view.cron:
-        parts.append(tables.of_cron([view]))
+        parts.append(project_tables.of_cron([view]))
     console = Screen()
-    for part in (*parts, tables.of_settings(view)):
+    for part in (*parts, project_tables.of_settings(view)):
         console.print(part, "")
 
 
@@ -117,7 +124,7 @@ def _fields(view: ProjectView) -> dict[str, str]:
 
 
 def _shared(bucket: SharedView) -> str:
-    pace = f"rate {text(bucket.rate)}/s, burst {text(bucket.burst)}"
+    pace = f"rate {setting_text(bucket.rate)}/s, burst {setting_text(bucket.burst)}"
     return f"{bucket.name}: {pace}, {bucket.tokens:,.1f} tokens"
 
 
@@ -357,8 +364,8 @@ def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation
 def _pace(view: ProjectView) -> str:
     """How fast its tasks are handed out, for an operator who has set nothing."""
     if view.shared is not None:
-        return f"at the pace of the shared bucket {view.shared.name}, {text(view.shared.rate)}/s"
-    rate, burst = text(view.settings["rate"]), text(view.settings["burst"])
+        return f"at the pace of the shared bucket {view.shared.name}, {setting_text(view.shared.rate)}/s"
+    rate, burst = setting_text(view.settings["rate"]), setting_text(view.settings["burst"])
     pace = "as fast as fetchers take tasks" if rate == "inf" else f"at most {burst} tasks at once, then {rate}/s"
     return f"{pace} (rate={rate} burst={burst})"
 
@@ -411,3 +418,202 @@ _add_loss(
     "deleted",
     "Delete {projects}, with {live} to do and {over} over?",
 )
+
+
+@click.group()
+def cron() -> None:
+    """List, set and remove cron jobs: tasks that the scheduler pushes by itself, again and again.
+
+    Jobs stand in the config, too, as [projects.NAME.cron.JOB].
+
+    \b
+    Example:
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+    """
+
+
+@cron.command("list")
+@click.argument("project", type=project_name, required=False)
+@json_lines_option
+@daemon_options
+def list_jobs(project: str | None, as_json: bool, url: str, timeout: float) -> None:
+    """List the jobs of a project, or of all, with their next runs in the time of this machine.
+
+    A run is skipped when the task of the last one is still live.
+
+    \b
+    Example:
+      taskqueue cron list news
+    """
+    with Daemon(url, timeout).client() as client:
+        views = [client.projects.show(project)] if project else list(client.projects.all())
+    if as_json:
+        print_lines(_told(views))
+        return
+    from taskqueue.cli.output import project_tables, tables
+
+    tables.show(project_tables.of_cron(views))
+
+
+def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
+    """Each job with its project, and with the setting that says what it does."""
+    for view in views:
+        jobs = view.settings.get("cron")
+        for job in view.cron:
+            setting = jobs.get(job.job) if isinstance(jobs, dict) else None
+            yield {"project": view.name, **as_plain(job), "setting": setting}
+
+
+@cron.command("set")
+@click.argument("project", type=project_name)
+@click.argument("job")
+@click.option("--cron", metavar="CRON", default="", help="When, as a cron expression.")
+@click.option("--every", metavar="AGE", default="", help="Or how often: 90s, 5m, 12h, 1d.")
+@click.option("--zone", default="UTC", show_default=True, help="Of the cron expression, such as Europe/Berlin.")
+@click.option(
+    "--missed",
+    type=click.Choice(["skip", "once"]),
+    default="skip",
+    show_default=True,
+    help="Runs missed while the daemon was down: none, or one for all.",
+)
+@click.option("--task-url", default="", help="Of the task; {tick} in it stands for the unix seconds of the run.")
+@click.option("--taskid", default="", help="Of the task; {tick}, too. Without it, one task runs again and again.")
+@click.option("--priority", type=int, default=0, help="Larger first.")
+@click.option("--body", metavar="JSON", help="Sent along with the task.")
+@daemon_options
+def set_job(project: str, job: str, task_url: str, body: str | None, url: str, timeout: float, **said: Any) -> None:
+    """Make or replace a job, at once and for good; it wins over one of that name in the config.
+
+    \b
+    Example:
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+      taskqueue cron set news front --every 5m --task-url https://example.com/
+      taskqueue cron set news index --every 1h --body '{"save": {"page": 1}}'
+    """
+    if bool(said["cron"]) == bool(said["every"]):
+        raise click.UsageError("say when with --cron, or how often with --every")
+    sent = json_of("--body", body) if body is not None else None
+    with Daemon(url, timeout).client() as client:
+        client.projects.show(project)  # The daemon would make one that is unknown, after a slip of the pen.
+        view = client.cron.set(project, job, url=task_url, body=sent, **said)
+    say(f"{project}: {job} {_next(view, job)}")
+
+
+@cron.command()
+@click.argument("project", type=project_name)
+@click.argument("job")
+@daemon_options
+def remove(project: str, job: str, url: str, timeout: float) -> None:
+    """Remove a job that `set` made; one of that name in the config holds again.
+
+    \b
+    Example:
+      taskqueue cron remove news daily
+    """
+    with Daemon(url, timeout).client() as client:
+        view = client.cron.remove(project, job)
+    say(f"{project}: {job} {_next(view, job)}")
+
+
+def _next(view: ProjectView, job: str) -> str:
+    """``runs next at …``; ``removed`` if it is not there."""
+
+    for found in view.cron:
+        if found.job == job:
+            return f"runs next at {local(found.next_at)}" if found.next_at else "never runs"
+    return "removed"
+
+
+REFRESHES_A_SECOND = 4.0
+"""Times that the line is drawn which says how far the project is, on a terminal."""
+
+FIRST_TOLD: Final = (1, 3, 7)
+THEN_TOLD: Final = 20
+"""Where there is no terminal, a line is printed of these answers of the daemon, which come each half a minute, and then
+of each so many."""
+
+NOTHING_LEFT: Final = "nothing is left, but it is held open"
+
+
+@click.command()
+@click.argument("project", type=project_name)
+@click.option("--ignore-retries", is_flag=True, help="Tasks that wait for a retry need not end first.")
+@patience_option
+@url_option
+def wait(project: str, ignore_retries: bool, patience: float | None, url: str) -> int:
+    """Wait until a project has finished: until no task is left that has to end first.
+
+    Recurring tasks that have run once are not waited for. A project with nothing to do has finished. The exit status is
+    0 if it has finished, 1 if it has not within --timeout. A daemon that is restarted meanwhile is waited for.
+
+    A task that has expired is waited for, too: that it has is seen when its turn comes, so not in a project that is
+    stopped, paused or without fetchers.
+
+    How far it is, and how long that may take, is said on a terminal all the time, else in a line on stderr: after half
+    a minute, then less and less often, at last every ten minutes.
+
+    \b
+    Example:
+      taskqueue wait news
+      taskqueue wait news --ignore-retries && ./report
+      taskqueue push news --file tasks.jsonl && taskqueue wait news && ./report
+    """
+    with Daemon(url, COMMAND_SECONDS).client() as client:
+        waiting = _Waiting(client, project, patience, ignore_retries=ignore_retries)
+        finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
+        if not finished:
+            view = client.projects.show(project)
+            to_go = to_go_text(view.unfinished, view.remaining, ignores_retries=ignore_retries) or NOTHING_LEFT
+            say(f"taskqueue wait: {project} has not finished, {to_go}", err=True)
+    return 0 if finished else 1
+
+
+class _Waiting:
+    """One wait, and what is said of it meanwhile."""
+
+    def __init__(self, client: Client, project: str, patience: float | None, *, ignore_retries: bool) -> None:
+        self._client = client
+        self._project = project
+        self._patience = patience
+        self._ignore_retries = ignore_retries
+
+    def on_terminal(self) -> bool:
+        """Wait with a line on the terminal that says how far it is."""
+        from taskqueue.terminal.screen import Screen, Text
+
+        screen, unfinished = Screen(err=True), 0
+
+        def note(left: int) -> None:
+            nonlocal unfinished
+            unfinished = left
+
+        def tell(remaining: Remaining) -> None:
+            to_go = to_go_text(unfinished, remaining, ignores_retries=self._ignore_retries) or NOTHING_LEFT
+            line.update(Text(f"{self._project}: {to_go}"))
+
+        with screen.status(Text(self._project), refresh_per_second=REFRESHES_A_SECOND) as line:
+            finished = self._wait(note, tell)
+        if finished:
+            screen.print(Text(f"{self._project} has finished{', but for its retries' * self._ignore_retries}"))
+        return finished
+
+    def in_lines(self) -> bool:
+        """Wait with a line on stderr now and then."""
+        asked = count()
+
+        def tell(remaining: Remaining) -> None:
+            if is_told(next(asked)):
+                say(f"taskqueue wait: {self._project}: {remaining_text(remaining) or NOTHING_LEFT}", err=True)
+
+        return self._wait(None, tell)
+
+    def _wait(self, progress: Callable[[int], object] | None, tell: Callable[[Remaining], object]) -> bool:
+        return self._client.projects.wait(
+            self._project, self._patience, progress, ignore_retries=self._ignore_retries, on_remaining=tell
+        )
+
+
+def is_told(place: int) -> bool:
+    """Whether a line is printed for the answer at this place, of one each half a minute."""
+    return place in FIRST_TOLD or (place > 0 and place % THEN_TOLD == 0)

@@ -1,4 +1,7 @@
-"""``taskqueue flow``: graphs of tasks that wait for each other."""
+"""``taskqueue flow``: submit graphs of tasks that wait for each other; show, wait for, cancel and rerun them.
+
+A flow is named ``nightly``, or ``shop/nightly`` where several projects have one of that name.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,69 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
-from taskqueue.cli.commands.flow_rerun import rerun
-from taskqueue.cli.input.daemon import Daemon, daemon_options, patience_option, url_option
-from taskqueue.cli.input.flow_names import FlowRef, flow_ref
-from taskqueue.cli.input.names import NameType, project_name
+from taskqueue.cli.input.daemon import (
+    END_STATUSES,
+    NOT_OVER_STATUS,
+    Daemon,
+    daemon_options,
+    patience_option,
+    url_option,
+)
+from taskqueue.cli.input.names import PROJECT_NAME, NameType, project_name, taskids_of
 from taskqueue.cli.input.stdin import STDIN, opened
-from taskqueue.cli.output.end_status import NOT_OVER, STATUSES
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
+from taskqueue.display.operations import rerun_lines
+from taskqueue.protocol.choices import RerunScope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.input.flow_file import FlowFile
     from taskqueue.protocol.flows import FlowTaskView, FlowView
+
+
+class FlowRef(NamedTuple):
+    """A flow that is named; ``project`` is empty if that was not said."""
+
+    project: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.project}/{self.name}" if self.project else self.name
+
+    def found(self, client: Client) -> FlowRef:
+        """The flow with its project, looked for among all flows if that was not said.
+
+        Raises:
+            click.ClickException: there is none of that name, or more than one.
+        """
+        if self.project:
+            return self
+        found = [FlowRef(view.project, view.flow) for view in client.flows.all() if view.flow == self.name]
+        if len(found) > 1:
+            raise click.ClickException(f"several projects have a flow {self.name}: say {' or '.join(map(str, found))}")
+        if not found:
+            raise click.ClickException(f"no project has a flow {self.name}; `taskqueue flow list` lists them")
+        return found[0]
+
+
+def flow_ref(written: str) -> FlowRef:
+    """The flow that is meant.
+
+    Raises:
+        click.BadParameter: it can't be the name of one.
+    """
+    project, slash, name = written.rpartition("/")
+    if not PROJECT_NAME.fullmatch(name) or (slash and not PROJECT_NAME.fullmatch(project)):
+        raise click.BadParameter(f'"{written}" is no flow, which is named NAME or PROJECT/NAME')
+    return FlowRef(project, name)
 
 
 REFRESHES_A_SECOND: Final = 4.0
@@ -139,9 +185,9 @@ def list_flows(project: str | None, as_json: bool, url: str, timeout: float) -> 
     if as_json:
         print_lines(views)
         return
-    from taskqueue.cli.output import flow_views, tables
+    from taskqueue.cli.output import flow_tables, tables
 
-    tables.show(flow_views.of_flows(views))
+    tables.show(flow_tables.of_flows(views))
 
 
 @flow.command()
@@ -161,7 +207,7 @@ def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> 
       taskqueue flow show nightly
       taskqueue flow show shop/nightly --tasks | grep failed
     """
-    from taskqueue.cli.output.flow_views import TASKS_SHOWN, picture
+    from taskqueue.cli.output.flow_tables import TASKS_SHOWN, picture
 
     with Daemon(url, timeout).client() as client:
         found = name.found(client)
@@ -170,14 +216,14 @@ def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> 
             print_object(_for_programs(view, client.flows.tasks(*found)))
             return
         shown = picture(view, client.flows.tasks(*found), sys.maxsize if each else TASKS_SHOWN)
-    from taskqueue.cli.output.flow_views import draw
+    from taskqueue.cli.output.flow_tables import draw
 
     draw(shown, time.time())
 
 
 def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, object]:
     """A flow with its tasks, its layers, and its critical path; the latter two name tasks by their indices."""
-    from taskqueue.display.flow_graph import FlowGraph
+    from taskqueue.display.flows import FlowGraph
 
     graph, known = FlowGraph(), list(members)
     for task in known:
@@ -192,7 +238,7 @@ def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, 
 
 def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
     """Show the graph of a file as it would be submitted."""
-    from taskqueue.cli.output.flow_views import draw, picture
+    from taskqueue.cli.output.flow_tables import draw, picture
     from taskqueue.client.tasks.new_flow import FlowPlan
     from taskqueue.protocol.flows import FlowView
     from taskqueue.protocol.values import Counts
@@ -230,7 +276,7 @@ def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:
         say(f"taskqueue flow wait: {found} has not ended, {_told(view)}", err=True)
     elif view.state != "success":
         say(f"taskqueue flow wait: {found}: {view.state}, {_told(view)}", err=True)
-    return STATUSES[view.state] if view.ended_at else NOT_OVER
+    return END_STATUSES[view.state] if view.ended_at else NOT_OVER_STATUS
 
 
 def _watch(client: Client, found: FlowRef, patience: float | None) -> FlowView:
@@ -252,6 +298,62 @@ def _told(view: FlowView) -> str:
     bad = {"failed": counts.failed, "cancelled": counts.cancelled}
     told = ", ".join(f"{count:,} {state}" for state, count in bad.items() if count)
     return f"{over:,} of {tasks(view.tasks)} over" + (f" ({told})" if told else "")
+
+
+@click.command()
+@click.argument("project", type=project_name)
+@click.argument("task", metavar="TASKID|URL")
+@click.option(
+    "--downstream", "scopes", flag_value="downstream", multiple=True,
+    help="And all tasks that depend on it, however far down.",
+)  # fmt: skip
+@click.option(
+    "--upstream-failed", "scopes", flag_value="upstream-failed", multiple=True,
+    help="And those of the tasks that it depends on, however far up, that failed or were cancelled; "
+    "what lies behind a success is not looked at.",
+)  # fmt: skip
+@click.option(
+    "--only-failed", "scopes", flag_value="only-failed", multiple=True,
+    help="Of it and all tasks that depend on it, however far down, those that failed or were cancelled.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only say which ones, in layers.")
+@click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`.")
+@json_option
+@daemon_options
+def rerun(
+    project: str,
+    task: str,
+    scopes: tuple[RerunScope, ...],
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
+    url: str,
+    timeout: float,
+) -> None:
+    """Run a task again, each that goes with it once, and after all of these that it waits for.
+
+    Without an option that says more, it runs alone. What it depends on stays as it is. What is processing is taken from
+    its fetcher, and runs again in its place. Returns when all are reset; they run then. Ctrl-C only stops waiting.
+
+    \b
+    Example:
+      taskqueue flow rerun shop prices --downstream --dry-run
+      taskqueue flow rerun shop prices --downstream
+    """
+    if len(scopes) > 1:
+        raise click.UsageError("choose one of --downstream, --upstream-failed and --only-failed")
+    with Daemon(url, timeout).client() as client:
+        taskid = taskids_of(client, project, [task])[0]
+        view = client.operations.rerun(project, taskid, scope=scopes[0] if scopes else "task", dry_run=dry_run)
+        if not no_wait:
+            view = client.operations.wait(view.id)
+    if as_json:
+        print_object(view)
+    elif no_wait:
+        say(str(view.id))
+    else:
+        for line in rerun_lines(view):
+            say(line)
 
 
 @flow.command()

@@ -1,0 +1,146 @@
+"""Tables of projects: counts and rates, why they are paused, how far they are, their cron jobs and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from typing import Final
+
+from rich.table import Table
+
+from taskqueue.cli.input.times import ago, local, paused_until
+from taskqueue.cli.output.tables import STATES, STYLES, bare_table
+from taskqueue.display.counts import projects
+from taskqueue.display.projects import UNKNOWN, flat_settings, is_empty_setting, remaining_text, said_by, setting_text
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.terminal.screen import Text
+
+NAME_CHARS = 8
+"""Characters of a shared bucket's name in a table."""
+
+PAUSES_SHOWN = 5
+REMAINING_SHOWN: Final = 30
+
+REMAINING_TOLD: Final = ("stopped", "paused", "out-of-hours", "no-rate")
+"""Reasons that the table of projects, or a sentence on those that stand still, shows."""
+
+
+def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
+    """A row per project: tasks by state, and its rate.
+
+    Args:
+        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst. Else one with the
+            blocked tasks does, if there are any.
+    """
+    shown = list(views)
+    first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
+    blocked = ["blocked"] if not first and any(view.counts.blocked for view in shown) else []
+    last = [] if first or blocked else ["burst"]
+    table = bare_table(["project", "state"], [*first, *blocked, *STATES, "rate", *last], folded="rate", spare=last)
+    for place, view in enumerate(shown):
+        number = [Text(f"{numbers[place]:,}", "bold")] if first else []
+        burst = [_burst(view)] if last else []
+        table.add_row(*_names(view), *number, *_counts(view, [*blocked, *STATES]), rate(view), *burst)
+    return table
+
+
+def _names(view: ProjectView) -> Iterator[Text]:
+    yield Text(view.name, style="bold")
+    yield Text(view.state, style=STYLES[view.state])
+
+
+def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
+    for name in states:
+        count: int = getattr(view.counts, name)
+        yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
+
+
+def rate(view: ProjectView) -> Text:
+    """The project's own rate, unless its shared bucket is the only limit; and the shared bucket's name."""
+    own, shared = view.settings["rate"], view.shared
+    paces = [f"{setting_text(own)}/s"] if shared is None or own != inf else []
+    return Text(" ".join([*paces, f"{_brief(shared.name)} {setting_text(shared.rate)}/s"] if shared else paces))
+
+
+def _burst(view: ProjectView) -> Text:
+    shared = view.shared
+    return Text(
+        setting_text(view.settings["burst"] if shared is None or view.settings["rate"] != inf else shared.burst)
+    )
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
+
+
+def of_pauses(views: Iterable[ProjectView]) -> Table:
+    """A row per project that has paused itself, or is paused for a time: why, and what comes next; without a header.
+
+    At most PAUSES_SHOWN.
+    """
+    table = Table.grid(padding=(0, 2, 0, 0))
+    paused = [view for view in views if view.reason or view.paused_until]
+    for view in paused[:PAUSES_SHOWN]:
+        table.add_row(Text(view.name, style="bold"), Text(_of_pause(view), style="yellow"))
+    if len(paused) > PAUSES_SHOWN:
+        table.add_row(Text("…"), Text(f"and {len(paused) - PAUSES_SHOWN:,} more"))
+    return table
+
+
+def _of_pause(view: ProjectView) -> str:
+    if view.paused_until:
+        return paused_until(view.paused_until)
+    then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
+    return f"{view.reason}; {then}"
+
+
+def of_remaining(views: Iterable[ProjectView]) -> Table:
+    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN.
+
+    Projects with a reason of REMAINING_TOLD have none; several that have ended too few tasks share one.
+    """
+    table = Table.grid(padding=(0, 2, 0, 0))
+    known = [(view.name, view.remaining) for view in views if view.remaining]
+    told = [
+        (name, text) for name, each in known if each.reason not in REMAINING_TOLD and (text := remaining_text(each))
+    ]
+    few = [name for name, each in known if each.reason == "too-few"]
+    if len(few) > 1:
+        told = [row for row in told if row[0] not in few]
+        told.insert(0, (projects(len(few)), f"time unknown: {UNKNOWN['too-few']}"))
+    for name, text in told[:REMAINING_SHOWN]:
+        table.add_row(Text(name, style="bold"), Text(text))
+    if len(told) > REMAINING_SHOWN:
+        table.add_row(Text("…"), Text(f"and {len(told) - REMAINING_SHOWN:,} more: taskqueue project show NAME"))
+    return table
+
+
+def of_still(sentence: str) -> Text:
+    """A line on a project that hands out nothing."""
+    return Text(sentence, "yellow")
+
+
+def of_cron(views: Iterable[ProjectView]) -> Table:
+    """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
+    table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
+    for view in views:
+        for job in view.cron:
+            times = local(job.next_at) or "never", ago(job.last_at) or "not yet"
+            cells = (view.name, job.job, *times, f"{job.runs:,}", f"{job.skipped:,}", _schedule(view, job.job))
+            table.add_row(*map(Text, cells))
+    return table
+
+
+def _schedule(view: ProjectView, job: str) -> str:
+    jobs = view.settings.get("cron")
+    said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
+    return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
+
+
+def of_settings(view: ProjectView) -> Table:
+    """A row per setting, or key of a setting that is a table, with the layer that set it."""
+    table = bare_table(["setting", "said by"], [], ["value"])
+    for name, value in flat_settings(view.settings):
+        shown = Text(setting_text(value), "dim" if is_empty_setting(value) else "bold")
+        table.add_row(Text(name), Text(said_by(view, name), "dim"), shown)
+    return table
