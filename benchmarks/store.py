@@ -43,7 +43,7 @@ from taskqueue.protocol.fields import Boot, Schedule, Token
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.records.orders import NEAR_SEQS
+from taskqueue.store.records.tasks import NEAR_SEQS
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 BATCH: Final = 256

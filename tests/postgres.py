@@ -27,7 +27,7 @@ from typing import Final
 import psycopg
 import pytest
 
-from taskqueue.store.postgres.target import Target, target_of
+from taskqueue.store.postgres.session import Target, target_of
 from tests.faults.shim import Shim
 
 USER: Final = "nobody"

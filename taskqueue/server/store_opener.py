@@ -18,7 +18,7 @@ from taskqueue.settings.schema import problems as schema_problems
 from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.files.folder import is_store, write_byte
-from taskqueue.store.repair.lost_tasks import lines, lost_tasks
+from taskqueue.store.files.log_recovery import lost_task_lines, lost_tasks
 from taskqueue.store.rocksdb.engine import translated_errors
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import project_records
@@ -27,7 +27,7 @@ from taskqueue.visible_text import visible
 if TYPE_CHECKING:
     from taskqueue.store.postgres.fence import Progress
     from taskqueue.store.postgres.postgres_store import PostgresStore
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
 
 SCHEMA_KEY: Final = "schema="
 """In the query of a database's url: names the schema, which the database's library does not know."""
@@ -144,7 +144,7 @@ def database_target(url: str, schema: str, timeout: float) -> Target:
         SettingError: the url is wrong.
     """
     try:
-        from taskqueue.store.postgres.target import target_of
+        from taskqueue.store.postgres.session import target_of
     except ImportError as error:
         raise ConfigError(
             f"{error.name or 'libpq'} is not installed, which a store in a database needs: "
@@ -176,6 +176,6 @@ def _without_schema(url: str) -> tuple[str, str]:
 def _log_damage(store: RocksStore, damage: Damage) -> None:
     level, event = (logging.ERROR, "damage-accepted") if damage.is_unexplained else (logging.WARNING, "log-cut")
     names = {record.number: record.name for record in project_records(store)}
-    lost = lines(lost_tasks(damage), names, NAMED_TASKS)
+    lost = lost_task_lines(lost_tasks(damage), names, NAMED_TASKS)
     for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:
         log.log(level, "%s %s", event, visible(line))

@@ -25,13 +25,13 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSI
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Batch, Entry, Family
-from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.failures import failure_key
+from taskqueue.store.records import layout
+from taskqueue.store.records.edges import add_links
 from taskqueue.store.records.flows import add_flows
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import HAS_RESULT, join_links, join_put_off, join_slot
-from taskqueue.store.records.link_writes import add_links
-from taskqueue.store.records.reruns import add_reruns
+from taskqueue.store.records.insight import failure_key
+from taskqueue.store.records.layout import HAS_RESULT, join_links, join_put_off, join_slot
+from taskqueue.store.records.operations import add_reruns
 from taskqueue.store.records.slots import add_slots
 
 _SEQ_MASK: Final = (1 << SEQ_BITS) - 1
@@ -162,9 +162,9 @@ def _order_value(task: Task, state: int, record: bytes, errors: Errors) -> bytes
     if state in WAITING:
         return record
     if task.ended is not None:
-        return over_entries.encode_success(task.taskid, task.ended)
+        return layout.encode_success(task.taskid, task.ended)
     error = errors.get((task.project, task.taskid)) if state == FAILED else None
-    return task.taskid.encode() if error is None else over_entries.encode_failed(task.taskid, error)
+    return task.taskid.encode() if error is None else layout.encode_failed(task.taskid, error)
 
 
 def _spec_value(task: Task) -> bytes:

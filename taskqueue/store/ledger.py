@@ -22,16 +22,14 @@ from taskqueue.core.tasks.records import Loaded, WriteSet
 from taskqueue.core.tasks.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family, Store, Taken
-from taskqueue.store.damaged_rows import DamagedRows
+from taskqueue.store.damaged_rows import DamagedRows, Quarantine
 from taskqueue.store.lookup import find
-from taskqueue.store.quarantine import Quarantine
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record, raise_unreadable, stored_number
-from taskqueue.store.records.failures import failure_place
 from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.format import META
-from taskqueue.store.records.histories import moved_success_attempts
-from taskqueue.store.records.points import load_daemon_minutes, load_slices
+from taskqueue.store.records.insight import failure_place, load_daemon_minutes, load_slices
+from taskqueue.store.records.reading import decode_record, raise_unreadable, stored_number
+from taskqueue.store.records.tasks import moved_success_attempts
 
 T = TypeVar("T")
 

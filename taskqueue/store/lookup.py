@@ -2,9 +2,9 @@
 
     tasks, whole, answered    ──ids──► records ──(whole, or the token matches)──► specs
     orders                    ──scan─► records ──specs──► tasks with specs, up to the limits
-    lists                     the same with filters, see ``records/lists``
+    lists                     the same with filters, see ``records/tasks``
     pages                     ──scan─► ids ──(whole)──► specs, up to the limits ──(errors)──► history
-    old                       ──scan─► records past their retention, see ``records/expired``
+    old                       ──scan─► records past their retention, see ``records/tasks``
     failures, log             ──scan─► entries
     specs, sessions, histories, results, points    read by key
 
@@ -26,21 +26,22 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Task
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.records.edges import find_edges, find_propagations, read_tasks
-from taskqueue.store.records.expired import find_expired
-from taskqueue.store.records.failures import find_failures
+from taskqueue.store.records.edges import find_edges, find_parents, find_propagations, read_tasks, walk
 from taskqueue.store.records.flows import find_members, find_stages
-from taskqueue.store.records.histories import read_history
-from taskqueue.store.records.link_bytes import AWAITED
-from taskqueue.store.records.lists import find_list
-from taskqueue.store.records.orders import find_order, growing_chunks, up_to_bytes
-from taskqueue.store.records.points import find_points
-from taskqueue.store.records.reruns import find_rerun
-from taskqueue.store.records.results import find_parents, read_results
-from taskqueue.store.records.slot_looks import find_slot_answers
-from taskqueue.store.records.slots import find_slots
-from taskqueue.store.records.walks import walk
+from taskqueue.store.records.insight import find_failures, find_points
+from taskqueue.store.records.layout import AWAITED
+from taskqueue.store.records.operations import find_rerun
+from taskqueue.store.records.reading import decode_record
+from taskqueue.store.records.slots import find_slot_answers, find_slots
+from taskqueue.store.records.tasks import (
+    find_expired,
+    find_list,
+    find_order,
+    growing_chunks,
+    read_history,
+    read_results,
+    up_to_bytes,
+)
 
 PAGE_BYTES: Final = 1 << 20
 """Bytes of urls and bodies at which a page ends, though not before its first task."""

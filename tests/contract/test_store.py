@@ -19,7 +19,7 @@ from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from tests.memory_store import Disk, MemoryStore
 

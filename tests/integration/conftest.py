@@ -25,9 +25,9 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
-from taskqueue.store.postgres.target import Target, target_of
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
+from taskqueue.store.postgres.session import Target, target_of
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from tests.faults.shim import Shim, build
 from tests.integration.nursery import WAIT_SECONDS as WAIT_SECONDS
 from tests.integration.nursery import Forked

@@ -26,8 +26,8 @@ from taskqueue.server.store_opener import StoreOpener
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.fence import Progress
 from taskqueue.store.postgres.postgres_store import PostgresStore
+from taskqueue.store.postgres.session import Target, target_of
 from taskqueue.store.postgres.tables import make_tables
-from taskqueue.store.postgres.target import Target, target_of
 from tests.integration.pusher import TASKS, Pusher
 from tests.postgres import MADE, QUICK, Cluster, drop_schema, postgres_url
 

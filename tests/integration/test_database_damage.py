@@ -12,9 +12,9 @@ from taskqueue import Client
 from taskqueue.cli.main import main
 from taskqueue.errors import Damaged, FormatError, RequestRejected, Unreadable
 from taskqueue.store.contract import Batch
-from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
+from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 from taskqueue.store.postgres.postgres_store import DROPPED_AT_ONCE, PostgresStore
-from taskqueue.store.postgres.schema import completing
+from taskqueue.store.postgres.tables import completing
 from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
     from tests.integration.conftest import DaemonFactory, Peer, PeerFactory
 
 PROJECT = b"\0\0\0\7"

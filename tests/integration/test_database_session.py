@@ -9,8 +9,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from taskqueue.errors import DatabaseError, StoreError
-from taskqueue.store.postgres.session import READS, Session, Statement, reachable
-from taskqueue.store.postgres.target import Target, target_of
+from taskqueue.store.postgres.session import READS, Session, Statement, Target, reachable, target_of
 from tests.postgres import new_target
 
 

@@ -12,11 +12,11 @@ import pytest
 from taskqueue import Client
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import CAREFUL_TURNS, DROPPED_AT_ONCE, FREED_AT_ONCE, PostgresStore
-from taskqueue.store.postgres.schema import making, making_schema
+from taskqueue.store.postgres.tables import making, making_schema
 from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
     from tests.integration.conftest import DaemonFactory
 
 TURNS = 20

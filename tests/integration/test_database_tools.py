@@ -16,7 +16,7 @@ import pytest
 from taskqueue.cli.main import main
 from taskqueue.store.contract import Batch
 from taskqueue.store.postgres.postgres_store import PostgresStore
-from taskqueue.store.postgres.target import target_of
+from taskqueue.store.postgres.session import target_of
 from tests.integration.conftest import ROOT
 from tests.postgres import Cluster, binaries
 

@@ -18,7 +18,7 @@ from taskqueue import Client
 from tests.postgres import drop_schema, new_target, postgres_url
 
 if TYPE_CHECKING:
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
     from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 
 Rows = list[tuple[Any, ...]]

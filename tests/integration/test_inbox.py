@@ -15,7 +15,7 @@ from taskqueue import Client, default_taskid
 from tests.postgres import QUICK, Cluster, postgres_url
 
 if TYPE_CHECKING:
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 ASKED_MOST: Final = 100_000

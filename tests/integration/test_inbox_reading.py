@@ -15,7 +15,7 @@ from taskqueue.store.postgres.postgres_store import PostgresStore
 from tests.postgres import postgres_url
 
 if TYPE_CHECKING:
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
 
 LARGEST: Final = 1 << 20
 PAGES: Final = 4 * (SLACK_PAGES + SWEPT_PAGES)

@@ -16,7 +16,7 @@ from tests.postgres import drop_schema, new_target, postgres_url
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from taskqueue.store.postgres.target import Target
+    from taskqueue.store.postgres.session import Target
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
 
 Run = Callable[..., str]

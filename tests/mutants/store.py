@@ -14,7 +14,7 @@ from taskqueue.store.files.synced_mark import SyncedMarkWriter
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.postgres import postgres_store
 from taskqueue.store.postgres.tables import make_tables
-from taskqueue.store.records import epoch_skip, layout
+from taskqueue.store.records import epochs, layout
 from taskqueue.store.records.format import META
 from taskqueue.store.rocksdb import engine, rocks_store
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -50,11 +50,11 @@ def _mark_of_an_unclean_end_not_synced(replace: Replace) -> None:
 
 
 def _restore_skips_one_epoch(replace: Replace) -> None:
-    replace(epoch_skip, "SKIPPED_EPOCHS", 1)
+    replace(epochs, "SKIPPED_EPOCHS", 1)
 
 
 def _restored_store_believes_its_boot(replace: Replace) -> None:
-    replace(epoch_skip, "BOOT_KEY", b"another key")
+    replace(epochs, "BOOT_KEY", b"another key")
 
 
 def _copy_not_synced(replace: Replace) -> None:

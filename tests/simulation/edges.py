@@ -32,7 +32,7 @@ from taskqueue.core.tasks.task import (
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import task_key, tasks_of
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.layout import AWAITED
 from tests.simulation.truth import Name, Truth
 from tests.simulation.world import Violation
 

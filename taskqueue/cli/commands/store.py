@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue.store.damaged_rows import DamagedRows
-    from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
+    from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
     from taskqueue.store.tools.findings import Findings
-    from taskqueue.store.tools.project_sizes import Sizes
-    from taskqueue.store.tools.store_stats import CacheStats, DatabaseStats, SizedReader, StoreStats
+    from taskqueue.store.tools.store_stats import CacheStats, DatabaseStats, SizedReader, Sizes, StoreStats
     from taskqueue.terminal.screen import Text
 
 
@@ -75,7 +74,7 @@ def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
 
 
 def _show_folder(target: StoreTarget, as_json: bool) -> None:
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
     from taskqueue.store.tools.store_stats import read_stats
 
     with closing(ReadOnlyStore(target.path)) as reader:
@@ -107,7 +106,7 @@ def _print(parts: Iterator[RenderableType]) -> None:
 
 
 def _show_sizes(target: StoreTarget, as_json: bool) -> None:
-    from taskqueue.store.tools.project_sizes import sizes_of
+    from taskqueue.store.tools.store_stats import sizes_of
 
     with closing(open_reader(target)) as reader:
         sizes = sizes_of(reader)
@@ -342,7 +341,7 @@ def _print_sql(target: StoreTarget) -> None:
             f"{target.path}: the store is in a folder, which needs no SQL; name a database by store.url or --store"
         )
     database = database_of(target)
-    from taskqueue.store.postgres.script import script
+    from taskqueue.store.postgres.views import script
 
     say_lines(script(database.schema))
 
@@ -370,7 +369,7 @@ def repair(damaged: str, to: str) -> int:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.repair.repair import repair as repair_store
+    from taskqueue.store.tools.rocks_repair import repair as repair_store
 
     if to and (names_database(damaged) or names_database(to)):
         raise click.BadParameter("a database is repaired where it is; name its url alone.", param_hint="'TO'")
@@ -395,9 +394,9 @@ def _mend(url: str) -> int:
     from taskqueue.server.clock import Clock
 
     database = database_of(named_store(url))
+    from taskqueue.store.postgres.fence import refuse_second_writer
     from taskqueue.store.postgres.postgres_store import PostgresStore
-    from taskqueue.store.postgres.writers import refuse_second_writer
-    from taskqueue.store.repair.database_repair import mend, mend_fence
+    from taskqueue.store.tools.postgres_repair import mend, mend_fence
 
     refuse_second_writer(database)
     lines = mend_fence(database)

@@ -38,7 +38,7 @@ from taskqueue.units import size_text
 if TYPE_CHECKING:
     from taskqueue.core.tasks.records import ProjectRecord
     from taskqueue.store.contract import StoreReader
-    from taskqueue.store.tools.export_formats import ExportFormat
+    from taskqueue.store.tools.export_format import ExportFormat
     from taskqueue.store.tools.importer import KnownTasks
 
 
@@ -99,7 +99,7 @@ def _new_file(name: str) -> Iterator[IO[bytes]]:
 
 
 def _copy_folder(target: StoreTarget, folder: str) -> None:
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
     from taskqueue.store.tools.backup import back_up
     from taskqueue.store.tools.store_stats import read_stats
 
@@ -204,7 +204,7 @@ def export(
       taskqueue store export -o crawl.msgpack
       taskqueue store export --project news --state failed | jq -r .url
     """
-    from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+    from taskqueue.store.tools.export_format import JSON, MESSAGEPACK
 
     form = format_of(str(getattr(output, "name", ""))) if named is None else MESSAGEPACK if named == "msgpack" else JSON
     if form is MESSAGEPACK and output.isatty():
@@ -216,7 +216,7 @@ def export(
 def format_of(file: str) -> ExportFormat:
     """The format in which something is written to a file of this name."""
     from taskqueue.cli.input.packed_tasks import SUFFIX
-    from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+    from taskqueue.store.tools.export_format import JSON, MESSAGEPACK
 
     return MESSAGEPACK if file.endswith(SUFFIX) else JSON
 
@@ -232,7 +232,7 @@ def write_export(
         OSError: the output can't be written.
     """
     from taskqueue.core.tasks.task import STATE_NAMES
-    from taskqueue.store.tools.export_formats import JSON
+    from taskqueue.store.tools.export_format import JSON
     from taskqueue.store.tools.exporter import History, export_lines
 
     wanted = [STATE_NAMES.index(name) for name in states or STATES]
@@ -262,7 +262,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
-    from taskqueue.store.tools.export_formats import detect_format
+    from taskqueue.store.tools.export_format import detect_format
     from taskqueue.store.tools.importer import ImportCounts, import_lines
 
     brought = ImportCounts()
@@ -286,7 +286,7 @@ def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iter
         BadLine: a part is too long or malformed.
     """
     from taskqueue.protocol.value_stream import LONGEST_TIMES, BrokenStream, lines, values
-    from taskqueue.store.tools.export_formats import MESSAGEPACK
+    from taskqueue.store.tools.export_format import MESSAGEPACK
     from taskqueue.store.tools.importer import BadLine
 
     read = values if form is MESSAGEPACK else lines

@@ -16,10 +16,10 @@ import click
 
 if TYPE_CHECKING:
     from taskqueue.store.damaged_rows import DamagedRows
-    from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
+    from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
     from taskqueue.store.postgres.postgres_store import PostgresStore
-    from taskqueue.store.postgres.target import Target
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.postgres.session import Target
+    from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
     from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
@@ -114,7 +114,7 @@ def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
     """
     if target.url:
         return open_snapshot(target)
-    from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+    from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 
     return ReadOnlyStore(target.path)
 
@@ -122,7 +122,7 @@ def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
 def open_snapshot(target: StoreTarget, damaged: DamagedRows | None = None) -> DatabaseSnapshot:
     """A view of a store in a database, which passes over damaged rows if it can note them; raises the same."""
     database = database_of(target)
-    from taskqueue.store.postgres.database_snapshot import DatabaseSnapshot
+    from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 
     return DatabaseSnapshot(database, damaged)
 
@@ -136,8 +136,8 @@ def open_store(target: StoreTarget) -> RocksStore | PostgresStore:
     """
     if target.url:
         database = database_of(target)
+        from taskqueue.store.postgres.fence import refuse_second_writer
         from taskqueue.store.postgres.postgres_store import PostgresStore
-        from taskqueue.store.postgres.writers import refuse_second_writer
 
         refuse_second_writer(database)
         return PostgresStore(database)

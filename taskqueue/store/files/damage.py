@@ -23,10 +23,9 @@ from typing import BinaryIO, Final, NamedTuple
 from msgspec import Struct, field
 
 from taskqueue.store.files.folder import LOG, TABLE, Folder
-from taskqueue.store.files.log_chain import Chain, Flaw, follow_chain
 from taskqueue.store.files.manifest import Manifest, read_manifest
 from taskqueue.store.files.synced_mark import SyncedMark, read_mark
-from taskqueue.store.files.write_log import WriteLog, read_log
+from taskqueue.store.files.write_log import Chain, Flaw, WriteLog, follow_chain, read_log
 from taskqueue.store.records.format import META
 
 NO_STORE: Final = "it names no family of a store: it is damaged, or another program's database lies there"

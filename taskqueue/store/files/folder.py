@@ -1,4 +1,4 @@
-"""The folder of a store, which somebody else may have made: nothing in it may lead out of it.
+"""The folder of a store, and its lock. Somebody else may have made it: nothing in it may lead out of it.
 
 A name in it may be a link to a file that is not theirs, a pipe that nobody writes to, a device; CURRENT may name any
 file at all; a sparse file may claim a terabyte. So:
@@ -11,16 +11,20 @@ file at all; a sparse file may claim a terabyte. So:
 
 The folder itself may be a link: its name is the user's. Rule 3 does not protect against somebody who can still write to
 the folder while RocksDB has it open.
+
+The process that has a store open for writing holds its lock; whatever else writes in the folder takes it meanwhile.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import re
 import stat
-from contextlib import closing, suppress
-from os.path import join
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from os.path import join, lexists
 from typing import BinaryIO, Final
 
 from taskqueue.errors import StoreError
@@ -215,3 +219,21 @@ def log_bytes(path: str) -> int:
             with suppress(FileNotFoundError):
                 found += entry.stat(follow_symlinks=False).st_size
     return found
+
+
+@contextmanager
+def exclusive_lock(path: str) -> Iterator[None]:
+    """Hold a store's lock without opening the store, so that no daemon starts on it.
+
+    Raises:
+        StoreError: a daemon has it, or its LOCK is no regular file.
+    """
+    if not lexists(join(path, LOCK)):
+        yield
+        return
+    with closing(Folder(path)) as folder, folder.open(LOCK, os.O_RDWR) as lock:
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(f"{path}: a scheduler holds this store; stop it first") from None
+        yield

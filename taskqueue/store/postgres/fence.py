@@ -14,6 +14,10 @@ Writes, barriers and each look into the inbox ask it, so a scheduler that writes
 
 The row is found by all its columns: with turn in the key an old snapshot, such as that of a dump, which keeps the row's
 former versions from being removed, does not make each search pass over all of them. So it is with the row of barriers.
+
+The fence keeps two writers apart in any case, but it does so by ending the first one. A daemon that is started means to
+take over; a command that brings tasks in does not. So who writes is told by the name of the connection, too, and such a
+command refuses to be the second one.
 """
 
 from __future__ import annotations
@@ -21,14 +25,14 @@ from __future__ import annotations
 import secrets
 from contextlib import closing
 from copy import copy
-from typing import NamedTuple
+from time import sleep
+from typing import Final, NamedTuple
 
 from taskqueue.errors import Damaged, DatabaseError, Fenced, StoreError
 from taskqueue.store.postgres.checksums import MISMATCH, checksum, matches
 from taskqueue.store.postgres.packing import packed_number, unpacked_number
-from taskqueue.store.postgres.schema import SCHEDULER
-from taskqueue.store.postgres.session import READS, Session, Statement
-from taskqueue.store.postgres.target import Target
+from taskqueue.store.postgres.session import READS, Session, Statement, Target
+from taskqueue.store.postgres.tables import SCHEDULER, gone
 
 
 class Position(NamedTuple):
@@ -133,11 +137,6 @@ class Progress:
         self.lost_turns = self.lost_synced_turns = 0
 
 
-def gone(where: str, why: str) -> Damaged:
-    """The error of a store that this process has used, and that is there no more."""
-    return Damaged(f"{where}: the store is gone: {why}; restore the database from a backup")
-
-
 def _lost(had: Position, found: Position) -> int:
     """Turns at least that are missing of what was had."""
     return had.turn + 1 if found.epoch < had.epoch else max(0, had.turn - found.turn) if found.epoch == had.epoch else 0
@@ -187,4 +186,37 @@ def _damaged(name: str, reason: str) -> Damaged:
     return Damaged(
         f"{name}: {reason}; taskqueue store repair makes the row anew, or restore the database from a backup "
         "(an operator who changes a row by hand sets its crc to null)"
+    )
+
+
+LOOKS: Final = 20
+LOOK_SECONDS: Final = 0.1
+"""A connection that was closed just now may be there for another moment."""
+
+
+def writer_name(schema: str) -> str:
+    """What the connection that writes is called, of 63 characters at most."""
+    return f"taskqueue/{schema}"
+
+
+def refuse_second_writer(target: Target) -> None:
+    """See that no other process writes in the store.
+
+    Raises:
+        StoreError: one does, or the database can't be asked.
+    """
+    sql = (
+        "select pid::text, coalesce(client_addr::text, 'this machine') from pg_stat_activity "
+        f"where application_name = '{writer_name(target.schema)}' and datname = current_database()"
+    )
+    with closing(Session(target, READS)) as session:
+        for _ in range(LOOKS):
+            rows = session.run("read", [Statement(sql)])[0]
+            if not rows:
+                return
+            sleep(LOOK_SECONDS)
+    pid, address = ((value or b"").decode() for value in rows[0])
+    raise StoreError(
+        f"{target.where}: a scheduler uses this store, from {address}; stop it first "
+        f"(if its machine is gone: select pg_terminate_backend({pid}))"
     )

@@ -10,6 +10,10 @@ each look into the inbox.
 
 After a StoreError close this store and open another: whether its last write happened is unknown, as it is when a
 machine goes down.
+
+Whether what is put is new need not be asked: a task is looked up before it is made, so its key was found absent, and
+that holds until it is written, since only one daemon writes. KEYS_MOST such keys are remembered, in two generations:
+the older one is forgotten when the younger one is full.
 """
 
 from __future__ import annotations
@@ -21,24 +25,36 @@ from typing import Final
 from taskqueue.errors import DatabaseError, Fenced, StoreError, TaskQueueError
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.damaged_rows import DamagedRows
-from taskqueue.store.postgres.absent_keys import AbsentKeys
 from taskqueue.store.postgres.checksums import checksums
-from taskqueue.store.postgres.fence import Position, Progress, barrier_sql, beginning, fence_sql, look_sql, refusal
+from taskqueue.store.postgres.fence import (
+    Position,
+    Progress,
+    barrier_sql,
+    beginning,
+    fence_sql,
+    look_sql,
+    refusal,
+    writer_name,
+)
 from taskqueue.store.postgres.inbox import CHANNEL, InboxReader, InboxRow, taking
 from taskqueue.store.postgres.packing import packed_array, packed_checksums, packed_number, unpacked_number
 from taskqueue.store.postgres.prefixes import Retired
 from taskqueue.store.postgres.reader import Reader
-from taskqueue.store.postgres.schema import SCHEDULER, table
-from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement
-from taskqueue.store.postgres.tables import find_tables, load_prefixes, make_tables, make_views
-from taskqueue.store.postgres.target import Target
-from taskqueue.store.postgres.writers import writer_name
-from taskqueue.store.records.decoding import stored_number
-from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS, begin_unclean
+from taskqueue.store.postgres.session import BARRIERS, TURNS, KeyTaken, Session, Statement, Target
+from taskqueue.store.postgres.tables import SCHEDULER, find_tables, load_prefixes, make_tables, table
+from taskqueue.store.postgres.views import make_views
+from taskqueue.store.records.epochs import (
+    EPOCH_KEY,
+    SKIPPED_EPOCHS,
+    begin_unclean,
+    epoch_batch,
+    next_epoch,
+    refuse_older,
+)
 from taskqueue.store.records.format import Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import DATABASE_FAMILIES, IDS, ORDERS, SPECS
 from taskqueue.store.records.migrations import MIGRATIONS
+from taskqueue.store.records.reading import stored_number
 
 DROPPED_AT_ONCE: Final = 2000
 """Rows of a range that are deleted in the turn that drops it; what is longer is retired."""
@@ -380,3 +396,44 @@ class PostgresStore:
     def _forget(self, retired: Retired) -> Statement:
         sql = f"delete from {self._target.schema}.prefixes where family = $1::text and stored_as = $2::bytea"
         return Statement(sql, (retired.family.encode(), retired.stored_as))
+
+
+KEYS_MOST: Final = 1 << 15
+"""Of a generation; a key is some tens of bytes, so that both take some megabytes at most."""
+
+
+class AbsentKeys:
+    """Keys of one family that a read has found absent."""
+
+    def __init__(self) -> None:
+        self._young: set[bytes] = set()
+        self._old: set[bytes] = set()
+
+    def note(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
+        """Note which keys have no value."""
+        if None not in values:
+            return
+        self._young.update([key for key, value in zip(keys, values, strict=True) if value is None])
+        if len(self._young) > KEYS_MOST:
+            self._old, self._young = self._young, set()
+
+    def divide(self, entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+        """Entries that are new, and those of which that is not known; they are about to be written."""
+        new: list[Entry] = []
+        others: list[Entry] = []
+        for entry in entries:
+            (new if self._take(entry[0]) else others).append(entry)
+        return new, others
+
+    def forget(self, keys: Collection[bytes]) -> None:
+        """They are about to be written."""
+        self._young.difference_update(keys)
+        self._old.difference_update(keys)
+
+    def _take(self, key: bytes) -> bool:
+        """Whether the key is absent; from now on it is not."""
+        for keys in (self._young, self._old):
+            if key in keys:
+                self.forget((key,))
+                return True
+        return False

@@ -11,8 +11,8 @@ from taskqueue.store.damaged_rows import DamagedRow, DamagedRows
 from taskqueue.store.postgres.checksums import MISMATCH, all_match, checksums, matches
 from taskqueue.store.postgres.packing import packed_array, packed_number
 from taskqueue.store.postgres.prefixes import Prefixes, Segment
-from taskqueue.store.postgres.schema import table
 from taskqueue.store.postgres.session import Session, Statement
+from taskqueue.store.postgres.tables import table
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import DATABASE_FAMILIES
 

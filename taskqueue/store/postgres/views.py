@@ -5,16 +5,22 @@ says how long a head is and how many values it contains, so that whoever has to 
 
 They only read, and nothing in the daemon reads them. A daemon that knows a newer version replaces them; columns are
 only ever added at the end, so that views of others that depend on them stay valid.
+
+With them the script of all that a store needs, for people whose daemon may not make tables: tables, views, rights.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Final
 
 from taskqueue.core.tasks.task import KEY_BYTES, PROCESSING, RETRIED_MOST, STATE_NAMES, SUCCESS
-from taskqueue.store.postgres.schema import table
+from taskqueue.errors import StoreError
+from taskqueue.store.postgres.packing import unpacked_number
+from taskqueue.store.postgres.session import READS, Session, Statement, Target
+from taskqueue.store.postgres.tables import TABLES_VERSION, completing, made, making, making_schema, table, tuning
 from taskqueue.store.records import layout
-from taskqueue.store.records.link_bytes import DATED, PUT_OFF, RETRIED_AT
+from taskqueue.store.records.layout import DATED, PUT_OFF, RETRIED_AT
 
 VIEWS_VERSION: Final = 3
 VIEWS: Final = "views"
@@ -119,7 +125,7 @@ _RECORD_BYTES: Final = layout.RECORD.size
 _PLACE: Final = _RECORD_BYTES - KEY_BYTES
 
 
-def making(schema: str) -> list[str]:
+def making_views(schema: str) -> list[str]:
     """Statements that make the functions and views, or replace older ones."""
     functions = [
         f"create or replace function {schema}.{head} language sql immutable strict parallel safe as $f${body}$f$"
@@ -233,3 +239,46 @@ def _attempts(schema: str) -> str:
             {schema}.text_of(substring(value from 7 + get_byte(value, 1))), {schema}.short_float_at(value, 2), '', ''
         from stored join {successes} on key >= in_{success} and key < {schema}.after_prefix(in_{success})
             and get_byte(value, 0) = 255"""
+
+
+def make_views(target: Target, session: Session) -> str:
+    """Make the views for people if there are none, or older ones; returns why that could not be, or nothing.
+
+    Raises:
+        StoreError: the database failed.
+    """
+    known = f"select number from {target.schema}.versions where name = '{VIEWS}'"
+    rows = session.run("read", [Statement(known)])[0]
+    if rows and unpacked_number(rows[0][0] or b"") >= VIEWS_VERSION:
+        return ""
+    try:
+        with closing(Session(target, READS)) as other:
+            other.run("make", map(Statement, ["begin", *making_views(target.schema), "commit"]))
+    except StoreError as error:
+        return str(error)
+    return ""
+
+
+def script(schema: str) -> str:
+    """All of it as a text for psql, with the rights that a daemon needs which did not make the tables itself."""
+    return "\n".join(
+        [
+            f"-- The tables of taskqueue, version {TABLES_VERSION}. To run this again completes what is there.",
+            "begin;",
+            f"{making_schema(schema)};",
+            *(f"{statement};" for statement in (*making(schema), *completing(schema))),
+            f"{made(schema)};",
+            *(f"{statement};" for statement in making_views(schema)),
+            "commit;",
+            "",
+            "-- How full pages are made, and when dead rows are removed; other engines than PostgreSQL may refuse it.",
+            *(f"{statement};" for statement in tuning(schema)),
+            "",
+            "-- The rights of a daemon whose role, such as taskqueue, is not the owner:",
+            f"-- grant usage on schema {schema} to taskqueue;",
+            f"-- grant select, insert, update, delete on all tables in schema {schema} to taskqueue;",
+            "-- Those of a producer that inserts tasks into the inbox, and of somebody who only looks:",
+            f"-- grant usage on schema {schema} to producer; grant insert on {schema}.inbox to producer;",
+            f"-- grant usage on schema {schema} to looker; grant select on all tables in schema {schema} to looker;",
+        ]
+    )

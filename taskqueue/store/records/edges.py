@@ -1,9 +1,15 @@
-"""Edges between tasks, and propagations: keys and values, and how a turn looks them up.
+"""Edges between tasks, and propagations: keys and values, how a turn looks them up, and how it writes them.
 
     parents      child, parent ──► mark      children     parent, child ──► mark         propagations   number ──► …
 
 Both orders of an edge have the same life and the same mark: to write it twice costs less than to look it up. What an
-edge leads to is looked up with it: the task at its other end.
+edge leads to is looked up with it: the task at its other end, and of all that a task waits for the results, too.
+
+Walks go along edges, several steps in one look-up: a search that took a turn for each step would take hours.
+
+    places ──edges──► tasks at their other ends ──edges──► …        until there are no more, or ``limit`` is reached
+
+Void edges are followed, too: the core can tell which ones are void, for it knows what is being processed.
 """
 
 from __future__ import annotations
@@ -15,15 +21,27 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.edge_needs import EdgesRef, FoundEdge, FoundEdges, FoundPropagation, PropagationsRef
+from taskqueue.core.tasks.edge_needs import (
+    EdgePlace,
+    EdgesRef,
+    FoundEdge,
+    FoundEdges,
+    FoundParents,
+    FoundPropagation,
+    ParentsRef,
+    PropagationsRef,
+    WalkRef,
+)
 from taskqueue.core.tasks.links import TO_PARENTS, Edge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.tasks.needs import Found
+from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import Task
-from taskqueue.store.contract import Store, StoreReader
+from taskqueue.protocol.fields import MAX_PARENTS
+from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.records.link_bytes import AWAITED
-from taskqueue.store.records.orders import growing_chunks
+from taskqueue.store.records.layout import AWAITED, join_links, join_slot
+from taskqueue.store.records.reading import decode_record
+from taskqueue.store.records.tasks import growing_chunks, read_results
 
 PROPAGATIONS_A_TURN: Final = 128
 
@@ -235,3 +253,102 @@ def _task_of(key: bytes) -> tuple[TaskRef, bytes]:
     if len(key) < end:
         raise ValueError("it is cut off")
     return TaskRef(project, key[_TASK.size : end].decode()), key[end:]
+
+
+def find_parents(store: Store, refs: Iterable[ParentsRef], found: Found) -> None:
+    """Answer ParentsRefs, with the parents and their results.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    for ref in refs:
+        found.parents[ref] = _parents(store, ref, found)
+
+
+def _parents(store: Store, ref: ParentsRef, found: Found) -> FoundParents:
+    wanted = EdgesRef(True, ref.project, ref.taskid, b"", MAX_PARENTS)
+    find_edges(store, [wanted], found)
+    edges = found.edges[wanted].edges[ref.skip :]
+    seen = size = 0
+    for some in growing_chunks(edges):
+        results = read_results(store, [TaskRef(*each.edge.parent) for each in some])
+        found.results |= results
+        seen += len(some)
+        size += sum(map(len, results.values()))
+        if size >= ref.limit_bytes:
+            break
+    return FoundParents(edges[:seen], end=seen == len(edges))
+
+
+def walk(store: Store, ref: WalkRef, found: Found) -> dict[EdgePlace, FoundEdges]:
+    """Answer a WalkRef, breadth first; the children of the edges are added to what was found.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    pages: dict[EdgePlace, FoundEdges] = {}
+    met = {place.task: None for place in ref.places}
+    level = list(ref.places)
+    left = ref.limit
+    while level and left > 0:
+        read = []
+        for task, after in level:
+            if left <= 0:
+                break
+            page = read_edges(store, EdgesRef(ref.to_parents, *task, after, left))
+            left -= 1 + len(page.edges)
+            pages[EdgePlace(task, after)] = page
+            read += [edge for edge, _, _ in page.edges]
+        add_tasks(store, [edge.child for edge in read], found)
+        ends = dict.fromkeys(edge.parent if ref.to_parents else edge.child for edge in read)
+        level = [EdgePlace(end, b"") for end in ends if end not in met]
+        met.update(dict.fromkeys(ends))
+    return pages
+
+
+def add_links(batch: Batch, writes: WriteSet) -> None:
+    """Add one turn's changes of links."""
+    _add_edges(batch, writes)
+    moved = {id(task) for task, *_ in writes.moves}
+    batch.puts[layout.IDS].extend(
+        (layout.id_key(task.project, task.taskid), _over_record(task))
+        for task in writes.linked.values()
+        if id(task) not in moved
+    )
+    for ref, is_awaited in writes.awaited.items():
+        if is_awaited:
+            batch.puts[layout.IDS].append((layout.id_key(*ref), AWAITED))
+        else:
+            batch.deletes[layout.IDS].append(layout.id_key(*ref))
+    for number, propagation in writes.propagations.items():
+        if propagation is None:
+            batch.deletes[layout.PROPAGATIONS].append(propagation_key(number))
+        else:
+            batch.puts[layout.PROPAGATIONS].append((propagation_key(number), encode_propagation(propagation)))
+
+
+def _over_record(task: Task) -> bytes:
+    """The record of a task that is over."""
+    if task.bare or task.links is None:
+        return layout.encode_bare(task)
+    record = layout.encode_record(task)
+    size = layout.fixed_bytes(record)
+    record = join_links(record, size, task.links)
+    return join_slot(record, size, task) if task.slot else record
+
+
+def _add_edges(batch: Batch, writes: WriteSet) -> None:
+    for edge, mark in writes.edges.items():
+        to_parent, to_child = edge_keys(edge)
+        if mark is None:
+            batch.deletes[layout.PARENTS].append(to_parent)
+            batch.deletes[layout.CHILDREN].append(to_child)
+            continue
+        value = encode_mark(mark)
+        batch.puts[layout.PARENTS].append((to_parent, value))
+        batch.puts[layout.CHILDREN].append((to_child, value))
+    for number in writes.dropped_edges:
+        start, end = layout.project_key(number), layout.project_key(number + 1)
+        batch.drops += [(layout.PARENTS, start, end), (layout.CHILDREN, start, end)]

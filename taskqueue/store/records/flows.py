@@ -21,10 +21,10 @@ from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
 from taskqueue.core.tasks.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Batch, Entry, Store
-from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records import layout
 from taskqueue.store.records.edges import read_tasks
 from taskqueue.store.records.format import META
+from taskqueue.store.records.reading import decode_record
 
 PAGE_BYTES: Final = 4 << 20
 """Bytes of staged tasks at which a page ends, though not before its first task."""
@@ -151,7 +151,7 @@ def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptReco
     family = layout.ORDERS[SUCCESS]
     keys = [layout.order_key(task.project, task.key) for task in tasks]
     attempts = {
-        task.taskid: decode_record(family, key, over_entries.decode_success, key, value)
+        task.taskid: decode_record(family, key, layout.decode_success, key, value)
         for task, key, value in zip(tasks, keys, store.get(family, keys), strict=True)
         if value is not None
     }

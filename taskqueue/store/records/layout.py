@@ -31,7 +31,7 @@
 | slot_names | project, name | number of the slot (4 bytes) |
 | slots | project, number (4 bytes) | SlotRecord |
 | slots_ready, slots_waiting | project, division (4 bytes), entry (16, 12 bytes): see ``slot_records`` | nothing |
-| reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``records/reruns`` |
+| reruns | id of an operation (8 bytes), kind (1 byte), place | what is in its set, see ``operations`` |
 | damaged | name of a family, 0 (1 byte), key there | what lay there, why it was set aside, when; in a database only |
 | points | series (1 byte), minutes or hours since 1970 (4 bytes), project, unless it is all | events |
 | points | 4 (1 byte), minutes since 1970, modulo 1,440 (4 bytes) | DaemonMinute |
@@ -41,7 +41,20 @@ lower half of a place is the task's seq. A record is 50 bytes, or 54, and the it
 four bits of a record's ``retried`` are the task's crashes, the one below says that it was put off, the next one that 4
 bytes more say in which unix second the task first came; 0x10 of its state says that it has a result. What follows the
 body of a spec, and the check of a lease, are left out where they say nothing. A child or a parent is its project, the
-length of its taskid (1 byte), its taskid. A record has links, and ids have tasks that are awaited: see ``link_bytes``.
+length of its taskid (1 byte), its taskid.
+
+What a record says of some tasks only are bits of two of its bytes, and what stands between its fixed part and the itag:
+
+    state  bits  …  retried  bits  …  place | pushed_at        | times             | slot, throttled
+                                              only with DATED    only with PUT_OFF   only with IN_SLOT
+                                            | edge number, missing, on_failure | flow              | itag
+                                              only with HAS_PARENTS              only with IN_FLOW
+
+So a task without them has not a byte more. When the task came counts as fixed: each task has it that came since it is
+kept. Of an awaited task, which is unknown, all that is kept in ids is AWAITED.
+
+Values in the orders of finished tasks say what is known of the last attempt, so that a success costs no write of its
+own, and a search for errors no look-up.
 
 Rules:
 1. A spec is written when its task is created, replaced or restarted, and never moves: what moves is the
@@ -73,21 +86,21 @@ from taskqueue.core.tasks.lease import Lease
 from taskqueue.core.tasks.links import Links
 from taskqueue.core.tasks.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import KEY_BYTES, LIVE, PROCESSING, RETRIED_MOST, STATE_NAMES, STATES, Task, size_of
+from taskqueue.core.tasks.task import (
+    KEY_BYTES,
+    LIVE,
+    PROCESSING,
+    RETRIED_MOST,
+    STATE_NAMES,
+    STATES,
+    Task,
+    key_time,
+    size_of,
+)
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import OUTCOME_WINDOW, NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import (
-    DATED,
-    HAS_RESULT,
-    PUT_OFF,
-    RETRIED_AT,
-    STATE_MASK,
-    join_links,
-    split_marked,
-    split_put_off,
-)
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
 
 PROJECTS: Final = "projects"
@@ -245,7 +258,6 @@ _SERIES: Final[dict[tuple[Resolution, bool], bytes]] = {
 }  # fmt: skip
 """First byte of a key of POINTS, by resolution and whether the point sums up all projects."""
 
-
 DAEMON_MINUTES: Final = (b"\4", b"\5")
 """Start and end of the keys in POINTS of the daemon's own minutes."""
 
@@ -294,6 +306,10 @@ RECORD: Final = Packing(f">BBiIQdd{KEY_BYTES}s")
 
 DATED_RECORD: Final = Packing(f"{RECORD.format}I")
 """A RECORD, and the unix second in which the task first came."""
+
+DATED: Final = 0x04
+"""Beside it: the record says when the task first came."""
+
 DATED_RETRIED: Final = DATED << 24
 """The bit in ``retried`` by which such a record is known."""
 
@@ -367,7 +383,6 @@ def encode_bare(task: Task) -> bytes:
 
 encode = Encoder().encode
 
-
 decode_outcome: Final = Decoder(tuple[int, Raw]).decode
 """Request number, and the reply as it was sent."""
 decode_result: Final = Decoder(Raw).decode
@@ -436,3 +451,132 @@ def decode_lease(project: int, value: bytes) -> Task:
 def encode_outcome(n: int, answer: Raw) -> bytes:
     """A value of OUTCOMES."""
     return encode((n, answer))
+
+
+HAS_CHILDREN: Final = 0x80
+HAS_PARENTS: Final = 0x40
+IN_FLOW: Final = 0x20
+HAS_RESULT: Final = 0x10
+"""No link, but beside them: the task has a result."""
+IN_SLOT: Final = 0x08
+STATE_MASK: Final = 0x07
+
+AWAITED: Final = bytes((HAS_CHILDREN,))
+"""The value in ids of a task that is unknown, and that somebody waits for."""
+
+RETRIED_AT: Final = 6
+"""Offset of the first byte of ``retried``, whose upper half has the crashes, and this bit that it was put off."""
+PUT_OFF: Final = 0x08
+
+_PUT_OFF: Final = Packing(">H")
+_PARENTS: Final = Packing(">QHB")
+_FLOW: Final = Packing(">I")
+_SLOT: Final = Packing(">IB")
+
+
+def join_links(record: bytes, size: int, links: Links) -> bytes:
+    """The record with the links; ``size``: bytes of its fixed part."""
+    bits, extra = 0, b""
+    if links.has_children:
+        bits = HAS_CHILDREN
+    if links.number:
+        bits |= HAS_PARENTS
+        extra = _PARENTS.pack(links.number, links.missing, links.on_failure)
+    if links.flow:
+        bits |= IN_FLOW
+        extra += _FLOW.pack(links.flow)
+    return bytes((record[0] | bits,)) + record[1:size] + extra + record[size:]
+
+
+def split_marked(record: bytes, size: int) -> tuple[bytes, Links | None, tuple[int, int]]:
+    """The record with its state alone, its links, if any, and its slot, which is (number, throttled).
+
+    Raises:
+        struct.error: it is too short.
+    """
+    bits, at, slot = record[0], size, (0, 0)
+    if bits & IN_SLOT:
+        slot = _SLOT.unpack_from(record, at)
+        at += _SLOT.size
+    links = Links(bits & HAS_CHILDREN != 0) if bits & (HAS_CHILDREN | HAS_PARENTS | IN_FLOW) else None
+    if links is not None and bits & HAS_PARENTS:
+        links.number, links.missing, links.on_failure = _PARENTS.unpack_from(record, at)
+        at += _PARENTS.size
+    if links is not None and bits & IN_FLOW:
+        (links.flow,) = _FLOW.unpack_from(record, at)
+        at += _FLOW.size
+    return bytes((bits & STATE_MASK,)) + record[1:size] + record[at:], links, slot
+
+
+def join_slot(record: bytes, size: int, task: Task) -> bytes:
+    """The record, which may have its links already, with the task's slot."""
+    slot = _SLOT.pack(task.slot, task.throttled)
+    return bytes((record[0] | IN_SLOT,)) + record[1:size] + slot + record[size:]
+
+
+def join_put_off(record: bytes, size: int, times: int) -> bytes:
+    """The record, which may have its links and its slot already, with how often the task was put off in a row."""
+    marked = bytes((record[RETRIED_AT] | PUT_OFF,))
+    return record[:RETRIED_AT] + marked + record[RETRIED_AT + 1 : size] + _PUT_OFF.pack(times) + record[size:]
+
+
+def split_put_off(record: bytes, size: int) -> tuple[bytes, int]:
+    """The record without the times that it was put off, and these.
+
+    Raises:
+        struct.error: it is too short.
+    """
+    (times,) = _PUT_OFF.unpack_from(record, size)
+    return record[:size] + record[size + _PUT_OFF.size :], times
+
+
+WITH_ATTEMPT: Final = 0xFF
+"""First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""
+_SUCCESS: Final = Packing(">BBf")
+
+
+def encode_success(taskid: str, attempt: AttemptRecord) -> bytes:
+    """A value in the order of successes, with the task's last attempt, which its history then does not have."""
+    text = taskid.encode()
+    return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
+
+
+def taskid_at(value: bytes) -> bytes:
+    """The taskid in a value of the order of a finished state."""
+    if value[0] == WITH_ERROR:
+        return value[2 : 2 + value[1]]
+    return value[_SUCCESS.size :][: value[1]] if has_attempt(value) else value
+
+
+WITH_ERROR: Final = 0xFE
+"""First byte of a failed task's value that has the error of its attempt; like 0xff it never begins UTF-8."""
+
+MAX_INLINE_ERROR_BYTES: Final = 512
+"""A longer error, such as a long traceback, is stored in the history only."""
+
+
+def encode_failed(taskid: str, error: str) -> bytes:
+    """A value in the order of failed tasks, with the error if it is short, so that a search for errors needs no
+    look-up.
+    """
+    text, said = taskid.encode(), error.encode()
+    return text if len(said) > MAX_INLINE_ERROR_BYTES else bytes((WITH_ERROR, len(text))) + text + said
+
+
+def error_at(value: bytes) -> str | None:
+    """The error in a value of the order of a finished state; None: the history may have it."""
+    return value[2 + value[1] :].decode() if value[0] == WITH_ERROR else None
+
+
+def has_attempt(value: bytes) -> bool:
+    """Whether this value of the order of a finished state contains the task's last attempt."""
+    return value[0] == WITH_ATTEMPT
+
+
+def decode_success(key: bytes, value: bytes) -> AttemptRecord | None:
+    """The attempt of the task at a key of the successes; None if the value has none."""
+    if not has_attempt(value):
+        return None
+    _, length, seconds = _SUCCESS.unpack_from(value)
+    place = int.from_bytes(key[-KEY_BYTES:], "big")
+    return AttemptRecord(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)

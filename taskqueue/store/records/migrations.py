@@ -29,8 +29,8 @@ from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS,
 from taskqueue.error_texts import cut_text
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.format import Migrations
+from taskqueue.store.records.reading import decode_record
 from taskqueue.store.records.slot_spellings import join_spellings
 
 PAGE: Final = 1024

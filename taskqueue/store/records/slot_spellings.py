@@ -1,4 +1,4 @@
-"""Migrates the slots of hosts that had a name for each spelling: now they have one for all.
+"""Migrates slots of hosts from a name a spelling to one name; apart from ``migrations``, because it is compiled.
 
     bücher.example ─────────┐                           one slot    it gets the name
     b%c3%bccher.example ────┼──► xn--bcher-kva.example  several     one takes over what they have, and a new division
@@ -22,7 +22,7 @@ from taskqueue.hosts import respelled
 from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 from taskqueue.store.contract import Batch, Entry, Family, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
+from taskqueue.store.records.reading import decode_record
 from taskqueue.store.records.slots import NUMBER_BYTES, decode_slot, name_key, slot_key
 
 PAGE: Final = 1024

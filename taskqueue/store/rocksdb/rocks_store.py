@@ -25,12 +25,11 @@ from taskqueue.store.files import synced_mark
 from taskqueue.store.files.folder import Folder, log_bytes
 from taskqueue.store.files.log_recovery import recover_logs
 from taskqueue.store.files.synced_mark import SyncedMarkWriter, mark_of_opening
-from taskqueue.store.records.decoding import stored_number
-from taskqueue.store.records.epoch import EPOCH_KEY, epoch_batch, next_epoch, refuse_older
-from taskqueue.store.records.epoch_skip import skip_epochs
+from taskqueue.store.records.epochs import EPOCH_KEY, epoch_batch, next_epoch, refuse_older, skip_epochs
 from taskqueue.store.records.format import META, Migrations, refuse_newer, upgrade
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY
 from taskqueue.store.records.migrations import MIGRATIONS
+from taskqueue.store.records.reading import stored_number
 from taskqueue.store.rocksdb import engine, tuning
 
 CACHE_BYTES: Final = 128 << 20

@@ -5,7 +5,7 @@
 
 A copy is a store like any other: every tool can open it.
 
-A restored store does not know what was done after the copy was made, so it skips epochs (``epoch_skip``), above its own
+A restored store does not know what was done after the copy was made, so it skips epochs (``epochs``), above its own
 and above those of the store that it replaces.
 """
 
@@ -20,10 +20,9 @@ from tempfile import mkdtemp
 
 from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.files.file_snapshot import FileSnapshot, sync_folder
-from taskqueue.store.files.folder import is_store
-from taskqueue.store.files.lock import exclusive_lock
-from taskqueue.store.records.epoch_skip import skip_epochs
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.files.folder import exclusive_lock, is_store
+from taskqueue.store.records.epochs import skip_epochs
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 

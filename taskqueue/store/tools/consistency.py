@@ -46,13 +46,11 @@ from taskqueue.errors import StoreError, Unreadable
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.files.integrity import is_damage
-from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import stored_number
+from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_propagation
 from taskqueue.store.records.format import META
-from taskqueue.store.records.layout import PROJECT_BYTES
-from taskqueue.store.records.link_bytes import AWAITED, STATE_MASK
-from taskqueue.store.records.pages import pages
+from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES, STATE_MASK
+from taskqueue.store.records.reading import pages, stored_number
 from taskqueue.store.tools.findings import Checked, Findings, Tally, is_cleared
 from taskqueue.store.tools.fingerprints import Doubt, Fingerprints, Look
 from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
@@ -414,8 +412,8 @@ class _Check:
         for seen in self._seen(family, page, taskids, self._specs_of(family, page)):
             seen.tally.places[state] += 1
             if state == SUCCESS:
-                self._checked.read(family, seen.key, over_entries.decode_success, seen.key, seen.value)
-            self._checked.read(family, seen.key, over_entries.error_at, seen.value)
+                self._checked.read(family, seen.key, layout.decode_success, seen.key, seen.value)
+            self._checked.read(family, seen.key, layout.error_at, seen.value)
             seen.task = self._recorded(layout.IDS, seen) or NO_TASK
             self._tell(seen)
 
@@ -525,7 +523,7 @@ class _Check:
 
 
 def _taskid_of_over(value: bytes) -> str:
-    return over_entries.taskid_at(value).decode()
+    return layout.taskid_at(value).decode()
 
 
 def _totals(tally: Tally) -> Iterator[tuple[Family, str, int, int | None]]:

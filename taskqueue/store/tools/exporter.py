@@ -1,4 +1,4 @@
-"""Exports projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_lines`` has the fields.
+"""Exports projects and tasks, as lines of JSON or in MessagePack, in bounded memory; ``export_format`` has the fields.
 
 A processing task is exported as such, but without its lease: an import makes it ready again. Histories of attempts,
 counters, sessions and operations are not exported; the history of events is. So what a rerun holds is exported as what
@@ -21,17 +21,17 @@ from taskqueue.core.tasks.task import OVER, PROCESSING, STATE_NAMES, WAITING, Ta
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader
-from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.decoding import decode_record, raise_unreadable
-from taskqueue.store.records.link_bytes import AWAITED
-from taskqueue.store.records.pages import pages
-from taskqueue.store.records.points import LATEST, slice_range
-from taskqueue.store.tools.export_formats import JSON, ExportFormat
-from taskqueue.store.tools.export_lines import (
+from taskqueue.store.records import layout
+from taskqueue.store.records.insight import LATEST, slice_range
+from taskqueue.store.records.layout import AWAITED
+from taskqueue.store.records.reading import decode_record, pages, raise_unreadable
+from taskqueue.store.tools.export_format import (
+    JSON,
     NEVER,
     VERSION,
     DeferredLine,
     Events,
+    ExportFormat,
     FirstLine,
     LastLine,
     ParentLine,
@@ -42,8 +42,8 @@ from taskqueue.store.tools.export_lines import (
     counting_links,
     parent_lines,
     parents_range,
-    policy_of,
-)  # fmt: skip
+    policy_of,  # fmt: skip
+)
 from taskqueue.store.tools.store_stats import project_records
 
 IN_ORDER: Final = (PROCESSING, *sorted(WAITING), *OVER)
@@ -149,7 +149,7 @@ def _over(store: StoreReader, family: Family, page: Sequence[Entry]) -> Iterator
 
 
 def _taskid(value: bytes) -> str:
-    return over_entries.taskid_at(value).decode()
+    return layout.taskid_at(value).decode()
 
 
 def _bare(store: StoreReader, number: int, states: Collection[int]) -> Iterator[Task]:

@@ -25,9 +25,9 @@ from taskqueue.core.tasks.task import LIVE, OVER, STATE_NAMES, Task
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import stored_number
-from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.epochs import EPOCH_KEY
 from taskqueue.store.records.layout import PROJECT_BYTES
+from taskqueue.store.records.reading import stored_number
 
 T = TypeVar("T")
 

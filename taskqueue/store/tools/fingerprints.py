@@ -38,9 +38,17 @@ from taskqueue.core.tasks.task import (
     Task,
 )
 from taskqueue.store.contract import Entry, Family
-from taskqueue.store.records import layout, over_entries
-from taskqueue.store.records.layout import PROJECT_BYTES
-from taskqueue.store.records.link_bytes import AWAITED, DATED, HAS_RESULT, IN_SLOT, PUT_OFF, RETRIED_AT, STATE_MASK
+from taskqueue.store.records import layout
+from taskqueue.store.records.layout import (
+    AWAITED,
+    DATED,
+    HAS_RESULT,
+    IN_SLOT,
+    PROJECT_BYTES,
+    PUT_OFF,
+    RETRIED_AT,
+    STATE_MASK,
+)
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
 from taskqueue.store.tools.findings import Checked, Tally, is_cleared
 from taskqueue.store.tools.relations import EdgeCheck, FlowCheck, SlotCheck
@@ -284,7 +292,7 @@ def _hashed(places: Sequence[bytes], taskids: Sequence[bytes]) -> int:
 
 def _taskids_of_successes(values: Sequence[bytes]) -> list[bytes]:
     """Taskids in the order of successes, each of which can be read."""
-    whole = [value for value in values if over_entries.has_attempt(value)]
+    whole = [value for value in values if layout.has_attempt(value)]
     _expect(min(map(len, whole), default=_SUCCESS_BYTES) >= _SUCCESS_BYTES)
     _expect_text([value[_SUCCESS_BYTES + value[1] :] for value in whole])  # names of fetchers
     if len(whole) == len(values):
@@ -295,8 +303,8 @@ def _taskids_of_successes(values: Sequence[bytes]) -> list[bytes]:
 def _taskids_of_failures(values: Sequence[bytes]) -> list[bytes]:
     """Taskids in another order of what is over, each of which can be read."""
     for value in values:
-        over_entries.error_at(value)
-    return [over_entries.taskid_at(value) for value in values]
+        layout.error_at(value)
+    return [layout.taskid_at(value) for value in values]
 
 
 def _expect_text(texts: Sequence[bytes]) -> None:

@@ -75,13 +75,13 @@ from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.records.decoding import stored_number as next_number
-from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.export_formats import JSON, ExportFormat
-from taskqueue.store.tools.export_lines import (
+from taskqueue.store.records.reading import decode_record, pages
+from taskqueue.store.records.reading import stored_number as next_number
+from taskqueue.store.tools.export_format import (
+    JSON,
     READABLE,
     VERSION,
+    ExportFormat,
     ParentLine,
     ProjectLine,
     SliceLine,

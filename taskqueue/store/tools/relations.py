@@ -44,8 +44,7 @@ from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, edge_keys, task_key, tasks_of
 from taskqueue.store.records.flows import decode_flow, decode_index, decode_staged, flow_key, flow_of
-from taskqueue.store.records.layout import PROJECT_BYTES
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.layout import AWAITED, PROJECT_BYTES
 from taskqueue.store.records.slots import BEST_BYTES, PREFIX, decode_slot, name_key
 from taskqueue.store.tools.findings import Checked
 

@@ -22,7 +22,7 @@ from taskqueue.cli.main import main
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.tasks import NewTasks
 from taskqueue.protocol.value_stream import lines, values
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from tests.unit.store.tools.test_hostile_imports import changed, damaged
 
 Run = Callable[..., tuple[int, str, str]]

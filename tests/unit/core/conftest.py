@@ -58,7 +58,7 @@ from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
 from taskqueue.store.records.flows import decode_flow, flow_of
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.layout import AWAITED
 from tests.memory_store import Disk, MemoryStore
 
 WALL = Wall(1_700_000_000.0)

@@ -33,10 +33,10 @@ from taskqueue.store.contract import Batch, Family, Store, StoreReader
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON, ExportFormat
+from taskqueue.store.tools.export_format import JSON, ExportFormat
 from taskqueue.store.tools.exporter import History, export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.store_stats import project_records

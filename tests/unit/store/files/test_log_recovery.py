@@ -18,7 +18,7 @@ from taskqueue.errors import Damaged, StoreError
 from taskqueue.store.files.folder import LOCK
 from taskqueue.store.files.log_recovery import recover_logs
 from taskqueue.store.files.synced_mark import NAME
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
+from taskqueue.store.records.epochs import SKIPPED_EPOCHS
 from taskqueue.store.records.layout import LAST_KEY
 from taskqueue.store.rocksdb import tuning
 from taskqueue.store.rocksdb.rocks_store import RocksStore

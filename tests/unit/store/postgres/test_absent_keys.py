@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.store.contract import Entry
-from taskqueue.store.postgres.absent_keys import KEYS_MOST, AbsentKeys
+from taskqueue.store.postgres.postgres_store import KEYS_MOST, AbsentKeys
 
 
 def entries(*keys: bytes) -> list[Entry]:

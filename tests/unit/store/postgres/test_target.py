@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.errors import ConfigError
-from taskqueue.store.postgres.target import target_of
+from taskqueue.store.postgres.session import target_of
 
 
 @pytest.mark.parametrize(

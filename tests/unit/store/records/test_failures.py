@@ -15,9 +15,9 @@ from taskqueue.core.tasks.task import time_key
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records.failures import failure_key
+from taskqueue.store.records.insight import failure_key
 from taskqueue.store.records.layout import FAILURES, FAMILIES
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import read_stats
 from tests.unit.store.conftest import Crawl

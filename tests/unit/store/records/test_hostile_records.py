@@ -21,16 +21,15 @@ from taskqueue.store.files.log_records import record_bytes
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.records.epochs import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK
+from taskqueue.store.tools.export_format import JSON, MESSAGEPACK
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
-from taskqueue.store.tools.project_sizes import sizes_of
-from taskqueue.store.tools.store_stats import project_records
+from taskqueue.store.tools.store_stats import project_records, sizes_of
 from tests.memory_store import Disk, MemoryStore
 from tests.unit.store.conftest import Crawl
 

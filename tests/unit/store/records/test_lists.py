@@ -17,8 +17,8 @@ from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records.lists import LOOKED_UP
-from taskqueue.store.records.over_entries import MAX_INLINE_ERROR_BYTES, taskid_at
+from taskqueue.store.records.layout import MAX_INLINE_ERROR_BYTES, taskid_at
+from taskqueue.store.records.tasks import LOOKED_UP
 
 P = 7
 ERRORS = ["HTTP 503", "no title", "HTTP 404", "timeout", "HTTP 503"]

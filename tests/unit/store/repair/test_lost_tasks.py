@@ -7,8 +7,8 @@ from pathlib import Path
 
 from taskqueue.store.contract import Batch
 from taskqueue.store.files.log_records import Record, records_of
+from taskqueue.store.files.log_recovery import lost_task_lines, puts_of
 from taskqueue.store.files.manifest import read_manifest
-from taskqueue.store.repair.lost_tasks import lines, puts_of
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 
@@ -32,7 +32,7 @@ def test_the_puts_of_a_batch_are_found_among_its_other_changes(tmp_path: Path) -
 def test_the_first_tasks_of_each_project_are_named() -> None:
     lost = {2: {"z"}, 1: {"b", "a", "c"}}
 
-    assert list(lines(lost, {1: "news"}, 2)) == [
+    assert list(lost_task_lines(lost, {1: "news"}, 2)) == [
         "project=news tasks=3: changes of these are lost: a b …",
         "project=#2 tasks=1: changes of these are lost: z",
     ]

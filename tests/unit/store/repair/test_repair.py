@@ -19,16 +19,15 @@ from taskqueue.protocol.choices import StateName
 from taskqueue.store.files.log_records import BLOCK, HEADER, MIDDLE
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.records import layout
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
-from taskqueue.store.records.pages import pages
-from taskqueue.store.repair.repair import Repaired, repair
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.records.epochs import SKIPPED_EPOCHS
+from taskqueue.store.records.reading import pages
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON
-from taskqueue.store.tools.export_lines import VERSION, FirstLine, LastLine, ProjectLine, TaskLine
+from taskqueue.store.tools.export_format import JSON, VERSION, FirstLine, LastLine, ProjectLine, TaskLine
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.rocks_repair import Repaired, repair
 from taskqueue.store.tools.store_stats import project_records
 from tests.nightly import usually
 

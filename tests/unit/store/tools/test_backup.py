@@ -14,10 +14,9 @@ from taskqueue.errors import FormatError, StoreError
 from taskqueue.store.contract import Batch
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.ledger import Ledger
-from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
+from taskqueue.store.records.epochs import EPOCH_BITS, EPOCH_KEY, SKIPPED_EPOCHS
 from taskqueue.store.records.format import FORMAT_KEY, META
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.backup import back_up, restore
 from tests.unit.store.conftest import Crawl

@@ -16,7 +16,7 @@ from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.flows import decode_flow, encode_index, flow_key, member_key, stage_key
 from taskqueue.store.records.format import META
-from taskqueue.store.records.link_bytes import join_links
+from taskqueue.store.records.layout import join_links
 from tests.unit.store.conftest import Crawl
 
 NEWS = 1

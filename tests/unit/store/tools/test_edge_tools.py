@@ -13,7 +13,7 @@ from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.tools.export_format import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.exporter import IN_ORDER, export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BadLine, import_lines

@@ -22,10 +22,10 @@ from taskqueue.protocol.packed_json import as_json, as_msgpack
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat, detect_format
+from taskqueue.store.tools.export_format import JSON, MESSAGEPACK, ExportFormat, detect_format
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BATCH_TASKS, BadLine, ImportCounts, KnownTasks, import_lines
 from taskqueue.store.tools.store_stats import project_records

@@ -15,8 +15,8 @@ from taskqueue.core.tasks.records import ProjectRecord, WriteSet
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.records.pages import pages
-from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.records.reading import pages
+from taskqueue.store.tools.export_format import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.importer import BadLine, import_lines
 from tests.memory_store import Disk, MemoryStore
 from tests.unit.store.conftest import exported

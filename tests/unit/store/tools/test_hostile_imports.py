@@ -17,7 +17,7 @@ from taskqueue.errors import StoreError
 from taskqueue.protocol.value_stream import BrokenStream, lines, values
 from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON, MESSAGEPACK, ExportFormat
+from taskqueue.store.tools.export_format import JSON, MESSAGEPACK, ExportFormat
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import BadLine, import_lines
 from tests.memory_store import Disk, MemoryStore

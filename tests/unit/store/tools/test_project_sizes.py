@@ -17,9 +17,9 @@ from taskqueue.core.tasks.task import BLOCKED, FAILED, READY, Move, Task, ready_
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from taskqueue.store.tools.project_sizes import Sizes, sizes_of
+from taskqueue.store.tools.store_stats import Sizes, sizes_of
 from tests.unit.store.conftest import Crawl
 
 BIN_16 = b"\xc5"

@@ -15,15 +15,15 @@ from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import META
-from taskqueue.store.records.pages import pages
-from taskqueue.store.repair.repair import repair
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.records.reading import pages
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.consistency import check
-from taskqueue.store.tools.export_formats import JSON
+from taskqueue.store.tools.export_format import JSON
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.findings import Findings
 from taskqueue.store.tools.importer import import_lines
+from taskqueue.store.tools.rocks_repair import repair
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import MemoryStore
 from tests.unit.core.conftest import World, task

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.store.contract import Batch
-from taskqueue.store.rocksdb.read_only import ReadOnlyStore
+from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 from taskqueue.store.tools.store_stats import StoreStats, read_stats
 from tests.unit.store.conftest import Crawl

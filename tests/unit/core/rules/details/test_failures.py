@@ -10,7 +10,7 @@ from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS
 from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.task import time_key
 from taskqueue.store.records import layout
-from taskqueue.store.records.failures import failure_place
+from taskqueue.store.records.insight import failure_place
 from tests.unit.core.conftest import WALL, World, task
 
 DAY = 86_400.0

@@ -12,7 +12,7 @@ from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import TaskCancel, TasksReply
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
-from taskqueue.store.records.link_bytes import AWAITED
+from taskqueue.store.records.layout import AWAITED
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

@@ -43,22 +43,19 @@ from taskqueue.core.tasks.task import (
 from taskqueue.errors import Damaged, StoreError
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family
-from taskqueue.store.damaged_rows import DamagedRow
+from taskqueue.store.damaged_rows import STATE_OF, DamagedRow
 from taskqueue.store.postgres.checksums import checksums, matches
 from taskqueue.store.postgres.fence import read_position
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.postgres_store import PostgresStore
-from taskqueue.store.postgres.schema import SCHEDULER, table
-from taskqueue.store.postgres.session import TURNS, Session, Statement
-from taskqueue.store.postgres.target import Target
-from taskqueue.store.quarantine import STATE_OF
-from taskqueue.store.records import layout, over_entries
+from taskqueue.store.postgres.session import TURNS, Session, Statement, Target
+from taskqueue.store.postgres.tables import SCHEDULER, table
+from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, edge_keys, tasks_of
-from taskqueue.store.records.epoch import EPOCH_BITS, EPOCH_KEY
-from taskqueue.store.records.epoch_skip import SKIPPED_EPOCHS
+from taskqueue.store.records.epochs import EPOCH_BITS, EPOCH_KEY, SKIPPED_EPOCHS
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
-from taskqueue.store.records.link_bytes import AWAITED, HAS_RESULT
-from taskqueue.store.records.pages import pages
+from taskqueue.store.records.layout import AWAITED, HAS_RESULT
+from taskqueue.store.records.reading import pages
 from taskqueue.store.records.slots import decode_slot, name_key
 from taskqueue.store.tools.consistency import SMALL
 from taskqueue.store.tools.findings import is_cleared
@@ -594,7 +591,7 @@ def _is_sound(state: int, key: bytes, value: bytes) -> bool:
     """Whether an entry of an order can be read, and lies where it says."""
     number = layout.project_of(key)
     if state in OVER:
-        return _decoded(lambda: over_entries.taskid_at(value).decode()) is not None
+        return _decoded(lambda: layout.taskid_at(value).decode()) is not None
     task = (
         _decoded(layout.decode_lease, number, value)
         if state == PROCESSING

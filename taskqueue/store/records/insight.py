@@ -1,4 +1,9 @@
-"""Reads the history of events: at start the slice that is being written, later single points."""
+"""What happened, by time: failed attempts, events by the minute and hour, and how the daemon was by the minute.
+
+failures   place of the failure ──► Failure                                 scanned, in the order of their times
+points     series, time, project ──► events, or a DaemonMinute              at start the slices that there are, and
+                                                                            the newest one; later single points
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,38 @@ from typing import Final
 
 from taskqueue.core.parts.daemon_minutes import DaemonMinute
 from taskqueue.core.parts.history import LoadedSlices, PointsRef, Row
+from taskqueue.core.tasks.failure import FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.tasks.task import KEY_BYTES
 from taskqueue.protocol.choices import Resolution
-from taskqueue.store.contract import StoreReader
+from taskqueue.store.contract import Store, StoreReader
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
-from taskqueue.store.records.pages import pages
+from taskqueue.store.records.reading import decode_record, pages
+
+
+def failure_key(place: int) -> bytes:
+    """The key in FAILURES of a failure's place."""
+    return place.to_bytes(KEY_BYTES, "big")
+
+
+def failure_place(key: bytes) -> int:
+    """The place encoded in a key of FAILURES."""
+    return int.from_bytes(key, "big")
+
+
+def find_failures(store: Store, ref: FailuresRef) -> FoundFailures:
+    """Answer a FailuresRef; one entry more than asked for is read, to know which comes next.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    entries = store.scan(layout.FAILURES, failure_key(ref.start), failure_key(ref.end), ref.limit + 1)
+    failures = [
+        KeptFailure(failure_place(key), decode_record(layout.FAILURES, key, layout.decode_failure, value))
+        for key, value in entries[: ref.limit]
+    ]
+    return FoundFailures(ref, failures, failure_place(entries[-1][0]) if len(entries) > ref.limit else 0)
+
 
 LATEST: Final = 2**32 - 1
 """Above every time that a point can have."""

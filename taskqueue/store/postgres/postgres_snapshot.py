@@ -15,13 +15,11 @@ from taskqueue.store.damaged_rows import DamagedRows
 from taskqueue.store.postgres.fence import read_position
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.reader import Reader
-from taskqueue.store.postgres.schema import TABLES_VERSION, table
-from taskqueue.store.postgres.session import SNAPSHOT, Session, Statement
-from taskqueue.store.postgres.tables import load_prefixes, tables_version
-from taskqueue.store.postgres.target import Target, reading
-from taskqueue.store.records.decoding import stored_number
-from taskqueue.store.records.epoch import EPOCH_KEY
+from taskqueue.store.postgres.session import SNAPSHOT, Session, Statement, Target, reading
+from taskqueue.store.postgres.tables import TABLES_VERSION, load_prefixes, table, tables_version
+from taskqueue.store.records.epochs import EPOCH_KEY
 from taskqueue.store.records.format import FORMAT_KEY, META, refuse_other
+from taskqueue.store.records.reading import stored_number
 
 
 class DatabaseSnapshot:

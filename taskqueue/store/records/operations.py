@@ -1,4 +1,4 @@
-"""Sets of reruns: keys and values, how a step looks up what it needs, and how its findings are added to a batch.
+"""Sets of reruns, the operations that remember tasks: keys, values, how a step looks up and writes what it needs.
 
     m, place in the walk                     ──► RerunMember
     p, project, length, taskid               ──► place in the walk
@@ -24,8 +24,8 @@ from taskqueue.core.tasks.records import WriteSet
 from taskqueue.core.tasks.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
-from taskqueue.store.records.decoding import decode_record
 from taskqueue.store.records.edges import add_tasks, decode_propagation, propagation_key, read_edges, task_key
+from taskqueue.store.records.reading import decode_record
 
 EDGES_MOST: Final = 1 << 14
 """Edges to parents of a task, void ones included, that are read at once; if there are more, void ones go first."""

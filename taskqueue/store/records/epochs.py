@@ -1,6 +1,10 @@
-"""Skipping epochs: used on a store that may lack the newest history, such as a restored backup or one that lost
-changes.
+"""Epochs, the fencing tokens of a store: each start of a scheduler begins one, which fences all earlier ones.
 
+The newest epoch is stored in family ``meta``, key ``epoch``, in decimal. It is the upper part of every number that the
+scheduler issues (seqs and tokens). Numbers are signed on the wire, which leaves the epoch 19 bits: half a million
+starts.
+
+Epochs are skipped in a store that may lack the newest history, such as a restored backup or one that lost changes.
 Fetchers may hold tokens of epochs that such a store has never seen, and no token may be issued twice; so the epoch is
 raised as if the store had been started SKIPPED_EPOCHS times. The stored boot id is deleted, too, so that buckets start
 empty and leases get the grace that follows a power cut: what was handed out meanwhile is unknown.
@@ -10,10 +14,40 @@ from __future__ import annotations
 
 from typing import Final
 
+from taskqueue.errors import Fenced, StoreError
 from taskqueue.store.contract import Batch, Store
-from taskqueue.store.records.epoch import EPOCH_KEY, next_epoch
 from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import BOOT_KEY, CLEAN_KEY
+
+EPOCH_KEY: Final = b"epoch"
+EPOCH_BITS: Final = 19
+
+
+def next_epoch(epoch: int, where: str) -> int:
+    """The epoch after this one.
+
+    Raises:
+        StoreError: all epochs are used up.
+    """
+    if epoch + 1 >= 1 << EPOCH_BITS:
+        raise StoreError(f"{where}: all {epoch} epochs of this store are used up; move its tasks to a new one")
+    return epoch + 1
+
+
+def epoch_batch(epoch: int) -> Batch:
+    """The batch that begins an epoch once it is written and synced."""
+    return Batch(puts={META: [(EPOCH_KEY, b"%d" % epoch)]})
+
+
+def refuse_older(epoch: int, newest: int, where: str) -> None:
+    """Check that a write's epoch is still the newest.
+
+    Raises:
+        Fenced: a newer epoch has begun.
+    """
+    if epoch != newest:
+        raise Fenced(f"{where}: epoch {epoch} is over, {newest} has begun; another scheduler uses this store")
+
 
 SKIPPED_EPOCHS: Final = 1024
 """Starts that may have happened after the newest one the store knows. An epoch has 19 bits: room for 500 skips."""

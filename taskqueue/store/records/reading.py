@@ -1,14 +1,18 @@
-"""Strict decoding: a record that can't be decoded raises Unreadable, because guessing would lose tasks."""
+"""Reads values of a store strictly, and families page by page, however many entries they have.
+
+A record that can't be decoded raises Unreadable, because guessing would lose tasks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Final, NoReturn, TypeVar
 
 from taskqueue.errors import Unreadable
-from taskqueue.store.contract import Family, StoreReader
+from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import DIGITS_MOST, META
+from taskqueue.store.records.layout import LAST_KEY
 
 T = TypeVar("T")
 
@@ -40,3 +44,16 @@ def stored_number(store: StoreReader, key: bytes, default: int) -> int:
 def raise_unreadable(family: Family, key: bytes, reason: str) -> NoReturn:
     """Raise Unreadable for a record: going on as if it were not there could lose a task."""
     raise Unreadable([(family, key, reason)])
+
+
+PAGE: Final = 4096
+"""Entries per page."""
+
+
+def pages(store: StoreReader, family: Family, start: bytes = b"", end: bytes = LAST_KEY) -> Iterator[list[Entry]]:
+    """All entries with start <= key < end, PAGE at a time; a page with fewer is the last one."""
+    while page := store.scan(family, start, end, PAGE):
+        yield page
+        if len(page) < PAGE:
+            return
+        start = page[-1][0] + b"\0"

@@ -1,0 +1,382 @@
+"""Reads tasks: the next ones of a state, lists for people, histories of attempts, and tasks past their retention.
+
+The next tasks of a state, with their specs, up to the limits:
+
+    order ──scan──► records ──specs──► tasks
+
+Lists for people: a range of an order, in either direction, filtered by globs on url and error. Finished tasks may be
+very many, so an error filter is applied before anything else of them is read; most of their errors are stored in the
+order itself. A page ends early when matching its globs has cost COST_MOST:
+
+    live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
+    over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
+
+The last attempts of a task: a ring of slots in the family ``history``, all but the final success. So the success of a
+task costs no write of its own, and a restart costs a read. Why: docs/decisions/0002-histories.md.
+
+    attempt ends ──► the task is over with this success ──► in its entry in the order of successes
+                └──► anything else ──────────────────────► in the next slot of its history
+    restarted: the success moves from the entry that is deleted into its slot
+
+Tasks past their retention: from the order of their state, without urls and bodies. Attempts fill the slots of a history
+as a ring, so the last slot tells whether the ring has wrapped:
+
+    order ──scan──► taskids ──ids──► records        history, last slot ──► are all its slots filled, or only the first?
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeVar
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from taskqueue.core.parts.glob import COST_MOST, glob
+from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.tasks.needs import (
+    FoundList,
+    FoundOld,
+    FoundOrder,
+    ListRef,
+    Old,
+    OldRef,
+    OrderRef,
+    TaskRef,
+    page_past,
+)
+from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.tasks.task import (
+    ATTEMPTS_KEPT,
+    KEY_BYTES,
+    LIVE,
+    NO_FLOOR,
+    OVER,
+    READY,
+    SLOT_SHIFT,
+    SUCCESS,
+    TASK_BYTES,
+    WAITING,
+    Task,
+    came_within,
+)
+from taskqueue.errors import Unreadable
+from taskqueue.store.contract import Batch, Entry, Store
+from taskqueue.store.records import layout
+from taskqueue.store.records.layout import AWAITED
+from taskqueue.store.records.reading import decode_record, raise_unreadable
+
+T = TypeVar("T")
+
+FIRST_SPECS: Final = 8
+"""Specs of the first read for an order or a page; each further read has twice as many, as long as bodies are small."""
+
+MOST_SPECS: Final = 1024
+"""Specs per read, at most."""
+
+NEAR_SEQS: Final = 16
+"""Specs are read by one scan if their seqs span at most this many times their number."""
+
+
+def find_order(store: Store, ref: OrderRef) -> FoundOrder:
+    """Answer an OrderRef; one entry more than asked for is read, to know what follows."""
+    start, end = _bounds(ref)
+    entries = store.scan(layout.ORDERS[ref.state], start, end, ref.limit + 1)
+    tasks = up_to_bytes(ref.limit_bytes, with_specs(store, ref.project, ref.state, entries[: ref.limit]))
+    following = entries[len(tasks) : len(tasks) + 1]
+    return FoundOrder(ref, tasks, layout.place_of(following[0][0]) if following else NO_FLOOR)
+
+
+def _bounds(ref: OrderRef) -> tuple[bytes, bytes]:
+    """The range of keys from the order's start to its end; empty if the start is above all keys.
+
+    Of ready tasks it is the part without slots.
+    """
+    most = layout.order_key(ref.project, 1 << SLOT_SHIFT)
+    end = most if ref.state == READY else layout.project_key(ref.project + 1)
+    return (end if ref.start >= NO_FLOOR else layout.order_key(ref.project, ref.start)), end
+
+
+def up_to_bytes(limit_bytes: int, tasks: Iterator[Task]) -> list[Task]:
+    """Tasks up to the one with which urls and bodies reach the limit; the first one in any case."""
+    taken: list[Task] = []
+    total = 0
+    for task in tasks:
+        taken.append(task)
+        total += task.size - TASK_BYTES
+        if total >= limit_bytes:
+            break
+    return taken
+
+
+def with_specs(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
+    """The tasks of the entries, read lazily, so that large bodies are not read in vain."""
+    for some in growing_chunks(entries):
+        yield from _some(store, project, state, some)
+
+
+def growing_chunks(items: list[T]) -> Iterator[list[T]]:
+    """The items in chunks of FIRST_SPECS, doubling up to MOST_SPECS."""
+    first, count = 0, FIRST_SPECS
+    while first < len(items):
+        yield items[first : first + count]
+        first, count = first + count, min(2 * count, MOST_SPECS)
+
+
+def _some(store: Store, project: int, state: int, entries: list[Entry]) -> Iterator[Task]:
+    family = layout.ORDERS[state]
+    spec_keys = [layout.spec_key_of(key) for key, _ in entries]
+    specs = _near(store, spec_keys)
+    missing = [
+        key for key, spec_key in zip((key for key, _ in entries), spec_keys, strict=True) if not specs.get(spec_key)
+    ]
+    if missing:
+        raise Unreadable([(family, key, "its spec is missing") for key in missing])
+    for (key, _), record, spec_key in zip(entries, records_of(store, project, state, entries), spec_keys, strict=True):
+        value = specs[spec_key]
+        taskid, spec = decode_record(layout.SPECS, spec_key, layout.decode_spec, value)
+        task = decode_record(family, key, layout.task_of, project, taskid, record)
+        layout.fill(task, spec)
+        yield task
+
+
+def _near(store: Store, keys: list[bytes]) -> dict[bytes, bytes | None]:
+    """The specs of an order's next tasks, which are mostly neighbours because their tasks were created in sequence.
+
+    Scanning on costs a fifth of a point look-up, so where keys are close together one scan over up to twice as many
+    entries comes first; what it did not reach is looked up.
+    """
+    first, last = min(keys), max(keys)
+    near: dict[bytes, bytes | None] = {}
+    if layout.seq_of(last) - layout.seq_of(first) <= NEAR_SEQS * len(keys):
+        near.update(store.scan(layout.SPECS, first, last + b"\0", 2 * len(keys)))
+    far = [key for key in keys if key not in near]
+    near.update(zip(far, store.get(layout.SPECS, far), strict=True))
+    return near
+
+
+def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> list[bytes]:
+    """The records of the entries: in the order itself for live tasks, by taskid for finished ones."""
+    if state in LIVE:
+        return [value for _, value in entries]
+    start, family = layout.project_key(project), layout.ORDERS[state]
+    keys = [start + decode_record(family, key, layout.taskid_at, value) for key, value in entries]
+    found = store.get(layout.IDS, keys)
+    records = [record for record in found if record is not None]
+    if len(records) < len(keys):
+        unknown = [key for (key, _), record in zip(entries, found, strict=True) if record is None]
+        raise Unreadable([(family, key, "it is the name of an unknown task") for key in unknown])
+    return records
+
+
+LOOKED_UP: Final = 256
+"""Errors looked up in histories for one page, because the order does not have them: 15 µs each."""
+
+
+def find_list(store: Store, ref: ListRef) -> FoundList:
+    """Answer a ListRef; one entry more than asked for is read, to know whether there are further ones.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    scan = store.scan_back if ref.newest else store.scan
+    entries = scan(layout.ORDERS[ref.state], _bound(ref, ref.start), _bound(ref, ref.end), ref.limit + 1)
+    looked = wanted = entries[: ref.limit]
+    if ref.error and ref.state in OVER:
+        looked, wanted = _with_error(store, ref, looked)
+    tasks, last = _with_url(store, ref, wanted)
+    if last is None and len(looked) < len(entries):
+        last = int.from_bytes(looked[-1][0][-KEY_BYTES:], "big")
+    attempts = _attempts(store, tasks) if ref.attempts else {}
+    if ref.error and ref.state in WAITING:
+        pattern = glob(ref.error)
+        tasks = [task for task in tasks if error_matches(pattern, attempts.get(task.taskid, NO_ATTEMPT))]
+    return FoundList(ref, tasks, attempts, None if last is None else page_past(ref.newest, last))
+
+
+def _bound(ref: ListRef, key: int) -> bytes:
+    """A key of the order; the end of the project's keys if ``key`` is above all keys."""
+    return layout.project_key(ref.project + 1) if key >= NO_FLOOR else layout.order_key(ref.project, key)
+
+
+def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Filter entries of finished tasks by error; returns the entries that were examined, and those that match."""
+    pattern = glob(ref.error)
+    last, looked = _last_attempts(store, ref, entries)
+    cost = 0
+    matching: list[Entry] = []
+    for count, (entry, attempt) in enumerate(zip(looked, last, strict=True)):
+        if cost > COST_MOST or len(matching) == ref.rows:
+            return looked[:count], matching
+        cost += error_cost(pattern, attempt)
+        if error_matches(pattern, attempt):
+            matching.append(entry)
+    return looked, matching
+
+
+def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[AttemptRecord], list[Entry]]:
+    """The last attempts of finished tasks as far as their errors go, and the entries of these tasks; only the first
+    ones if too many would have to be looked up.
+    """
+    errors = [decode_record(layout.ORDERS[ref.state], key, layout.error_at, value) for key, value in entries]
+    lacking = [place for place, error in enumerate(errors) if error is None]
+    looked = len(entries) if len(lacking) <= LOOKED_UP else lacking[LOOKED_UP]
+    tasks = _without_specs(store, ref, [entries[place] for place in lacking[:LOOKED_UP]])
+    attempts = _attempts(store, tasks)
+    last = [replace(NO_ATTEMPT, error=error or "") for error in errors[:looked]]
+    for place, task in zip(lacking, tasks, strict=False):
+        last[place] = attempts.get(task.taskid, NO_ATTEMPT)
+    return last, entries[:looked]
+
+
+def _with_url(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Task], int | None]:
+    """The tasks whose url matches, and the key of the last task examined; None if all were."""
+    pattern = glob(ref.url or "*")
+    tasks: list[Task] = []
+    cost, size, last = 0, 0, None
+    for task in with_specs(store, ref.project, ref.state, entries):
+        if cost > COST_MOST or size >= ref.limit_bytes or len(tasks) == ref.rows:
+            return tasks, last
+        size += task.size - TASK_BYTES
+        last = task.key
+        url = task.spec.url if task.spec is not None else ""
+        cost += pattern.cost(url)
+        if pattern.matches(url) and came_within(task, ref.pushed_since, ref.pushed_before):
+            tasks.append(task)
+    return tasks, None
+
+
+def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Task]:
+    """The tasks of entries of finished tasks, without urls and bodies."""
+    family = layout.ORDERS[ref.state]
+    tasks = []
+    for (key, value), record in zip(entries, records_of(store, ref.project, ref.state, entries), strict=True):
+        taskid = layout.taskid_at(value).decode()
+        tasks.append(decode_record(family, key, layout.task_of, ref.project, taskid, record))
+    return tasks
+
+
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+    """The last attempts, by taskid, of tasks that have been run; a final success is not among them."""
+    run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
+    keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
+    return {
+        task.taskid: decode_record(layout.HISTORY, key, layout.decode_attempt, value)
+        for task, key, value in zip(run, keys, store.get(layout.HISTORY, keys), strict=True)
+        if value is not None
+    }
+
+
+_SUCCESSES = layout.ORDERS[SUCCESS]
+
+
+def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
+    """A task's last attempts, by slot.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    prefix = layout.history_key(*ref)
+    entries = store.scan(layout.HISTORY, prefix, prefix + b"\xff", ATTEMPTS_KEPT)
+    attempts = {key[-1]: decode_record(layout.HISTORY, key, layout.decode_attempt, value) for key, value in entries}
+    id_key = layout.id_key(*ref)
+    record = store.get(layout.IDS, [id_key])[0]
+    if record is not None and record != AWAITED:
+        task = decode_record(layout.IDS, id_key, layout.task_of, *ref, record)
+        if task.state == SUCCESS and (success := _success_at(store, task, task.key)) is not None:
+            attempts[_newest(task)] = success
+    return attempts
+
+
+def moved_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> list[Entry]:
+    """Entries of the histories for successes that this turn restarts or changes: their attempts lie in their orders.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded.
+    """
+    if _SUCCESSES not in batch.deletes:
+        return []  # of most turns: no success has left its place
+    left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
+    moved = []
+    for task, old_key in left:
+        if task.state != SUCCESS:
+            success = _success_at(store, task, old_key)
+            if success is not None:
+                later = sum((other.project, other.taskid) == (task.project, task.taskid) for other in writes.attempts)
+                key = layout.attempt_key(task.project, task.taskid, _newest(task, later))
+                moved.append((key, layout.encode(success)))
+    return moved
+
+
+def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:
+    key = layout.order_key(task.project, place)
+    value = store.get(_SUCCESSES, [key])[0]
+    return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)
+
+
+def _newest(task: Task, later: int = 0) -> int:
+    """The slot of the last attempt, or of the one before the ``later`` newest ones."""
+    return (task.attempts - 1 - later) % ATTEMPTS_KEPT
+
+
+def find_expired(store: Store, ref: OldRef) -> FoundOld:
+    """Answer an OldRef; one entry more than asked for is read, to know which comes next.
+
+    Raises:
+        StoreError: the store failed.
+        Unreadable: a record can't be decoded, or contradicts its entry in the order.
+    """
+    start, end = layout.order_key(ref.project, ref.start), layout.order_key(ref.project, ref.end)
+    entries = store.scan(layout.ORDERS[ref.state], start, layout.project_key(ref.project + 1), ref.limit + 1)
+    old = [entry for entry in entries[: ref.limit] if entry[0] < end]
+    tasks = _tasks(store, ref, old)
+    rest = entries[len(old) :]
+    next_key = int.from_bytes(rest[0][0][-KEY_BYTES:], "big") if rest else None
+    slots = _slots(store, tasks, [value for _, value in old])
+    return FoundOld(ref, list(map(Old, tasks, slots)), next_key)
+
+
+def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
+    """The tasks of the entries, checked against their records: nothing live may be deleted."""
+    taskids = [layout.taskid_at(value).decode() for _, value in entries]
+    keys = [layout.id_key(ref.project, taskid) for taskid in taskids]
+    tasks = []
+    for (place, _), taskid, key, record in zip(entries, taskids, keys, store.get(layout.IDS, keys), strict=True):
+        if record is None:
+            raise_unreadable(layout.ORDERS[ref.state], place, "it is the name of an unknown task")
+        task = decode_record(layout.IDS, key, layout.task_of, ref.project, taskid, record)
+        if (task.state, layout.order_key(ref.project, task.key)) != (ref.state, place):
+            raise_unreadable(layout.ORDERS[ref.state], place, "the task is not where its order has it")
+        tasks.append(task)
+    return tasks
+
+
+def _slots(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
+    """How many history slots of each task may be filled: deleting absent keys would leave tombstones for nothing."""
+    last = [layout.attempt_key(task.project, task.taskid, ATTEMPTS_KEPT - 1) for task in tasks]
+    return [
+        _first_slots(task, value) if newest is None else ATTEMPTS_KEPT
+        for task, value, newest in zip(tasks, values, store.get(layout.HISTORY, last), strict=True)
+    ]
+
+
+def _first_slots(task: Task, value: bytes) -> int:
+    """Attempts in the history of a task whose ring has not wrapped; the last attempt may be stored in its order
+    instead.
+    """
+    if layout.has_attempt(value):
+        return (task.attempts - 1) % ATTEMPTS_KEPT
+    return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)
+
+
+def read_results(store: Store, refs: Sequence[TaskRef]) -> dict[TaskRef, Raw]:
+    """The results of these tasks, of those that have one.
+
+    Raises:
+        StoreError: the store failed.
+    """
+    values = store.get(layout.RESULTS, [layout.id_key(*ref) for ref in refs])
+    return {ref: Raw(value) for ref, value in zip(refs, values, strict=True) if value is not None}
