@@ -24,7 +24,7 @@ from benchmarks.processes import stay_on
 from taskqueue.client.connection.connection import PING_MS
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.server.limits.open_files import raise_limit
+from taskqueue.server.limits import raise_limit
 
 COMMAND: Final = "python -m benchmarks.idle_clients"
 COLUMNS: Final = [

@@ -25,8 +25,8 @@ from taskqueue.errors import StoreError
 from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.server.clock import ticks
 from taskqueue.server.meters import Meters
+from taskqueue.server.postgres_intake import Table, TableIntake
 from taskqueue.server.syncer import Durability, Syncer
-from taskqueue.server.table_intake import Table, TableIntake
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 

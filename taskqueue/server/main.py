@@ -34,8 +34,9 @@ from taskqueue.core.parts.counts import TaskCounts
 from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
 from taskqueue.resident_memory import resident_bytes
+from taskqueue.server import limits
 from taskqueue.server.clock import Clock, boot_id
-from taskqueue.server.config.config_file import (
+from taskqueue.server.config import (
     Config,
     changed,
     core_config,
@@ -43,22 +44,19 @@ from taskqueue.server.config.config_file import (
     override,
     reloaded,
     with_absolute_store,
+    with_environment,
 )
-from taskqueue.server.config.environment import with_environment
-from taskqueue.server.config.pid_file import pid_file
 from taskqueue.server.engine import Engine
-from taskqueue.server.limits import memory_budget
-from taskqueue.server.limits.disk_space import DiskSpace
-from taskqueue.server.limits.open_files import max_connections, raise_limit
-from taskqueue.server.limits.process_memory import group_bytes, machine_bytes
+from taskqueue.server.limits import DiskSpace, group_bytes, machine_bytes, max_connections, raise_limit
 from taskqueue.server.log import set_level, set_up
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
+from taskqueue.server.pid_file import pid_file
 from taskqueue.server.signals import Signals
 from taskqueue.server.store_opener import StoreOpener
 from taskqueue.server.web_child import WebChild
-from taskqueue.server.webhook.webhook import Webhook
+from taskqueue.server.webhook import Webhook
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.files.integrity import is_damage, table_finding
 from taskqueue.store.ledger import Ledger
@@ -109,7 +107,7 @@ def run(
     Args:
         config_path: a TOML file; None: all defaults. SIGHUP reads it again.
         bind, store_path, durability, web, log_level: override the file and the environment.
-        environ: variables that may contain settings; see ``environment``.
+        environ: variables that may contain settings; see ``config``.
         pid_path: of a pid file; see ``pid_file``.
         accept_damage: start on a damaged store, without what it has lost.
 
@@ -196,7 +194,7 @@ class ConfigSource:
         config = with_environment(load(self._path), self._environ)
         for (section, key), value in self._overrides.items():
             config = override(config, section, key, value)
-        memory_budget.check(config)
+        limits.check_memory(config)
         return with_absolute_store(config, os.getcwd())
 
 
@@ -292,7 +290,7 @@ def _log_memory(config: Config, limit: int) -> None:
     log.info("memory %s", known)
     if not resident_bytes():
         log.warning("memory-unknown file=/proc/self/statm; what the process uses is not held to that limit")
-    if memory_budget.needed_bytes(config) > limit:
+    if limits.needed_bytes(config) > limit:
         log.warning("memory-small %s; lower limits.memory_bytes or store.cache", known)
 
 

@@ -3,16 +3,19 @@
 Damage found at the start is reported, and the operator decides. After a failure of this process a torn write in the log
 is no damage, as long as no synced change is lost. A database says how far this process had written to it: it may have
 gone back since.
+
+How long to wait between attempts to use a failed store again is said here, too; the loop keeps these pauses.
 """
 
 from __future__ import annotations
 
 import logging
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from taskqueue.errors import ConfigError, Damaged, SettingError
 from taskqueue.server.clock import boot_id
-from taskqueue.server.config.config_file import SECTIONS, Config
+from taskqueue.server.config import SECTIONS, Config
 from taskqueue.server.meters import Meters
 from taskqueue.settings.schema import problems as schema_problems
 from taskqueue.store.contract import Store
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from taskqueue.store.postgres.fence import Progress
     from taskqueue.store.postgres.postgres_store import PostgresStore
     from taskqueue.store.postgres.session import Target
+
 
 SCHEMA_KEY: Final = "schema="
 """In the query of a database's url: names the schema, which the database's library does not know."""
@@ -179,3 +183,33 @@ def _log_damage(store: RocksStore, damage: Damage) -> None:
     lost = lost_task_lines(lost_tasks(damage), names, NAMED_TASKS)
     for line in [*damage.lines(), *lost, f"what was cut off is kept in {damage.aside}"]:
         log.log(level, "%s %s", event, visible(line))
+
+
+FIRST_SECONDS: Final = 0.25
+LATER_SECONDS: Final = 1.0
+"""Clients stand still until the store is found to be usable again, and most troubles end within the first minute."""
+
+HASTE_SECONDS: Final = 60.0
+"""Age of a trouble from which on the store is tried each LATER_SECONDS; peace after which another one begins."""
+
+
+class Backoff:
+    """Pauses of one trouble: none before the first attempt, then FIRST_SECONDS each, from HASTE_SECONDS on
+    LATER_SECONDS each. It ends by ``reset``, or if nothing is tried for HASTE_SECONDS.
+    """
+
+    def __init__(self) -> None:
+        self._began_at = self._tried_at = -inf
+
+    def next(self, now: float) -> float:
+        """Seconds to wait before the next attempt; ``now`` is in seconds of any one clock that never steps."""
+        is_new = now >= self._tried_at + HASTE_SECONDS
+        if is_new:
+            self._began_at = now
+        pause = 0.0 if is_new else FIRST_SECONDS if now < self._began_at + HASTE_SECONDS else LATER_SECONDS
+        self._tried_at = now + pause
+        return pause
+
+    def reset(self) -> None:
+        """The trouble is over."""
+        self._tried_at = -inf

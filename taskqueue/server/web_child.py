@@ -1,4 +1,4 @@
-"""The web process that the daemon starts and watches (``scheduler --web``): a client like any other.
+"""The web process that ``scheduler --web`` starts and watches: a client like any other, and so apart from the daemon.
 
     started ──► runs ──ends──► pause, longer each time ──► started again
                  ├──stop──► SIGTERM ──► ended

@@ -20,7 +20,7 @@ from taskqueue import Client
 from taskqueue.client.connection import long_poll
 from taskqueue.errors import Damaged, DatabaseError, Fenced
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS
-from taskqueue.server.config.config_file import Config
+from taskqueue.server.config import Config
 from taskqueue.server.meters import Meters
 from taskqueue.server.store_opener import StoreOpener
 from taskqueue.store.contract import Batch

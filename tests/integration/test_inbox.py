@@ -22,7 +22,7 @@ ASKED_MOST: Final = 100_000
 """Questions to the server until something must have happened: half a minute at least."""
 
 NEVER_LOOKS: Final = (
-    "import sys; from taskqueue.server import main, table_intake; table_intake.LOOK_SECONDS = 1e9; "
+    "import sys; from taskqueue.server import main, postgres_intake; postgres_intake.LOOK_SECONDS = 1e9; "
     "sys.exit(main.run(sys.argv[1]))"
 )
 """A daemon that looks into the inbox at its start, and then only when it is notified."""

@@ -11,17 +11,14 @@ import zmq
 
 from taskqueue.errors import StoreError
 from taskqueue.protocol.fields import Peer
-from taskqueue.server import backoff, clock, poller
+from taskqueue.server import clock, limits, loop, store_opener
 from taskqueue.server.clock import Clock
 from taskqueue.server.engine import Engine
-from taskqueue.server.limits import disk_space, memory_budget
-from taskqueue.server.loop import Loop
+from taskqueue.server.loop import Loop, Outbox, Poller
 from taskqueue.server.network import connection_guard, connections, router, tcp
 from taskqueue.server.network.connection_guard import ConnectionGuard
 from taskqueue.server.network.connections import Connections
 from taskqueue.server.network.router import Router
-from taskqueue.server.outbox import Outbox
-from taskqueue.server.poller import Poller
 from taskqueue.server.syncer import Syncer
 from tests.mutants.mutant import Mutant, Replace
 
@@ -163,7 +160,7 @@ def _hears_while_full(replace: Replace) -> None:
 
 
 def _pauses_do_not_grow(replace: Replace) -> None:
-    replace(backoff, "LATER_SECONDS", backoff.FIRST_SECONDS)
+    replace(store_opener, "LATER_SECONDS", store_opener.FIRST_SECONDS)
 
 
 # ---------------------------------------------------------------------------------------- clock, poller, disk
@@ -192,18 +189,18 @@ def _uptime_by_the_wall_clock(replace: Replace) -> None:
 
 
 def _wakes_up_too_early(replace: Replace) -> None:
-    replace(poller, "ceil", floor)
+    replace(loop, "ceil", floor)
 
 
 def _sleeps_longer_than_an_int(replace: Replace) -> None:
-    replace(poller, "MAX_SLEEP_SECONDS", 1e12)
+    replace(loop, "MAX_SLEEP_SECONDS", 1e12)
 
 
 def _misses_progress_as_it_falls_asleep(replace: Replace) -> None:
     def sleep(self: Poller, seconds: float, ignore_socket: bool = False) -> None:
         if self._syncer is not None:
             self._syncer.sleeping = True
-        self._poll(ignore_socket, int(1000 * min(seconds, poller.MAX_SLEEP_SECONDS)) + 1)
+        self._poll(ignore_socket, int(1000 * min(seconds, loop.MAX_SLEEP_SECONDS)) + 1)
         if self._syncer is not None:
             self._syncer.sleeping = False
 
@@ -215,11 +212,11 @@ def _woken_for_ever(replace: Replace) -> None:
 
 
 def _full_disk_not_looked_at_again(replace: Replace) -> None:
-    replace(disk_space, "FULL_LOOK_SECONDS", 1e9)
+    replace(limits, "FULL_LOOK_SECONDS", 1e9)
 
 
 def _flaps_around_its_limit(replace: Replace) -> None:
-    replace(disk_space, "SLACK", 1.0)
+    replace(limits, "SLACK", 1.0)
 
 
 # ---------------------------------------------------------------------------------------- router
@@ -361,7 +358,7 @@ def _another_connection_cut(replace: Replace) -> None:
 
 
 def _any_settings_fit(replace: Replace) -> None:
-    replace(memory_budget, "SETTINGS_PART", 1e9)
+    replace(limits, "SETTINGS_PART", 1e9)
 
 
 LOOP: Final = "unit/server/test_loop.py"

@@ -31,7 +31,7 @@ from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import AnyOutgoing, Incoming, Outgoing
-from taskqueue.server.outbox import Outbox
+from taskqueue.server.loop import Outbox
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import ORDERS, decode_lease, project_key

@@ -152,8 +152,8 @@ def reload(pid_file: str, config: str | None) -> None:
     Example:
       taskqueue reload -c taskqueue.toml --pid-file taskqueue.pid
     """
-    from taskqueue.server.config.config_file import load
-    from taskqueue.server.config.pid_file import RunningDaemon
+    from taskqueue.server.config import load
+    from taskqueue.server.pid_file import RunningDaemon
 
     load(config)
     with closing(RunningDaemon(pid_file)) as daemon:
@@ -181,7 +181,7 @@ def stop(pid_file: str, timeout: float) -> None:
     Example:
       taskqueue stop --pid-file taskqueue.pid
     """
-    from taskqueue.server.config.pid_file import RunningDaemon
+    from taskqueue.server.pid_file import RunningDaemon
 
     with closing(RunningDaemon(pid_file)) as daemon:
         daemon.send(signal.SIGTERM)
@@ -218,7 +218,7 @@ def init(file: str) -> None:
       taskqueue config init
       taskqueue scheduler -c taskqueue.toml
     """
-    from taskqueue.server.config.config_file import shipped
+    from taskqueue.server.config import shipped
 
     if file == "-":
         say_lines(shipped().removesuffix("\n"))
@@ -240,11 +240,11 @@ def check(file: str) -> None:
     Example:
       taskqueue config check taskqueue.toml
     """
-    from taskqueue.server.config.config_file import load
-    from taskqueue.server.limits import memory_budget
+    from taskqueue.server import limits
+    from taskqueue.server.config import load
 
     read = load(file)
-    memory_budget.check(read)
+    limits.check_memory(read)
     projects = sorted(read.projects)
     plural = "" if len(projects) == 1 else "s"
     say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")

@@ -70,8 +70,7 @@ def named_store(place: str) -> StoreTarget:
 
 
 def _target(config: str | None, store: str | None) -> StoreTarget:
-    from taskqueue.server.config.config_file import load
-    from taskqueue.server.config.environment import with_environment
+    from taskqueue.server.config import load, with_environment
 
     found = with_environment(load(config), os.environ)
     said = found.store
@@ -83,7 +82,7 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
 
 def names_database(place: str) -> bool:
     """Whether this is the url of a database, and no folder or file."""
-    from taskqueue.server.config.config_file import DATABASE_SCHEMES
+    from taskqueue.server.config import DATABASE_SCHEMES
 
     return place.startswith(DATABASE_SCHEMES)
 

@@ -35,7 +35,7 @@ from typing import Final
 import zmq
 
 from taskqueue.server.clock import ticks
-from taskqueue.server.limits.process_memory import ProcessMemory
+from taskqueue.server.limits import ProcessMemory
 from taskqueue.server.log import SparseLog, quoted
 from taskqueue.server.network.connections import Connection, Connections
 

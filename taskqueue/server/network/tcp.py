@@ -1,4 +1,7 @@
-"""The kernel's view of a TCP connection, by its file descriptor. Linux only; elsewhere nothing is known."""
+"""What the kernel knows of a TCP connection, by its descriptor; apart, because it knows nothing of the daemon.
+
+Linux only; elsewhere nothing is known.
+"""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ from taskqueue.protocol.tasks import (
     TaskWaitReply,
 )
 from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
-from taskqueue.server.config.config_file import MESSAGE_BYTES_LEAST as LEAST
+from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
 from taskqueue.settings.slot_choice import SlotChoice
 from tests.unit.core.conftest import World, packed, task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.server.backoff import Backoff
+from taskqueue.server.store_opener import Backoff
 
 
 def pauses(backoff: Backoff, now: float, until: float) -> list[float]:

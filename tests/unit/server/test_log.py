@@ -17,9 +17,8 @@ from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer, Schedule
 from taskqueue.protocol.messages import Incoming
-from taskqueue.server.log import event_level, event_line, turn_lines
+from taskqueue.server.log import SUMMARY_SECONDS, Summary, event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
-from taskqueue.server.summary import SUMMARY_SECONDS, Summary
 
 
 def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:

@@ -25,10 +25,9 @@ from taskqueue.core.parts.now import Now
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.protocol.fields import Peer, Wall
 from taskqueue.server import loop as loop_module
-from taskqueue.server import outbox
 from taskqueue.server.clock import Clock, boot_id
 from taskqueue.server.engine import Engine
-from taskqueue.server.limits.disk_space import DiskSpace
+from taskqueue.server.limits import DiskSpace
 from taskqueue.server.loop import Loop
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.router import Router
@@ -381,7 +380,7 @@ def test_a_select_leaves_before_the_sync_of_its_turn_begins(tmp_path: Path) -> N
 
 
 def test_while_too_much_waits_for_the_disk_nothing_is_heard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "MAX_WAITING_BYTES", 1)
+    monkeypatch.setattr(loop_module, "MAX_WAITING_BYTES", 1)
     trouble = Trouble()
 
     def script(client: Client) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.server.meters import Meters
-from taskqueue.server.minute_meter import MinuteMeter
+from taskqueue.server.meters import Meters, MinuteMeter
 
 
 def took(meters: Meters, seconds: float, turns: int = 1) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.server.outbox import MAX_WAITING_BYTES, Outbox
+from taskqueue.server.loop import MAX_WAITING_BYTES, Outbox
 
 A, B = Peer(b"a"), Peer(b"b")
 

@@ -11,8 +11,8 @@ import pytest
 import zmq
 
 from taskqueue.server.clock import ticks
+from taskqueue.server.loop import Poller
 from taskqueue.server.meters import Meters
-from taskqueue.server.poller import Poller
 from taskqueue.server.signals import RELOAD, Signals
 from taskqueue.server.syncer import Syncer
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from taskqueue.errors import ConfigError, Damaged
-from taskqueue.server.config.config_file import Config
+from taskqueue.server.config import Config
 from taskqueue.server.meters import Meters
 from taskqueue.server.store_opener import StoreOpener, database_target
 

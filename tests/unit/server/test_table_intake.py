@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from taskqueue.protocol.tasks import NewTasks
-from taskqueue.server.table_intake import TableIntake
+from taskqueue.server.postgres_intake import TableIntake
 from taskqueue.store.postgres.inbox import InboxRow
 
 LARGEST: Final = 8 << 20

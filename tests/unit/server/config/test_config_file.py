@@ -14,7 +14,7 @@ import pytest
 
 from taskqueue.errors import ConfigError
 from taskqueue.protocol.choices import NAME_WORDS
-from taskqueue.server.config.config_file import (
+from taskqueue.server.config import (
     SECTIONS,
     Config,
     build,

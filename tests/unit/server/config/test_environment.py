@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.errors import ConfigError
-from taskqueue.server.config.config_file import SECTIONS, Config, build
-from taskqueue.server.config.environment import variable, with_environment
+from taskqueue.server.config import SECTIONS, Config, build, variable, with_environment
 
 
 def said(**variables: str) -> Config:

@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import pytest
 
-from taskqueue.server.config.pid_file import RunningDaemon
+from taskqueue.server.pid_file import RunningDaemon
 
 HOLDER = """
 import os, signal, sys
-from taskqueue.server.config.pid_file import pid_file
+from taskqueue.server.pid_file import pid_file
 
 def tell(number, frame):
     os.write(1, signal.Signals(number).name.encode() + b"\\n")  # print may be what is interrupted
@@ -32,7 +32,7 @@ WAIT_SECONDS = 30
 
 NO_ROOM = """
 import resource, sys
-from taskqueue.server.config.pid_file import pid_file
+from taskqueue.server.pid_file import pid_file
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 with pid_file(sys.argv[1]):
     print("goes on")

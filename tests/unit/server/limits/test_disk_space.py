@@ -6,7 +6,7 @@ import shutil
 from math import inf
 from pathlib import Path
 
-from taskqueue.server.limits.disk_space import DiskSpace
+from taskqueue.server.limits import DiskSpace
 
 TOO_MUCH = 1 << 60
 

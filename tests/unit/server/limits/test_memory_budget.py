@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.errors import ConfigError
-from taskqueue.server.config.config_file import Config, override
-from taskqueue.server.limits import memory_budget
+from taskqueue.server import limits
+from taskqueue.server.config import Config, override
 
 
 def test_the_defaults_fit() -> None:
-    memory_budget.check(Config())
+    limits.check_memory(Config())
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_what_does_not_fit_is_refused_with_what_would(section: str, key: str, va
     with pytest.raises(
         ConfigError, match=r"limits.memory = 1 GiB is too little for .*, or set limits.memory = "
     ) as told:
-        memory_budget.check(config)
+        limits.check_memory(config)
 
-    memory_budget.check(override(config, "limits", "memory", str(told.value).split('"')[1]))
+    limits.check_memory(override(config, "limits", "memory", str(told.value).split('"')[1]))
     assert "\n" not in str(told.value)

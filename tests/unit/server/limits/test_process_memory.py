@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from taskqueue.server.limits.process_memory import group_bytes, machine_bytes
+from taskqueue.server.limits import group_bytes, machine_bytes
 
 UNLIMITED = 2**63 - 4096
 """What version 1 says of a group without a limit."""

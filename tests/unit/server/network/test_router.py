@@ -13,7 +13,7 @@ import pytest
 import zmq
 
 from taskqueue.protocol.fields import Peer
-from taskqueue.server.limits.process_memory import ProcessMemory
+from taskqueue.server.limits import ProcessMemory
 from taskqueue.server.meters import Meters
 from taskqueue.server.network.connections import UNREAD_BYTES, UNREAD_BYTES_ALL, UNREAD_BYTES_LEFT, Connection
 from taskqueue.server.network.router import Frame, Router

@@ -16,9 +16,9 @@ import pytest
 from urllib3 import PoolManager
 
 from taskqueue.core.parts.events import EVENT_KINDS, Event, EventKind
-from taskqueue.server.config.config_file import WebhookSection
-from taskqueue.server.webhook.delivery import Delivery
-from taskqueue.server.webhook.webhook import PAUSE_SECONDS, Webhook
+from taskqueue.server.config import WebhookSection
+from taskqueue.server.webhook import PAUSE_SECONDS, Webhook
+from taskqueue.server.webhook_delivery import Delivery
 
 WAIT_SECONDS = 30
 LONG_SECONDS = 1e6

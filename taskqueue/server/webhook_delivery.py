@@ -1,4 +1,4 @@
-"""The delivery of one event to the webhook's url: a POST, and retries.
+"""The delivery of one event to the webhook's url. Apart, since ``webhook`` loads it, and urllib3, with the first event.
 
     post ──2xx──────────────────────► sent
      ▲ │──any other answer──────────► failed
@@ -27,7 +27,7 @@ from urllib3 import BaseHTTPResponse, PoolManager, Retry, Timeout
 from urllib3.exceptions import HTTPError, MaxRetryError
 
 from taskqueue.core.parts.events import Event
-from taskqueue.server.config.config_file import WebhookSection
+from taskqueue.server.config import WebhookSection
 
 PAUSE_MOST_SECONDS: Final = 120.0
 AGAIN: Final = frozenset({429, *range(500, 600)})

@@ -1,4 +1,8 @@
-"""Posts events to a url, in a helper thread, so that the loop never waits for it.
+"""Tells a url of events, in a helper thread: the loop never waits for it.
+
+Here may live what happens after an event has been put on its queue.
+
+Posts events to a url, in a helper thread, so that the loop never waits for it.
 
     loop     tell ──► queue, at most WAITING_MOST ──┐
     thread                                          └──► delivery: post, pause, post ... ──► sent | failed
@@ -23,11 +27,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from taskqueue.core.parts.events import Event
-from taskqueue.server.config.config_file import WebhookSection
+from taskqueue.server.config import WebhookSection
 from taskqueue.server.log import quoted
 
 if TYPE_CHECKING:
-    from taskqueue.server.webhook.delivery import Delivery
+    from taskqueue.server.webhook_delivery import Delivery
+
 
 log = logging.getLogger("taskqueue")
 
@@ -119,7 +124,7 @@ class Webhook:
     def _run(self) -> None:
         from urllib3 import PoolManager
 
-        from taskqueue.server.webhook.delivery import Delivery
+        from taskqueue.server.webhook_delivery import Delivery
 
         with PoolManager() as pool:
             while event := self._next():

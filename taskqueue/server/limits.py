@@ -1,0 +1,248 @@
+"""What the machine has: memory, room on the disk, open files; and whether the settings fit into it.
+
+Memory of this process, and of its machine or container, is known on Linux only. Large blocks are mapped apart from the
+heap, so that each is returned to the system with its message; the rest is returned when the heap is trimmed. By default
+glibc raises the mmap threshold up to 32 MiB as blocks are freed, and a fragmented heap was half as large again as its
+content.
+
+What settings allow must fit into ``limits.memory``; docs/operations.md explains the sum:
+
+    program, store cache and memtables, heads, slots, leases   settings; at most SETTINGS_PART of the bound
+    messages and connections                                   the rest; see ``connection_guard``
+
+If the store's disk is nearly full, the daemon stops accepting tasks before writes fail:
+
+    has space ──less than min_free is free──► nearly full ──SLACK × min_free is free──► has space
+
+1. It is checked in turns, at most every LOOK_SECONDS, so that an idle daemon doesn't check.
+2. A disk that is nearly full is checked every FULL_LOOK_SECONDS: nothing notifies when space is freed.
+3. A disk that can't be checked is taken to have space; the store notices soon enough if it has not.
+
+Of the open files the store keeps up to ``tuning.OPEN_FILES`` and must always be able to open one more; a listening
+socket without free descriptors would try to accept, and fail, in a loop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
+from math import inf
+from pathlib import Path, PurePath
+from typing import Final
+
+from taskqueue.errors import SettingError
+from taskqueue.server.config import Config
+from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES, OPEN_FILES
+from taskqueue.units import size_text
+
+MMAP_THRESHOLD_BYTES: Final = 4 << 20
+"""Blocks from this size on are mapped; with 512 KiB a message of that length cost ten times as much to send."""
+TRIM_THRESHOLD_BYTES: Final = 128 << 20
+"""Free bytes at the end of the heap that trigger a trim; with glibc's 128 KiB that happens with every message."""
+M_MMAP_THRESHOLD: Final = -3
+M_TRIM_THRESHOLD: Final = -1
+"""Parameters of mallopt(3)."""
+
+GROUP_LIMITS: Final = {
+    "": ("sys/fs/cgroup", "memory.max"),
+    "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+}
+"""Where the groups of a controller lie, and the file that has a group's limit: of version 2 (no controller is named)
+and of version 1 (cgroups(7), cgroup-v2 and memory in the kernel's documentation)."""
+UNLIMITED_BYTES: Final = 1 << 60
+"""Version 1 says 2^63 less a page of a group without a limit."""
+
+
+class ProcessMemory:
+    """Memory of this process."""
+
+    def __init__(self) -> None:
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self._statm = -1
+        with suppress(OSError):
+            self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._libc = ctypes.CDLL(None)
+        with suppress(AttributeError):
+            self._libc.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
+            self._libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES)
+
+    def resident(self) -> int:
+        """Resident bytes; 0: unknown."""
+        return int(os.pread(self._statm, 128, 0).split()[1]) * self._page if self._statm >= 0 else 0
+
+    def trim(self) -> None:
+        """Return unused heap to the system; takes milliseconds."""
+        with suppress(AttributeError):
+            self._libc.malloc_trim(0)
+
+    def close(self) -> None:
+        """Close its file."""
+        if self._statm >= 0:
+            os.close(self._statm)
+            self._statm = -1
+
+
+def machine_bytes() -> int:
+    """Memory of the machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def group_bytes(root: str = "/") -> int | None:
+    """Memory that the control groups of this process may use: the smallest limit on the path from its own group up.
+
+    A service manager sets it (``MemoryMax=``), or a container, for itself or for a group around it.
+
+    Args:
+        root: where ``/proc`` and ``/sys`` lie.
+
+    Returns:
+        Bytes; None if no group has a limit.
+    """
+    limits: list[int] = []
+    for path in _limit_files(root):
+        with suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            limits.append(int(file.read()))  # "max" of version 2 is no number
+    return min((limit for limit in limits if limit < UNLIMITED_BYTES), default=None)
+
+
+def _limit_files(root: str) -> Iterator[str]:
+    """Files with the limits of this process's groups and of those around them.
+
+    A container may see its group's path as the machine has it, but mounts only its own groups, at the top.
+    """
+    try:
+        groups = Path(root, "proc/self/cgroup").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return
+    for line in groups:
+        _, controllers, group = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in GROUP_LIMITS:
+                folder, name = GROUP_LIMITS[controller]
+                path = PurePath(group.lstrip("/"))
+                yield from (str(Path(root, folder, part, name)) for part in (path, *path.parents))
+
+
+PROGRAM_BYTES: Final = 45_000_000
+SLOT_BYTES: Final = 1024
+"""Memory of a slot without its tasks."""
+LEASE_BYTES: Final = 512
+"""Memory of a leased task, without its url and its body."""
+HEADS_PART: Final = 1.625
+"""Memory as a multiple of ``limits.memory_bytes``: 1 for heads; a quarter for large bodies whose turn has come; a
+quarter for bodies of leases; an eighth for updates that wait for the end of a lease.
+"""
+SETTINGS_PART: Final = 0.8
+"""Part of ``limits.memory`` that settings may allow; the rest is for messages."""
+
+
+def check_memory(config: Config) -> None:
+    """Check the budget.
+
+    Raises:
+        SettingError: the settings allow more than fits; the message says what would fit.
+    """
+    limits = config.limits
+    settled = needed_bytes(config)
+    if settled > SETTINGS_PART * limits.memory:
+        least = int(settled / SETTINGS_PART / (1 << 20)) + 1
+        raise SettingError(
+            f"limits.memory = {size_text(limits.memory)} is too little for "
+            f"limits.memory_bytes = {size_text(limits.memory_bytes)}, limits.max_leases = {limits.max_leases}, "
+            f"limits.memory_slots = {limits.memory_slots} and store.cache = {size_text(config.store.cache)}: "
+            f'lower one of these, or set limits.memory = "{least} MiB"'
+        )
+
+
+def needed_bytes(config: Config) -> int:
+    """Memory that the settings allow the daemon to use, without messages."""
+    limits = config.limits
+    heads = int(HEADS_PART * limits.memory_bytes)
+    counted = LEASE_BYTES * limits.max_leases + SLOT_BYTES * limits.memory_slots
+    embedded = 0 if config.store.url else MEMTABLES_BYTES + config.store.cache
+    return PROGRAM_BYTES + embedded + heads + counted
+
+
+log = logging.getLogger("taskqueue")
+
+LOOK_SECONDS: Final = 0.05
+"""A check takes two microseconds. With one a second, a client that pushes as fast as it can had 180 MB written below
+``min_free`` before the check that noticed.
+"""
+FULL_LOOK_SECONDS: Final = 5.0
+SLACK: Final = 1.1
+
+
+class DiskSpace:
+    """Free space of the disk of a folder; with an empty path of one that can't be checked, such as a database's.
+
+    Attributes:
+        has_room: at least min_free bytes were free at the last check.
+    """
+
+    def __init__(self, path: str, min_free: int) -> None:
+        self._path = path
+        self._looked_at = -inf
+        self._min_free = min_free
+        self.has_room = True
+
+    @property
+    def due_at(self) -> float:
+        """Boot-clock seconds at which it must be checked even if nothing happens; inf: never."""
+        return inf if self.has_room else self._looked_at + FULL_LOOK_SECONDS
+
+    def use(self, min_free: int) -> None:
+        """Change ``min_free``, in bytes."""
+        self._min_free = min_free
+        self._looked_at = -inf
+
+    def free_bytes(self) -> int | None:
+        """How much is free now; None: that can't be seen."""
+        free = _free_bytes(self._path)
+        return None if free == inf else int(free)
+
+    def look(self, now_boot: float) -> bool:
+        """Check, unless that was done within LOOK_SECONDS; True: ``has_room`` has changed."""
+        if now_boot < self._looked_at + LOOK_SECONDS:
+            return False
+        self._looked_at = now_boot
+        free = _free_bytes(self._path)
+        had_room = self.has_room
+        self.has_room = free >= (self._min_free if had_room else SLACK * self._min_free)
+        if self.has_room == had_room:
+            return False
+        if self.has_room:
+            log.warning("disk-has-room free=%d; tasks are taken and handed out again", free)
+        else:
+            log.error("disk-nearly-full free=%d min_free=%d; no tasks are taken or handed out", free, self._min_free)
+        return True
+
+
+def _free_bytes(path: str) -> float:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return inf
+    return found.f_bavail * found.f_frsize
+
+
+SPARE_FILES: Final = 256
+"""For logs, sockets, files read at a start, and connections that arrive faster than they are refused."""
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files to the hard one; returns it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return soft
+
+
+def max_connections(files: int) -> int:
+    """How many of ``files`` may be connections: what the store and SPARE_FILES leave, but at least a quarter."""
+    return max(files - OPEN_FILES - SPARE_FILES, files // 4)
