@@ -34,6 +34,9 @@ STUMBLES: Final = ("ImportError", "ModuleNotFoundError", "AttributeError", "Name
 EARLY: Final = "ignore:Module already imported so cannot be rewritten"
 """A bug is planted before pytest begins, so that what it imports is there before pytest wants to rewrite it."""
 
+AT_ONCE: Final = ("--exitfirst", "--timeout=120")
+"""A bug that makes a test hang is noticed by its first case; one test of twelve took an hour to fail all."""
+
 Replace = Callable[[Any, str, Any], Any]
 """Replaces an attribute of an object for good; returns the original."""
 
@@ -67,19 +70,19 @@ def replace(owner: Any, name: str, value: Any) -> Any:
 
 def unnoticed(mutant: Mutant) -> list[str]:
     """What is wrong with how the mutant is noticed, in lines; none: each of its tests fails, as it must."""
-    cases = run(mutant.tests, mutant.name)
+    cases = [case for test in mutant.tests for case in run([test], mutant.name, *AT_ONCE)]
     problems = [f"{test} stumbles: {failure}" for test, failure in cases if failure.startswith(STUMBLES)]
     failed = {case.test for case in cases if case.failure}
     return problems + [f"{test} passes" for test in mutant.tests if test not in failed]
 
 
-def run(tests: Sequence[str], mutant: str = "") -> list[Case]:
-    """Run tests in a process of their own, with a mutant planted if one is named."""
+def run(tests: Sequence[str], mutant: str = "", *options: str) -> list[Case]:
+    """Run tests in a process of their own, with a mutant planted if one is named, and options of pytest."""
     with TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         names = [f"tests/{test}" for test in dict.fromkeys(tests)]
         pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", EARLY]
-        command = [*pytest, f"--junitxml={report}", *names]
+        command = [*pytest, f"--junitxml={report}", *options, *names]
         paths = [str(STARTUP), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment = {**os.environ, VARIABLE: mutant, "PYTHONPATH": os.pathsep.join(paths)}
         for name in ("PYTEST_XDIST_WORKER", "TASKQUEUE_SHARE"):
