@@ -1,4 +1,9 @@
-"""Runs the web process until a signal ends it."""
+"""The web process: which addresses there are, what every request passes, and what runs it until a signal ends it.
+
+    bytes ──http_connection──► request ──Gate──► ROUTES ──► page or operation ──Services──► daemon
+
+What lives as long as the process is made here: connections to the daemon, pictures that browsers share, rights.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +13,90 @@ import os
 import resource
 import socket
 import sys
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
 
+from taskqueue import AsyncClient
 from taskqueue.errors import ConfigError
 from taskqueue.terminal.lines import say
 from taskqueue.terminal.log_lines import LogHandler
-from taskqueue.web.access.access import check_start
-from taskqueue.web.app import make_app
+from taskqueue.web.access.access import Access, check_start
+from taskqueue.web.access.admission import Places, Rights
+from taskqueue.web.access.gate import Gate
+from taskqueue.web.api import interface as api
+from taskqueue.web.api.repeats import Repeats, WaitingSessions
+from taskqueue.web.http_connection import with_patience
+from taskqueue.web.live.channels import Channels
+from taskqueue.web.live.projects import ProjectPulses, ProjectTable
+from taskqueue.web.metrics import Scrape
 from taskqueue.web.options import WebOptions
-from taskqueue.web.patient_protocol import with_patience
+from taskqueue.web.page_templates import Templates
+from taskqueue.web.pages import daemon, fetchers, flows, insight, login, metrics, operations, projects, tasks
+from taskqueue.web.pages.error_page import HANDLERS
+from taskqueue.web.routes import WebRoute, nothing_here, to_starlette
+from taskqueue.web.services import Services
+
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *tasks.ROUTES,
+    *projects.ROUTES,
+    *fetchers.ROUTES,
+    *flows.ROUTES,
+    *operations.ROUTES,
+    *insight.ROUTES,
+    *daemon.ROUTES,
+    *metrics.ROUTES,
+    *login.ROUTES,
+)
+"""All addresses but those of the files in ``static``."""
+
+
+def make_app(options: WebOptions) -> Starlette:
+    """The application; it connects to the daemon when it is started."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
+        def connect() -> AsyncClient:
+            return AsyncClient(options.daemon_url, name=options.name, timeout=options.timeout)
+
+        async with (
+            connect() as client,
+            connect() as watching,
+            AsyncClient(options.daemon_url, name=f"{options.name} metrics", timeout=options.timeout) as scraping,
+            aclosing(ProjectPulses(watching)) as pulses,
+            aclosing(ProjectTable(client, pulses)) as table,
+        ):
+            scrape = Scrape(scraping, options.metrics_projects)
+            app.state.services = Services(options, client, Channels(), table, Templates(), scrape)
+            yield
+
+    access = Access(options)
+    files = StaticFiles(directory=Path(__file__).parent / "static")
+    app = Starlette(
+        routes=[*map(to_starlette, ROUTES), api.mount(), Mount("/static", files)],
+        middleware=[Middleware(Gate, access)],
+        exception_handlers=HANDLERS,
+        lifespan=lifespan,
+    )
+    # Starlette's own redirects name the host, and forget the root path and what is escaped in names.
+    app.router.redirect_slashes, app.router.default = False, nothing_here(app.router)
+    app.state.access = access
+    app.state.repeats = Repeats()
+    app.state.waiting_sessions = WaitingSessions()
+    app.state.places = Places()
+    app.state.rights = Rights(access)
+    return app
+
+
+# ------------------------------------------------------------------------------------------------------------ listening
 
 BACKLOG: Final = 1024
 """Connections that the kernel keeps ready, and that the event loop may accept before one of them is looked at."""

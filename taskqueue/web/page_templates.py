@@ -19,7 +19,7 @@ from taskqueue.display.projects import took_text
 from taskqueue.units import duration_text, size_text
 from taskqueue.visible_text import visible, visible_lines
 from taskqueue.web.access.visitors import root_of, visitor_of
-from taskqueue.web.segments import segment
+from taskqueue.web.addresses import segment
 
 PLACES: Final = (
     ("/", "Projects"),

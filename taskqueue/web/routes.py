@@ -1,6 +1,6 @@
 """A row for each address that the web process answers: who may ask, and who answers.
 
-Each folder has a tuple ``ROUTES`` of them; ``app`` collects these. ``{name:text}`` at the end of a path is any text,
+Each page has a tuple ``ROUTES`` of them; ``main`` collects these. ``{name:text}`` at the end of a path is any text,
 with slashes and line breaks; Starlette's own ``path`` ends at the first line break.
 """
 
@@ -16,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from taskqueue.web.access.admitted import Admitted
+from taskqueue.web.access.admission import Admitted
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.roles import Role
 

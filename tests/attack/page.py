@@ -27,7 +27,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from taskqueue.web.access.token_file import add_token
+from taskqueue.web.access.tokens import add_token
 from taskqueue.web.options import Patience
 from tests.attack.target import target
 

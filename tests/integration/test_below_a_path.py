@@ -15,8 +15,8 @@ import pytest
 from lxml import html
 
 from taskqueue import Client, new_task
-from taskqueue.web.access.token_file import add_token
-from taskqueue.web.segments import segment
+from taskqueue.web.access.tokens import add_token
+from taskqueue.web.addresses import segment
 from tests.integration.browser.crawl import crawl
 from tests.integration.conftest import WAIT_SECONDS, Daemon
 from tests.integration.http_interface import Web

@@ -19,8 +19,8 @@ from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
 from taskqueue import Client
+from taskqueue.web.api.interface import OPERATIONS
 from taskqueue.web.api.openapi import document
-from taskqueue.web.api.operations import OPERATIONS
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
 from tests.nightly import NIGHTLY, usually

@@ -13,7 +13,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.display.json_values import as_plain
-from taskqueue.web.app import make_app
+from taskqueue.web.main import make_app
 from taskqueue.web.options import WebOptions
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of

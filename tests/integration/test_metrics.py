@@ -24,9 +24,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from taskqueue.web.app import make_app
-from taskqueue.web.metrics import scrape
-from taskqueue.web.metrics.metric_table import DAEMON, PROJECTS, UP, Metric
+from taskqueue.web import metrics
+from taskqueue.web.main import make_app
+from taskqueue.web.metrics import DAEMON_METRICS, PROJECT_METRICS, UP, Metric
 from taskqueue.web.options import WebOptions
 from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
@@ -44,7 +44,7 @@ scrape_configs: [{job_name: taskqueue, static_configs: [{targets: ["%s"]}]}]
 """
 
 NAMES: Final = re.compile(r"\btaskqueue_[a-z_]+")
-METRICS: Final = (UP, *DAEMON, *PROJECTS)
+METRICS: Final = (UP, *DAEMON_METRICS, *PROJECT_METRICS)
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -110,7 +110,7 @@ def test_what_is_exposed_is_what_the_table_has_and_promtool_finds_nothing_wrong(
 def test_counters_go_on_when_the_daemon_is_restarted(
     daemon: DaemonFactory, peer: PeerFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "SOONEST_SECONDS", 0.0)
     it = daemon()
     peer(it).push("news", "a")
 
@@ -140,26 +140,26 @@ async def grown_to(http: httpx.AsyncClient, found: list[float], pushed: int) -> 
 def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
     daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scrape, "SOONEST_SECONDS", 0.0)
-    monkeypatch.setattr(scrape, "READY_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(metrics, "SOONEST_SECONDS", 0.0)
+    monkeypatch.setattr(metrics, "READY_SECONDS", WAIT_SECONDS)
     it = daemon()
 
     async def look() -> list[tuple[int, str]]:
         async with page(it) as http:
             replies = [await http.get("/readyz")]
             await asyncio.to_thread(it.stop)
-            monkeypatch.setattr(scrape, "PATIENCE_SECONDS", 0.1)
-            monkeypatch.setattr(scrape, "READY_SECONDS", 0.1)
+            monkeypatch.setattr(metrics, "PATIENCE_SECONDS", 0.1)
+            monkeypatch.setattr(metrics, "READY_SECONDS", 0.1)
             replies += [await http.get(path) for path in ("/readyz", "/healthz", "/metrics")]
         return [(reply.status_code, reply.text) for reply in replies]
 
-    ready, away, well, metrics = asyncio.run(look())
+    ready, away, well, shown = asyncio.run(look())
 
     assert ready == (200, "ready\n")
     assert (away[0], away[1].startswith("not ready: ")) == (503, True)
     assert well == (200, "well\n")
-    assert metrics[0] == 200
-    assert [line for line in metrics[1].splitlines() if line.startswith("taskqueue")] == ["taskqueue_up 0.0"]
+    assert shown[0] == 200
+    assert [line for line in shown[1].splitlines() if line.startswith("taskqueue")] == ["taskqueue_up 0.0"]
 
 
 # ---------------------------------------------------------------------------------------- Prometheus

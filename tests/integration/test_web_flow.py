@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.display.flows import FlowGraph
-from taskqueue.web.live import flow_readings
+from taskqueue.web.live import flows
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words
 
@@ -90,7 +90,7 @@ def test_a_large_flow_is_drawn_by_layer_and_state(pages: Pages) -> None:
 
 
 def test_a_flow_of_many_pages_is_read_by_and_by(client: Client, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_readings, "PAGES_A_LOOK", 1)
+    monkeypatch.setattr(flows, "PAGES_A_LOOK", 1)
     flow = client.flow("maps", "larger")
     for number in range(1100):
         flow.task(f"http://maps/larger/{number}")

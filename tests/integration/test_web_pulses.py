@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from taskqueue import AsyncClient
-from taskqueue.web.live.project_pulses import ProjectPulses
+from taskqueue.web.live.projects import ProjectPulses
 from tests.integration.conftest import WAIT_SECONDS, DaemonFactory
 
 

@@ -23,8 +23,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from taskqueue.web.access.places import LONG_OF_ONE
-from taskqueue.web.access.token_file import add_token, remove_token
+from taskqueue.web.access.admission import LONG_OF_ONE
+from taskqueue.web.access.tokens import add_token, remove_token
 from taskqueue.web.options import Patience
 from tests.attack.page import fuzz
 from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer

@@ -13,7 +13,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.client.tasks.new_task import default_taskid, new_task
 from taskqueue.display.operations import outcome
-from taskqueue.web.pages.addresses import task_page
+from taskqueue.web.addresses import task_page
 from tests.integration.conftest import Daemon
 from tests.integration.web_pages import Pages, pages_of, table, words
 

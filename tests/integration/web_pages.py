@@ -13,7 +13,7 @@ import httpx
 from lxml import html
 from starlette.applications import Starlette
 
-from taskqueue.web.app import make_app
+from taskqueue.web.main import make_app
 from taskqueue.web.options import WebOptions
 
 ADDRESS = "http://127.0.0.1:7401"

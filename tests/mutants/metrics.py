@@ -6,8 +6,8 @@ from bisect import bisect_right
 from typing import Final
 
 from taskqueue.core.parts.histogram import Histogram
-from taskqueue.web.metrics import activity
-from taskqueue.web.metrics.activity import Activity, ProjectRow
+from taskqueue.web import metric_series
+from taskqueue.web.metric_series import Activity, ProjectRow
 from tests.mutants.mutant import Mutant, Replace
 
 ACTIVITY: Final = "unit/web/metrics/test_activity.py"
@@ -46,7 +46,7 @@ def _last_gain_not_shown(replace: Replace) -> None:
 
 
 def _no_advantage(replace: Replace) -> None:
-    replace(activity, "ADVANTAGE", 1.0)
+    replace(metric_series, "ADVANTAGE", 1.0)
 
 
 def _bounds_excluded(replace: Replace) -> None:

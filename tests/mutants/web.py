@@ -26,13 +26,13 @@ def _browsers_stream_goes_on(replace: Replace) -> None:
 
 
 def _rights_never_looked_at(replace: Replace) -> None:
-    from taskqueue.web.access.admitted import Rights
+    from taskqueue.web.access.admission import Rights
 
     replace(Rights, "_look_soon", lambda self: None)
 
 
 def _looked_at_by_nobody_and_for_ever(replace: Replace) -> None:
-    from taskqueue.web.access.admitted import Rights
+    from taskqueue.web.access.admission import Rights
 
     class Kept(dict[Any, Any]):
         def __bool__(self) -> bool:
@@ -46,12 +46,12 @@ def _looked_at_by_nobody_and_for_ever(replace: Replace) -> None:
 
 
 def _bodies_awaited_in_a_place(replace: Replace) -> None:
-    from taskqueue.web.access import admitted
+    from taskqueue.web.access import admission
 
     async def at_once(receive: Any) -> Any:
         return receive
 
-    replace(admitted, "_read_ahead", at_once)
+    replace(admission, "_read_ahead", at_once)
 
 
 def _nobody_gives_way(replace: Replace) -> None:
@@ -61,7 +61,7 @@ def _nobody_gives_way(replace: Replace) -> None:
 
 
 def _given_way_and_still_there(replace: Replace) -> None:
-    from taskqueue.web.patient_protocol import PatientProtocol
+    from taskqueue.web.http_connection import PatientProtocol
 
     replace(PatientProtocol, "give_way", lambda self: None)
 
@@ -89,21 +89,21 @@ def _a_proxy_is_one_neighbour(replace: Replace) -> None:
 
 
 def _folded_lines_unfolded(replace: Replace) -> None:
-    from taskqueue.web import strict_http
+    from taskqueue.web import http_connection
 
-    replace(strict_http, "_AMBIGUOUS", re.compile(rb"(?<!\r)\n|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"))
+    replace(http_connection, "_AMBIGUOUS", re.compile(rb"(?<!\r)\n|\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"))
 
 
 def _any_version(replace: Replace) -> None:
-    from taskqueue.web import strict_http
+    from taskqueue.web import http_connection
 
-    replace(strict_http, "_REQUEST_LINE", re.compile(rb"[!-~]+ /[!-~]* HTTP/[0-9]\.([0-9])\r\n"))
+    replace(http_connection, "_REQUEST_LINE", re.compile(rb"[!-~]+ /[!-~]* HTTP/[0-9]\.([0-9])\r\n"))
 
 
 def _any_size_of_a_chunk(replace: Replace) -> None:
-    from taskqueue.web import strict_http
+    from taskqueue.web import http_connection
 
-    replace(strict_http, "_CHUNK_LINE", re.compile(rb"([0-9A-Fa-f]{1,20})(?:;[\t -~\x80-\xff]*)?"))
+    replace(http_connection, "_CHUNK_LINE", re.compile(rb"([0-9A-Fa-f]{1,20})(?:;[\t -~\x80-\xff]*)?"))
 
 
 MUTANTS: Final = (

@@ -65,7 +65,7 @@ def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float 
       taskqueue web token add anna --role admin
       taskqueue web token add prometheus --role viewer --expires 365d
     """
-    from taskqueue.web.access.token_file import add_token
+    from taskqueue.web.access.tokens import add_token
 
     say(add_token(tokens, name, role, time.time() + expires if expires else None))
     say(f"This is the token of {name}, {role}; it is shown this once.", err=True)
@@ -82,7 +82,7 @@ def list_tokens(as_json: bool, tokens: Path) -> None:
       taskqueue web token list
     """
     from taskqueue.cli.output.json_output import print_lines
-    from taskqueue.web.access.token_file import read_tokens
+    from taskqueue.web.access.tokens import read_tokens
 
     read = read_tokens(tokens)
     found = read.tokens if read else ()
@@ -111,7 +111,7 @@ def remove(name: str, tokens: Path) -> None:
     Example:
       taskqueue web token remove anna
     """
-    from taskqueue.web.access.token_file import remove_token
+    from taskqueue.web.access.tokens import remove_token
 
     remove_token(tokens, name)
     say(f"{name} has no token any more.")
@@ -279,7 +279,7 @@ def web(
         raise MissingExtra(
             f"{error.name} is not installed, which the page needs: pip install 'taskqueue-scheduler[web]'"
         ) from None
-    from taskqueue.web.access.root_path import WORDS, root_path_of
+    from taskqueue.web.access.arrival import ROOT_WORDS, root_path_of
     from taskqueue.web.main import run
     from taskqueue.web.options import AccessOptions, WebOptions
 
@@ -289,7 +289,7 @@ def web(
     if proxy_header and not proxies:
         raise click.UsageError("--proxy-header needs --trust-proxy: from anywhere else anybody could send it")
     if (root := root_path_of(root_path)) is None:
-        raise click.BadParameter(f'"{root_path}" is not a path of {WORDS}', param_hint="--root-path")
+        raise click.BadParameter(f'"{root_path}" is not a path of {ROOT_WORDS}', param_hint="--root-path")
     access = AccessOptions(
         tokens=tokens,
         demands_tokens=context.get_parameter_source("tokens") is not ParameterSource.DEFAULT,

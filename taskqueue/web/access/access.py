@@ -4,29 +4,29 @@
     else                                                      nobody is anybody who has not shown that he is
 
 Once there was a token, or the file could not be read, everybody needs one until the process ends: taking the last one
-away must not open the door.
+away must not open the door. The name of a user that a reverse proxy has let in stands in a header, which is taken from
+the proxy alone.
 """
 
 from __future__ import annotations
 
 import secrets
 import socket
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from taskqueue.errors import ConfigError
-from taskqueue.web.access.arrival import FORWARDING, Arrival, is_loopback
-from taskqueue.web.access.failed_logins import FailedLogins
-from taskqueue.web.access.host_names import HostNames, port_of
-from taskqueue.web.access.proxy_users import ProxyUsers
+from taskqueue.web.access.arrival import FORWARDING, Arrival, HostNames, is_loopback, port_of
+from taskqueue.web.access.logins import FailedLogins, Sessions
 from taskqueue.web.access.refusals import Refused
-from taskqueue.web.access.sessions import Sessions
-from taskqueue.web.access.token_file import Token, read_tokens
-from taskqueue.web.access.tokens import Tokens
+from taskqueue.web.access.tokens import Token, Tokens, read_tokens
 from taskqueue.web.access.visitors import Visitor
 from taskqueue.web.options import WebOptions
+from taskqueue.web.roles import Role
 
 STRANGER: Final = Visitor("", "anyone", "")
 
@@ -190,3 +190,44 @@ def cookie_of(request: HTTPConnection, name: str) -> str:
     said = [part for header in request.headers.getlist("cookie") for part in header.split(";")]
     values = [value.strip() for key, _, value in (part.partition("=") for part in said) if key.strip() == name]
     return values[0] if len(values) == 1 else ""
+
+
+# ----------------------------------------------------------------------------------------------------- users of proxies
+
+MOST_USER_CHARS = 64
+
+
+class ProxyUsers:
+    """The proxy's header, and what users may do.
+
+    Args:
+        header: its name in lower case; empty: there is none.
+        roles: by user; that of "" is everybody else's.
+    """
+
+    def __init__(self, header: str, roles: Mapping[str, Role]) -> None:
+        self._header = header
+        self._roles = roles
+
+    def find(self, headers: Headers, arrival: Arrival) -> tuple[str, Role] | None:
+        """The name and role of the user that the proxy has let in; None: it says nothing.
+
+        Raises:
+            Refused: the header comes from elsewhere, or is none.
+        """
+        said = headers.getlist(self._header) if self._header else []
+        if not said:
+            return None
+        if not arrival.is_by_proxy:
+            raise Refused(403, f"{self._header} is only taken from the proxies that --trust-proxy names")
+        if len(said) > 1:
+            raise Refused(403, f"there is more than one {self._header}")
+        try:
+            name = said[0].encode("latin-1").decode().strip()  # as HTTP has bytes, and people names
+        except UnicodeDecodeError:
+            raise Refused(403, f"{self._header} is not UTF-8") from None
+        if not name:
+            return None
+        if len(name) > MOST_USER_CHARS or not name.isprintable():
+            raise Refused(403, f"{self._header} is no name")
+        return name, self._roles.get(name, self._roles.get("", "viewer"))

@@ -1,9 +1,10 @@
-"""The gate that every request passes, before anything else happens.
+"""The gate that every request passes, before anything else happens, and every response, with headers for browsers.
 
     names ──► framing ──► who asks ──► same origin, CSRF, content type (changes)  ──► the application
       421  400, 414, 431   401, 429      403, 415
 
-What a visitor may do is the addresses' own business: see ``routes``.
+What a visitor may do is the addresses' own business: see ``routes``. The headers say what a browser may do with a
+response: which scripts it runs, where it may show it, whether it keeps it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from taskqueue.web.access.access import Access
-from taskqueue.web.access.arrival import Arrival, arrival_of
+from taskqueue.web.access.arrival import Arrival, arrival_of, below
 from taskqueue.web.access.crowd import KNOWN
-from taskqueue.web.access.headers import with_headers
 from taskqueue.web.access.refusals import Refused, answer_to
-from taskqueue.web.access.root_path import below
 from taskqueue.web.access.same_origin import (
     CSRF_HEADER,
     SAFE_METHODS,
@@ -123,3 +122,53 @@ def _check_change(headers: Headers, arrival: Arrival, visitor: Visitor, path: st
     # Who shows a token has no csrf, and no foreign page could show one; a stranger may do nothing anyway.
     if not is_form and visitor.csrf:
         check_csrf(headers.get(CSRF_HEADER, ""), visitor.csrf)
+
+
+# ------------------------------------------------------------------------------------------------- headers of responses
+
+CONTENT_SECURITY_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+
+HEADERS: Final = (
+    ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    # Other sites learn nothing of our addresses. With no-referrer a browser would say "Origin: null" of our own forms.
+    ("Referrer-Policy", "same-origin"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Permissions-Policy", "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"),
+)
+
+KEPT: Final = "no-cache"
+"""May be kept, and is asked for again, so that nobody runs the scripts of an older version."""
+
+NOT_KEPT: Final = "no-store"
+
+
+def with_headers(send: Send, *, is_kept: bool) -> Send:
+    """Send with these headers.
+
+    Args:
+        is_kept: a browser may keep the response; else nobody does.
+    """
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS:
+                headers[name] = value
+            headers["Cache-Control"] = KEPT if is_kept else NOT_KEPT
+        await send(message)
+
+    return sending

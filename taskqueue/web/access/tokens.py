@@ -1,15 +1,183 @@
-"""The tokens as they are now: the file is read again when it is another one."""
+"""Tokens of those who may come in: the file of their names, roles and digests, and the tokens as they are now.
+
+A token is 256 random bits, so nobody finds it by trying, and no slow hash is needed: the file has its BLAKE2b digest,
+keyed with random bytes of the file's own. Whoever reads the file can't come in with what he has read; whoever may
+write it can let himself in, so it is taken only if nobody but its owner may do either. It is read again when it is
+another one.
+
+    {"salt": "…", "tokens": [{"name": "anna", "role": "admin", "digest": "…", "created_at": …, "expires_at": …}]}
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hmac
 import logging
 import os
+import re
+import secrets
+import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from taskqueue.errors import ConfigError
-from taskqueue.web.access.token_file import Token, TokenList, read_tokens
+
+PREFIX: Final = "tq_"
+"""What a token begins with, so that people and scanners of secrets see what it is."""
+
+MAX_TOKENS: Final = 1000
+MAX_BYTES: Final = 1 << 20
+_RANDOM_BYTES: Final = 32
+_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}"
+_HEX: Final = r"^[0-9a-f]{64}$"
+
+
+class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who comes in with a token.
+
+    Attributes:
+        digest: of the token, in hex.
+        created_at: unix seconds.
+        expires_at: unix seconds; None: never.
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern=f"^{_NAME}$")]
+    role: Literal["viewer", "operator", "admin"]
+    digest: Annotated[str, msgspec.Meta(pattern=_HEX)]
+    created_at: float
+    expires_at: float | None = None
+
+    def is_valid(self, now: float) -> bool:
+        """Whether it has not expired."""
+        return self.expires_at is None or now < self.expires_at
+
+
+class TokenList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All tokens of a file."""
+
+    salt: Annotated[str, msgspec.Meta(pattern=_HEX)]
+    tokens: Annotated[tuple[Token, ...], msgspec.Meta(max_length=MAX_TOKENS)] = ()
+
+    def digest_of(self, secret: str) -> str:
+        """As the file has it; any text."""
+        return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(self.salt), digest_size=32).hexdigest()
+
+    def find(self, digest: str) -> Token | None:
+        """The token with this digest; it takes as long whether there is one or not."""
+        found = None
+        for token in self.tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+
+def read_tokens(path: Path) -> TokenList | None:
+    """What is in the file; None: there is no file.
+
+    Raises:
+        ConfigError: others may read or write it, or it is damaged.
+    """
+    try:
+        # A pipe must not keep the process waiting.
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: the tokens can't be read: {error.strerror}") from None
+    try:
+        _check(path, os.fstat(file))
+        written = os.read(file, MAX_BYTES + 1)
+    finally:
+        os.close(file)
+    if len(written) > MAX_BYTES:
+        raise ConfigError(f"{path}: more than {MAX_BYTES} bytes are no list of tokens")
+    try:
+        return msgspec.json.decode(written, type=TokenList)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is damaged: {error}; put a copy back, or remove it and make new tokens") from None
+
+
+def add_token(path: Path, name: str, role: Literal["viewer", "operator", "admin"], expires_at: float | None) -> str:
+    """Make a token, and return it: it is nowhere else.
+
+    Raises:
+        ConfigError: the name can't be, or has a token; or the file can't be read or written.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise ConfigError(f'"{name}" is no name: letters, digits and _ . @ -, at most 64')
+    with _changing(path) as found:
+        if any(token.name == name for token in found.tokens):
+            raise ConfigError(f'{path}: "{name}" has a token; remove it first')
+        if len(found.tokens) >= MAX_TOKENS:
+            raise ConfigError(f"{path}: there are {MAX_TOKENS} tokens, which is the most")
+        secret = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+        token = Token(name, role, found.digest_of(secret), time.time(), expires_at)
+        _write(path, msgspec.structs.replace(found, tokens=(*found.tokens, token)))
+    return secret
+
+
+def remove_token(path: Path, name: str) -> None:
+    """Take a token away.
+
+    Raises:
+        ConfigError: nobody of this name has one; or the file can't be read or written.
+    """
+    with _changing(path) as found:
+        left = tuple(token for token in found.tokens if token.name != name)
+        if len(left) == len(found.tokens):
+            raise ConfigError(f'{path}: there is no token of "{name}"')
+        _write(path, msgspec.structs.replace(found, tokens=left))
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise ConfigError(f"{path} is no file")
+    if found.st_uid not in (os.geteuid(), 0):
+        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anybody in; give it to yourself")
+    if found.st_mode & _OTHERS:
+        mode = stat.S_IMODE(found.st_mode)
+        raise ConfigError(f"{path} has mode {mode:04o}, so others may read or write it: chmod 600 {path}")
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[TokenList]:
+    """The tokens of the file, which nobody else changes meanwhile."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ConfigError(f"{path.parent}: {error.strerror}") from None
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield read_tokens(path) or TokenList(secrets.token_hex(_RANDOM_BYTES))
+    finally:
+        os.close(folder)
+
+
+def _write(path: Path, tokens: TokenList) -> None:
+    """Put the file in its place as a whole, so that nobody ever reads half of it."""
+    path = path.resolve()  # of a link the file that it leads to
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(file, "wb") as writing:
+            writing.write(msgspec.json.format(msgspec.json.encode(tokens), indent=1) + b"\n")
+            writing.flush()
+            os.fsync(file)
+        fresh.replace(path)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: the tokens can't be written: {error.strerror}") from None
+
+
+# ------------------------------------------------------------------------------------------------------ as they are now
 
 log = logging.getLogger("taskqueue.web")
 

@@ -16,9 +16,9 @@ from taskqueue.alike import MAX_CHARS, there_are
 from taskqueue.protocol.checks import check_taskids
 from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, encode, reason_of
 from taskqueue.web.access.visitors import visitor_of
-from taskqueue.web.api.operation import WHOSE, Operation
+from taskqueue.web.addresses import name_of
+from taskqueue.web.api.http_operation import WHOSE, Operation
 from taskqueue.web.api.problems import Problem, of_reason
-from taskqueue.web.segments import name_of
 
 BODY_BYTES: Final = MAX_MESSAGE_BYTES
 """Of the body of a request, unless it is streamed."""

@@ -1,18 +1,28 @@
-"""All operations of the HTTP interface; ``docs/http.md`` tells about them."""
+"""Operations on all tasks that a filter names, and on what these do (operations of the daemon)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.web.api.operation import Operation
-from taskqueue.web.api.tables import daemon, fetchers, flows, leases, projects, slots, tasks
-
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    *daemon.OPERATIONS,
-    *projects.OPERATIONS,
-    *tasks.OPERATIONS,
-    *flows.OPERATIONS,
-    *slots.OPERATIONS,
-    *fetchers.OPERATIONS,
-    *leases.OPERATIONS,
+from taskqueue.protocol.operations import (
+    Bulk,
+    OperationCancel,
+    OperationList,
+    OperationReply,
+    OperationShow,
+    OperationsReply,
 )
+from taskqueue.web.api.http_operation import Operation
+
+OPERATIONS: Final = (
+    Operation(
+        "POST", "/bulk", "operator", Bulk, OperationReply,
+        "Do something with all tasks that a filter names, of a project or a group",
+    ),
+    Operation("GET", "/operations", "viewer", OperationList, OperationsReply, "All operations that are remembered"),
+    Operation(
+        "GET", "/operations/{id}", "viewer", OperationShow, OperationReply,
+        "How far an operation is; waits for its end for up to so many seconds", waits=True,
+    ),
+    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, OperationReply, "End an operation"),
+)  # fmt: skip

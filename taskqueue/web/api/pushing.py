@@ -1,27 +1,42 @@
-"""Pushing tasks: one, several, or as many as somebody sends.
+"""Pushing tasks: one, several, or as many as somebody sends, in lines, while more of them arrive.
 
-application/json      an object or a url ──► its outcome, or a problem; a list of them ──► their outcomes
-application/x-ndjson  a line for each ──► a line for each, while it goes on
+    application/json      an object or a url ──► its outcome, or a problem; a list of them ──► their outcomes
+    application/x-ndjson  a line for each ──► a line for each, while it goes on
+
+Lines take bounded memory, and have an outcome each, in order:
+
+    body ──► lines ──► batch ──new-task──► daemon        at most WINDOW batches on their way; then nothing is read
+                         └──────► outcomes, in order ──► response, as soon as they are known
+
+A line is a JSON object or a JSON text, or a url. It is answered by ``{"line": 3, "outcome": "new"}``, or with
+``"rejected"``, ``detail`` and ``field``. Empty lines are skipped. What can't go on, such as without the daemon, ends
+with a line without an outcome: ``{"line": 5, "problem": {…}}``, naming the first one that was not answered.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Any, Final
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from taskqueue.protocol.fields import MAX_BATCH, NewTask
+from taskqueue import AsyncClient
+from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of
+from taskqueue.errors import MessageTooLarge, TaskQueueError
+from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, reason_of
+from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.web.api.answering import in_json, repeats_of
 from taskqueue.web.api.decoding import JSON, Decoding, body_of, check_type, decoded, type_of
-from taskqueue.web.api.operation import Endpoint, Operation
-from taskqueue.web.api.problems import Problem
+from taskqueue.web.api.http_operation import Endpoint, Operation
+from taskqueue.web.api.problems import Problem, field_of, problem_of
 from taskqueue.web.api.repeats import HEADER
 from taskqueue.web.api.task_objects import Flaw, task_of
-from taskqueue.web.api.task_stream import Line, LineSplitter, Outcome, TaskStream, answered, outcomes_of, push, told
 from taskqueue.web.services import services_of
 
 LINES: Final = "application/x-ndjson"
@@ -99,3 +114,186 @@ async def _push(request: Request, project: str, items: list[NewTask | Flaw]) -> 
         else:
             found = iter(outcomes_of(await client.ask(asked, NewTasksReply, known_as=known)))
         return [next(found) if isinstance(item, NewTask) else ("rejected", item) for item in items]
+
+
+# ---------------------------------------------------------------------------------------------------------------- lines
+
+BATCH_TASKS: Final = 256
+WINDOW: Final = 8
+"""Batches on their way at once."""
+
+LINE_BYTES: Final = MAX_MESSAGE_BYTES
+"""Of the longest line."""
+
+PATIENCE_SECONDS: Final = 60.0
+"""For the answer to a batch: so long a daemon may be away in the middle of a push."""
+
+Outcome = tuple[str, Flaw | None]
+"""What became of a task, and if it was rejected why."""
+
+
+class Line(NamedTuple):
+    """A line, by its number from 1, and the task that it is, or why it is none."""
+
+    number: int
+    task: NewTask | Flaw
+
+
+class LineSplitter:
+    """Makes lines of pieces; what is longer than LINE_BYTES is forgotten up to its end."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._number = 0
+        self._too_long = False
+
+    def feed(self, piece: bytes) -> Iterator[Line]:
+        """The lines that end in this piece."""
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            yield from self._end(part)
+        self._keep(rest)
+
+    def end(self) -> Iterator[Line]:
+        """The last one, if nothing ends it."""
+        if self._rest or self._too_long:
+            yield from self._end(b"")
+
+    def _keep(self, part: bytes) -> None:
+        self._rest += part
+        if len(self._rest) > LINE_BYTES:
+            self._too_long = True
+            self._rest.clear()
+
+    def _end(self, part: bytes) -> Iterator[Line]:
+        self._number += 1
+        self._keep(part)
+        line, too_long = bytes(self._rest).strip(), self._too_long
+        self._rest.clear()
+        self._too_long = False
+        if too_long:
+            yield Line(self._number, Flaw("line", f"longer than {LINE_BYTES} bytes"))
+        elif line:
+            yield Line(self._number, task_of_line(line.removeprefix(b"\xef\xbb\xbf") if self._number == 1 else line))
+
+
+def task_of_line(line: bytes) -> NewTask | Flaw:
+    """The task of a line, or why it is none."""
+    try:
+        return task_of(msgspec.json.decode(line) if line[:1] in b'{["' else line.decode())
+    except MALFORMED as error:
+        return Flaw("line", f"line: not JSON: {reason_of(error).removeprefix('message: ')}")
+
+
+class Batch(NamedTuple):
+    """Lines whose tasks go in one message, and its answer."""
+
+    lines: list[Line]
+    answer: asyncio.Task[list[Outcome]]
+
+
+class TaskStream:
+    """Pushes lines to a project."""
+
+    def __init__(self, client: AsyncClient, project: str) -> None:
+        self._client = client
+        self._project = project
+        self._sent: asyncio.Queue[Batch | None] = asyncio.Queue(WINDOW)
+
+    async def outcomes(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The lines of the response."""
+        reading = asyncio.create_task(self._read(pieces))
+        try:
+            while (batch := await self._sent.get()) is not None:
+                try:
+                    yield b"".join(answered(batch.lines, await batch.answer))
+                except TaskQueueError as error:
+                    yield _ended(batch.lines[0].number, error)
+                    return
+            await reading
+        finally:
+            reading.cancel()
+            while not self._sent.empty():
+                if (left := self._sent.get_nowait()) is not None:
+                    left.answer.cancel()
+
+    async def _read(self, pieces: AsyncIterator[bytes]) -> None:
+        splitter, lines, size = LineSplitter(), list[Line](), 0
+        try:
+            async for piece in pieces:
+                for line in splitter.feed(piece):
+                    lines.append(line)
+                    size += size_of(line.task) if isinstance(line.task, NewTask) else 0
+                    if len(lines) >= BATCH_TASKS or size >= BATCH_BYTES:
+                        await self._send(lines)
+                        lines, size = [], 0
+                if lines and not self._sent.full():
+                    await self._send(lines)
+                    lines, size = [], 0
+            lines += splitter.end()
+            if lines:
+                await self._send(lines)
+        finally:
+            await self._sent.put(None)
+
+    async def _send(self, lines: list[Line]) -> None:
+        tasks = [line.task for line in lines if isinstance(line.task, NewTask)]
+        await self._sent.put(Batch(lines, asyncio.create_task(push(self._client, self._project, tasks))))
+
+
+async def push(client: AsyncClient, project: str, tasks: list[NewTask]) -> list[Outcome]:
+    """What became of tasks, in order; those that are too large for one message go in parts."""
+    if not tasks:
+        return []
+    if len(tasks) > 1 and sum(len(task.depends_on) for task in tasks) > MAX_EDGES:
+        return await _in_halves(client, project, tasks)
+    request = NewTasks(session="", n=0, project=project, tasks=list(tasks))
+    try:
+        return outcomes_of(await client.ask(request, NewTasksReply, PATIENCE_SECONDS))
+    except MessageTooLarge as error:
+        if len(tasks) == 1:
+            return [("rejected", Flaw("body", str(error)))]
+    return await _in_halves(client, project, tasks)
+
+
+async def _in_halves(client: AsyncClient, project: str, tasks: list[NewTask]) -> list[Outcome]:
+    half = len(tasks) // 2
+    return await push(client, project, tasks[:half]) + await push(client, project, tasks[half:])
+
+
+def outcomes_of(reply: NewTasksReply) -> list[Outcome]:
+    """Of the tasks of a message, in order."""
+    reasons = {error.index: error.reason for error in reply.errors}
+    return [
+        (outcome, _flaw(reasons.get(index, outcome)) if outcome == "rejected" else None)
+        for index, outcome in enumerate(reply.outcomes)
+    ]
+
+
+def _flaw(reason: str) -> Flaw:
+    field = field_of(reason)
+    return Flaw(field.partition(".")[2] if field.startswith("tasks[") else field, reason)
+
+
+def answered(lines: list[Line], outcomes: list[Outcome]) -> Iterator[bytes]:
+    """A line for each."""
+    found = iter(outcomes)
+    for line in lines:
+        outcome = next(found) if isinstance(line.task, NewTask) else ("rejected", line.task)
+        yield encoded({"line": line.number, **told(outcome)})
+
+
+def told(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON has it."""
+    name, flaw = outcome
+    return {"outcome": name} | ({} if flaw is None else {"field": flaw.field, "detail": flaw.detail})
+
+
+def _ended(number: int, error: TaskQueueError) -> bytes:
+    problem = problem_of(error)
+    return encoded({"line": number, "problem": problem.members() if problem else str(error)})
+
+
+def encoded(value: Any) -> bytes:
+    """A line."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace") + b"\n"

@@ -1,22 +1,27 @@
-"""Idempotency-Key: a change that is asked for again is answered again, and done once.
+"""Sessions and numbers by which the daemon knows requests: those with an Idempotency-Key, and those that wait.
 
     visitor, key ──digest──► session ┐
     the request ───digest──► number ─┴──► daemon: this number of this session is done? the kept answer : do it, keep it
 
-Nothing is kept here. The daemon keeps the outcome of a request by its session and number, in the same commit as what it
-changed; so the promise holds across restarts of either process, and with several web processes, for as long as it
-remembers a session: ``session_timeout`` (an hour) after its last request, unless ``max_sessions`` others came after.
+A change that is asked for again with its key is answered again, and done once. Nothing is kept here. The daemon keeps
+the outcome of a request by its session and number, in the same commit as what it changed; so the promise holds across
+restarts of either process, and with several web processes, for as long as it remembers a session: ``session_timeout``
+(an hour) after its last request, unless ``max_sessions`` others came after.
 
 The number is a digest of what is asked. In a session the daemon takes no number that is far from the ones it knows, so
 a key that comes with something else is refused by the daemon itself: ``too-old`` or ``too-far``.
 
 Each key is a session of the daemon. So that nobody drives out those of fetchers, one web process opens KEYS_MOST in
 KEYS_SECONDS, and refuses more.
+
+A request that waits has a session of its own, because a session waits once for one thing. Sessions are used again, so
+there are as many as ever waited at once.
 """
 
 from __future__ import annotations
 
 import hashlib
+import secrets
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -95,3 +100,27 @@ def _known(visitor: str, key: str, asked: Any) -> Known:
     session = hashlib.sha256(f"{len(visitor)} {visitor} {key}".encode()).hexdigest()[:48]
     digest = hashlib.sha256(encode(asked)).digest()
     return f"http-{session}", FIRST_NUMBER + int.from_bytes(digest[:7])
+
+
+# --------------------------------------------------------------------------------------------------- requests that wait
+
+FIRST_WAITING_NUMBER: Final = 1 << 62
+"""Of requests that wait; those of requests with a key are smaller."""
+
+
+class WaitingSessions:
+    """Those of one web process."""
+
+    def __init__(self) -> None:
+        self._free: list[str] = []
+        self._number = FIRST_WAITING_NUMBER
+
+    @contextmanager
+    def known_as(self) -> Iterator[Known]:
+        """A session that waits for nothing, and a number in it."""
+        session = self._free.pop() if self._free else f"wait-{secrets.token_hex(16)}"
+        self._number += 1
+        try:
+            yield session, self._number
+        finally:
+            self._free.append(session)

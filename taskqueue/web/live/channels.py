@@ -4,7 +4,8 @@
                      (once for all)                (made once, if everybody is up to date)
 
 A picture has *parts* by name: blocks of HTML, cells, rows, their order. A browser that reads slowly gets the newest of
-everything later, and nothing in between, so nothing is queued for it. A channel lives while somebody looks.
+everything later, and nothing in between, so nothing is queued for it. A channel lives while somebody looks. A stream is
+a response of server-sent events (WHATWG HTML, section 9.2) that does not end.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
 
 from taskqueue.errors import TaskQueueError
 from taskqueue.visible_text import visible_lines
@@ -162,3 +164,43 @@ class Channels:
                 channel.fail("this is a bug; the log of the web process has it")
                 await asyncio.sleep(BUG_SECONDS)
             await asyncio.sleep(max(every, len(self._open) / LOOKS_A_SECOND))
+
+
+# -------------------------------------------------------------------------------------------------------------- streams
+
+QUIET_SECONDS: Final = 15.0
+"""After so long without a change a comment is sent, by which both sides notice that the other has gone."""
+
+RETRY_MILLISECONDS: Final = 2000
+
+
+def stream(changes: AsyncGenerator[bytes, None]) -> StreamingResponse:
+    """A response of events ``change``, each with one line of JSON."""
+    return StreamingResponse(
+        _events(changes),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(changes: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    yield b"retry: %d\n\n" % RETRY_MILLISECONDS
+    queue: asyncio.Queue[bytes] = asyncio.Queue(1)
+    pumping = asyncio.create_task(_pump(changes, queue))
+    try:
+        while True:
+            try:
+                async with asyncio.timeout(QUIET_SECONDS):
+                    change = await queue.get()
+            except TimeoutError:
+                yield b": quiet\n\n"
+            else:
+                yield b"event: change\ndata: " + change + b"\n\n"
+    finally:
+        pumping.cancel()
+
+
+async def _pump(changes: AsyncGenerator[bytes, None], queue: asyncio.Queue[bytes]) -> None:
+    async with aclosing(changes):
+        async for change in changes:
+            await queue.put(change)

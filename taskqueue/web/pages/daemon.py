@@ -14,12 +14,19 @@ from taskqueue.display import daemon
 from taskqueue.display.daemon import brief_seconds, facts
 from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, DaemonShow, HistogramView
 from taskqueue.quantiles import quantile
-from taskqueue.web.drawing import history_chart
-from taskqueue.web.drawing.histogram_bars import HEIGHT, WIDTH, Bars, bars_of
-from taskqueue.web.drawing.history_chart import Chart, draw
-from taskqueue.web.drawing.shares import Share, shares
-from taskqueue.web.drawing.sparkline import points
-from taskqueue.web.live.daemon_samples import SPACING_SECONDS, DaemonSamples
+from taskqueue.web.drawing import charts
+from taskqueue.web.drawing.charts import (
+    HISTOGRAM_HEIGHT,
+    HISTOGRAM_WIDTH,
+    Bars,
+    Chart,
+    Share,
+    bars_of,
+    draw_chart,
+    shares,
+    spark_points,
+)
+from taskqueue.web.live.daemon import SPACING_SECONDS, DaemonSamples
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
@@ -76,9 +83,9 @@ async def look(request: Request) -> Mapping[str, Any]:
     return {
         "reply": reply, "facts": facts(reply), "trends": _trends(samples), "seconds": samples.seconds,
         "drawn": [each for name in MEANINGS if (each := _drawn(name, reply.histograms.get(name))) is not None],
-        "width": WIDTH, "height": HEIGHT, "size": size,
+        "width": HISTOGRAM_WIDTH, "height": HISTOGRAM_HEIGHT, "size": size,
         "day": daemon.history_parts(day), "columns": daemon.HISTORY_COLUMNS, "explained": daemon.HISTORY_EXPLAINED,
-        "chart": _day_drawn(day, begin), "chart_width": history_chart.WIDTH, "chart_height": history_chart.HEIGHT,
+        "chart": _day_drawn(day, begin), "chart_width": charts.CHART_WIDTH, "chart_height": charts.CHART_HEIGHT,
         "times": [begin + QUARTER_SECONDS * QUARTERS * part / 4 for part in range(5)],
         "slowest": [(point.at, daemon.minute_sentence(point)) for point in daemon.slowest_minutes(day)],
         "read_again": list(daemon.read_again(day)),
@@ -110,7 +117,7 @@ def _trend(name: str, numbers: Sequence[float], words: Callable[[float], str], n
         return Trend(name, "", "", "")
     known = [0.0 if isinf(number) else number for number in numbers]
     last = known[-5:]
-    return Trend(name, words(sum(last) / len(last) if now is None else now), points(known), words(max(known)))
+    return Trend(name, words(sum(last) / len(last) if now is None else now), spark_points(known), words(max(known)))
 
 
 def _quantile(histogram: HistogramView | None, part: float) -> float | None:
@@ -168,7 +175,7 @@ def _day_drawn(points: Sequence[DaemonPoint], begin: float) -> Chart:
         + (f"turns {each['turn']:,.1f} ms, syncs {each['sync']:,.1f} ms" if each else "no turn")
         for place, each in enumerate(found)
     ]
-    return draw(found, told)
+    return draw_chart(found, told)
 
 
 def _utc(at: float) -> str:

@@ -12,13 +12,12 @@ from taskqueue.display.fetchers import COLUMNS, hanging, held, hung_words, name_
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.fetchers import FetcherView
 from taskqueue.protocol.tasks import TaskRow
+from taskqueue.web.addresses import name_of as name_of_segment
+from taskqueue.web.addresses import number_of, task_page
 from taskqueue.web.live.channels import Picture
 from taskqueue.web.page_templates import Templates
-from taskqueue.web.pages.addresses import task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
-from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.segments import name_of as name_of_segment
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 100

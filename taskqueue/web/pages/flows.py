@@ -1,20 +1,29 @@
-"""The pages of all flows, and of those of a project: how far each is."""
+"""The pages of all flows, and of those of a project: how far each is.
+
+The page of one flow tells its graph, what took longest, and its tasks.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
-from taskqueue.display.flows import HEADS, OVER, counted, over, took
-from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.flows import FlowView
-from taskqueue.web.drawing.shares import Share, shares
+from taskqueue.display.flows import HEADS, OVER, STATES, counted, name_of, over, so_far, took, waits_for
+from taskqueue.protocol.choices import FlowState, RerunScope
+from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.units import duration_text
+from taskqueue.web.addresses import number_of, segment, task_page
+from taskqueue.web.drawing.charts import Share, shares
+from taskqueue.web.drawing.flow_drawing import FlowDrawing, critical_of_tasks, of_groups, of_tasks, title, told
+from taskqueue.web.live.channels import Picture
+from taskqueue.web.live.flows import FlowLook, FlowReading
+from taskqueue.web.page_templates import Templates
 from taskqueue.web.pages.live_page import LivePage, routes_of
-from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.segments import segment
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 50
@@ -78,7 +87,152 @@ def _row(view: FlowView) -> Row:
     return Row(view, over(view), took(view), told, bar)
 
 
+# ------------------------------------------------------------------------------------------------------------- one flow
+
+SCOPES: Final[Mapping[RerunScope, str]] = {
+    "task": "it alone",
+    "downstream": "and all tasks that depend on it",
+    "upstream-failed": "and what failed above it",
+    "only-failed": "of it and all that depend on it, what failed",
+}
+assert tuple(SCOPES) == get_args(RerunScope)
+
+STRETCHES_SHOWN: Final = 60
+
+
+class TaskRow(NamedTuple):
+    """A task in the table; ``layer`` from 1."""
+
+    task: FlowTaskView
+    layer: int
+    name: str
+    took: str
+    waits_for: str
+
+
+class LayerRow(NamedTuple):
+    """A layer, or several, in the table."""
+
+    layer: str
+    tasks: int
+    states: str
+
+
+async def look_at_one(request: Request) -> Mapping[str, Any]:
+    """Read of the flow what there is to be read."""
+    found = await _read_one(request)
+    reading = found.reading
+    rows = _task_rows(reading) if reading is not None else []
+    return {**_told(found), "tasks": rows, "drawing": await _drawing(reading)}
+
+
+async def look_at_one_again(request: Request) -> Mapping[str, Any]:
+    """Read on; where each task is shown its changes are told without the whole drawing and table."""
+    found = await _read_one(request)
+    reading = found.reading
+    drawing = None if reading is not None and reading.tasks else await _drawing(reading)
+    return {**_told(found), "tasks": [], "drawing": drawing}
+
+
+async def _read_one(request: Request) -> FlowLook:
+    services, names = services_of(request), request.path_params
+    return await services.flows.look(services.client, names["project"], names["flow"])
+
+
+async def _drawing(reading: FlowReading | None) -> FlowDrawing | None:
+    """In a thread: others are answered while it is drawn."""
+    return await asyncio.to_thread(_drawn, reading) if reading is not None else None
+
+
+def _told(found: FlowLook) -> Mapping[str, Any]:
+    """What is told of a flow besides its tasks and its drawing."""
+    states = {state: getattr(found.view.counts, state) for state in found.view.counts.__struct_fields__}
+    return {
+        "view": found.view, "states": STATES, "scopes": SCOPES, "over": over(found.view),
+        "said": so_far(found.view, time.time()), "counted": counted(states),
+        "bar": shares([(state, states[state]) for state in DRAWN], found.view.tasks),
+        "shape": _shape(found.reading), "reading": found.reading, "read": found.read,
+        "task_page": task_page, **_path_and_layers(found.reading),
+    }  # fmt: skip
+
+
+def _shape(reading: FlowReading | None) -> str:
+    """What stays as long as the drawing has the same shapes and edges: else the page begins anew."""
+    if reading is None or not reading.tasks:
+        return "groups"
+    return f"{reading.view.tasks} {len(reading.edges)} {reading.view.began_at}"
+
+
+def _drawn(reading: FlowReading) -> FlowDrawing:
+    if reading.tasks:
+        return of_tasks(reading.tasks, reading.graph, reading.edges, reading.path_tasks)
+    path = [(reading.graph.layer_of[task], reading.states[task]) for task in reading.path_tasks]
+    return of_groups(reading.graph, reading.links, path)
+
+
+def _path_and_layers(reading: FlowReading | None) -> Mapping[str, Any]:
+    """What is said of the critical path and, of a large flow, of its layers."""
+    if reading is None:
+        return {"layers": [], "bad": [], "path": [], "left_out": 0, "critical": ""}
+    path = [(task, name_of(task), duration_text(task.seconds)) for task in reading.path]
+    return {
+        "layers": _layer_rows(reading) if not reading.tasks else [],
+        "bad": [(task, name_of(task)) for task in reading.bad] if not reading.tasks else [],
+        "path": path,
+        "left_out": len(reading.path_tasks) - len(path),
+        "critical": duration_text(reading.graph.critical_seconds),
+    }
+
+
+def _task_rows(reading: FlowReading) -> list[TaskRow]:
+    names = [name_of(task) for task in reading.tasks]
+    rows = [
+        TaskRow(task, reading.graph.layer_of[task.index] + 1, names[task.index], _took(task), waits_for(task, names))
+        for task in reading.tasks
+    ]
+    return sorted(rows, key=lambda row: (row.layer, row.task.index))
+
+
+def _took(task: FlowTaskView) -> str:
+    return duration_text(task.seconds) if task.seconds else ""
+
+
+def _layer_rows(reading: FlowReading) -> list[LayerRow]:
+    return [
+        LayerRow(
+            f"{each.first:,}" if each.first == each.last else f"{each.first:,}–{each.last:,}",
+            each.tasks,
+            ", ".join(f"{count:,} {state}" for state, count in counted(each.states)),
+        )
+        for each in reading.graph.stretches(STRETCHES_SHOWN)
+    ]
+
+
+def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
+    """Of a flow whose tasks are shown one by one, what changes of each; of others, the graph and the tables anew."""
+    reading: FlowReading | None = context["reading"]
+    shape = {"graph/shape": {"data-state": context["shape"]}}
+    if reading is None or not reading.tasks:
+        return {"cells": shape, "blocks": templates.blocks("flow.html", context, ("drawing", "tables"))}
+    critical = critical_of_tasks(reading.graph, reading.edges, reading.path_tasks)
+    cells: dict[str, str | Mapping[str, str]] = {**shape, "graph/critical": {"d": critical}}
+    for task in reading.tasks:
+        cells[f"n{task.index}/look"] = {"data-state": task.state}
+        cells[f"n{task.index}/sign"] = {"href": f"#sign-{task.state}"}
+        cells[f"n{task.index}/said"] = told(task)
+        cells[f"n{task.index}/title"] = title(task)
+        cells[f"t{task.index}/state"] = {"text": task.state, "data-state": task.state}
+        cells[f"t{task.index}/took"] = _took(task)
+    return {"cells": cells}
+
+
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *routes_of(LivePage("/flows", "flows.html", look, ("flows",), every=EVERY_SECONDS)),
     *routes_of(LivePage("/projects/{project}/flows", "flows.html", look, ("flows",), every=EVERY_SECONDS)),
-)
+    *routes_of(
+        LivePage(
+            "/projects/{project}/flows/{flow}", "flow.html", look_at_one, ("state", "figures", "path"), parts,
+            again=look_at_one_again,
+        )
+    ),
+)  # fmt: skip

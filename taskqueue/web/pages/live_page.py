@@ -17,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskqueue.web.access.visitors import root_of, visitor_of
-from taskqueue.web.live.channels import SOONEST_SECONDS, Picture
-from taskqueue.web.live.streams import stream
+from taskqueue.web.live.channels import SOONEST_SECONDS, Picture, stream
 from taskqueue.web.page_templates import Templates
 from taskqueue.web.roles import Role
 from taskqueue.web.routes import WebRoute

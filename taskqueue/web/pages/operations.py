@@ -10,10 +10,9 @@ from starlette.requests import Request
 
 from taskqueue.display.operations import action, outcome, progress, rerun_lines
 from taskqueue.protocol.operations import OperationView
-from taskqueue.web.pages.addresses import task_page
+from taskqueue.web.addresses import segment, task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.segments import segment
 from taskqueue.web.services import services_of
 
 DIGITS_MOST: Final = 19

@@ -1,8 +1,13 @@
-"""The page of all projects: what they do, at which pace, how it went; and what an operator may do with each."""
+"""The page of all projects: what they do, at which pace, how it went; what may be done with each; and the page of one.
+
+The page of one project tells what it does and why not, how it went, what is next, what failed, and its settings.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, get_args
 
@@ -11,20 +16,37 @@ from starlette.requests import Request
 from taskqueue.display.counts import STATES, tasks
 from taskqueue.display.counts import projects as so_many
 from taskqueue.display.insight import pause_text
-from taskqueue.display.projects import ALL, EVENTS, WINDOWS, events_text, pace_text, took_text
-from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.insight import ProjectPulse, Window
+from taskqueue.display.projects import (
+    ALL,
+    EVENTS,
+    SAID,
+    WINDOWS,
+    events_text,
+    flat_settings,
+    is_empty_setting,
+    pace_text,
+    remaining_text,
+    said_by,
+    setting_text,
+    took_text,
+)
+from taskqueue.errors import RequestRejected
+from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.insight import Point, ProjectPulse, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.slots import SlotListReply
 from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.access.visitors import root_of
-from taskqueue.web.drawing.shares import shares
-from taskqueue.web.drawing.sparkline import points
+from taskqueue.web.addresses import number_of
+from taskqueue.web.drawing.charts import CHART_HEIGHT, CHART_WIDTH, Chart, draw_chart, shares, spark_points
 from taskqueue.web.live.channels import Picture
-from taskqueue.web.live.project_table import LOOK_SECONDS, ProjectRow
+from taskqueue.web.live.projects import LOOK_SECONDS, ProjectRow
 from taskqueue.web.page_templates import Templates, link
+from taskqueue.web.pages.insight import FailureRow, failure_row
 from taskqueue.web.pages.live_page import LivePage, routes_of
-from taskqueue.web.pages.queries import number_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.services import services_of
+from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 50
 """Of a page."""
@@ -114,7 +136,7 @@ def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
         "rate": {"value": pace_text(row.pulse.rate)},
         "burst": {"value": pace_text(row.pulse.burst)},
         "speed": "" if row.speed is None else f"{row.speed:,.1f}",
-        "spark": {"points": points(row.minutes)},
+        "spark": {"points": spark_points(row.minutes)},
         "mean": _seconds(row.windows.minutes, "mean_seconds"),
         "p95": _seconds(row.windows.minutes, "p95_seconds"),
         "run": {"data-will": f"What is delayed, {tasks(row.counts.delayed)}, may go at once, at its pace."},
@@ -181,6 +203,194 @@ def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_adm
     return templates.blocks("blank_project.html", context, ("row",))["row"]
 
 
-ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/", "projects.html", look, ("summary", "pages"), parts, every=LOOK_SECONDS)
+# ---------------------------------------------------------------------------------------------------------- one project
+
+PROJECT_EVERY_SECONDS: Final = 1.0
+SLOW_SECONDS: Final = 15.0
+"""How long an answer is shown that costs the daemon more."""
+
+FAILURES_BY: Final[tuple[FailuresBy, ...]] = ("error", "host")
+DUE_SHOWN: Final = 5
+GROUPS_SHOWN: Final = 6
+SLOTS_SHOWN: Final = 10
+DAY: Final = 86_400.0
+LATELY_SECONDS: Final = 300.0
+
+
+class Span(NamedTuple):
+    """A time that is drawn: the last ``parts`` minutes or hours, ``each`` of them to a bar."""
+
+    words: str
+    every: Resolution
+    seconds: int
+    parts: int
+
+
+SPANS: Final[Mapping[str, Span]] = {
+    "2h": Span("2 hours", "minute", 60, 120),
+    "1d": Span("day", "minute", 900, 96),
+    "7d": Span("7 days", "hour", 3600 * 2, 84),
+    "90d": Span("90 days", "hour", 86_400, 90),
+}
+USUAL: Final = "2h"
+TIMES_SHOWN: Final = 5
+
+
+class SettingRow(NamedTuple):
+    """A setting, or a key of a table, by its flat name; ``is_said``: while the daemon ran, so it can be taken back."""
+
+    name: str
+    value: str
+    source: str
+    is_unused: bool
+    is_said: bool
+    type: str
+
+
+class WindowRow(NamedTuple):
+    """A time before now, and what happened in it."""
+
+    name: str
+    events: Window | Totals
+    told: str
+
+
+async def look_at_one(request: Request) -> Mapping[str, Any]:
+    """Ask for everything about one project; the query says which ``span`` is drawn."""
+    services, name = services_of(request), request.path_params["project"]
+    chosen = request.query_params.get("span", USUAL)
+    chosen = chosen if chosen in SPANS else USUAL
+    client = services.client
+    project = await client.projects.show(name)
+    windows = await _stats(services, name)
+    slots = await _slots(services, project)
+    return {
+        "project": project,
+        "why": await client.why(name),
+        "rate": pace_text(_number(project, "rate")), "burst": pace_text(_number(project, "burst")),
+        "level": _level(project),
+        "remaining": remaining_text(project.remaining) if project.remaining else "",
+        "windows": _windows(project.totals, windows), "lately": windows.minutes.selected / LATELY_SECONDS,
+        "events": EVENTS, "task_states": STATES,
+        "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
+        "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
+        "slots": slots, "slots_limited": slots is not None and any(slot.max_tasks is not None for slot in slots.slots),
+        "settings_rows": _settings(project),
+        "chosen": chosen, "spans": [(key, span.words) for key, span in SPANS.items()],
+        "chart": await _chart(services, name, SPANS[chosen]), "chart_width": CHART_WIDTH, "chart_height": CHART_HEIGHT,
+        "times": _times(SPANS[chosen]),
+    }  # fmt: skip
+
+
+def _number(project: ProjectView, setting: str) -> float:
+    return float(project.settings[setting])  # type: ignore[arg-type]
+
+
+def _level(project: ProjectView) -> float:
+    """How full its bucket is, 0 to 1."""
+    burst = _number(project, "burst")
+    return min(1.0, project.tokens / burst) if burst > 0 else 0.0
+
+
+async def _stats(services: Services, name: str) -> Windows:
+    """The windows of one project: the page of projects that begins with it."""
+    before = name[:-1] + chr(ord(name[-1]) - 1) + "\U0010ffff"
+    reply = await services.client.ask(Stats(session="", n=0, after=before, limit=1), StatsReply)
+    return next((stats.windows for stats in reply.projects if stats.name == name), Windows())
+
+
+def _windows(totals: Totals, windows: Windows) -> list[WindowRow]:
+    found: list[tuple[str, Window | Totals]] = [(name, getattr(windows, attribute)) for name, attribute in WINDOWS]
+    return [
+        WindowRow(name, events, events_text(*(getattr(events, event) for event in EVENTS)))
+        for name, events in [*found, (ALL, totals)]
+    ]
+
+
+async def _failures(services: Services, name: str, by: FailuresBy) -> list[FailureRow]:
+    async def ask() -> list[FailureRow]:
+        since = time.time() - DAY
+        found = await services.client.tasks.failures(name, by=by, since=since, limit=GROUPS_SHOWN)
+        return [failure_row(group, by, found.failures, "1d") for group in found.groups]
+
+    return await services.recent.ask(("failures", name, by), SLOW_SECONDS, ask)
+
+
+async def _slots(services: Services, project: ProjectView) -> SlotListReply | None:
+    if project.slots is None or project.slots.by == "none":
+        return None
+
+    async def ask() -> SlotListReply | None:
+        try:
+            return await services.client.slots.list(project.name, limit=SLOTS_SHOWN)
+        except RequestRejected:  # it was divided a moment ago
+            return None
+
+    return await services.recent.ask(("slots", project.name), SLOW_SECONDS, ask)
+
+
+def _settings(project: ProjectView) -> list[SettingRow]:
+    """Those that somebody said first, then the rest, each as the daemon has them."""
+    rows = [_setting(project, name, value) for name, value in flat_settings(project.settings)]
+    return sorted(rows, key=lambda row: (row.source == "default", row.is_unused))
+
+
+def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
+    source = said_by(project, name)
+    kinds = {float: "number", str: "text", list: "list", tuple: "list"}
+    return SettingRow(
+        name, setting_text(value), source, is_empty_setting(value), source == SAID, kinds.get(type(value), "json")
+    )
+
+
+# ------------------------------------------------------------------------------------ one project over time
+
+
+async def _chart(services: Services, name: str, span: Span) -> Chart:
+    async def ask() -> list[Point]:
+        return [point async for point in services.client.history.all(name, span.every, since=_begin(span, time.time()))]
+
+    points = await services.recent.ask(("history", name, span), SLOW_SECONDS, ask)
+    return draw_chart(*_parts(points, span, _begin(span, time.time())))
+
+
+def _begin(span: Span, now: float) -> float:
+    """Unix seconds at which the first part begins; the last one is over."""
+    return now // span.seconds * span.seconds - span.seconds * span.parts
+
+
+def _parts(points: Sequence[Point], span: Span, begin: float) -> tuple[list[dict[str, float]], list[str]]:
+    """Events a minute in each part, and what is told of it."""
+    sums = [dict.fromkeys(EVENTS, 0.0) for _ in range(span.parts)]
+    for point in points:
+        place = int((point.at - begin) // span.seconds)
+        if 0 <= place < span.parts:
+            for event in EVENTS:
+                sums[place][event] += getattr(point, event)
+    told = [
+        f"{_moment(begin + place * span.seconds)}: {events_text(*(int(each[event]) for event in EVENTS))}"
+        for place, each in enumerate(sums)
+    ]
+    minutes = span.seconds / 60
+    return [{event: count / minutes for event, count in each.items()} for each in sums], told
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _times(span: Span) -> list[float]:
+    """Unix seconds of the marks below the drawing."""
+    begin = _begin(span, time.time())
+    return [begin + span.seconds * span.parts * mark / (TIMES_SHOWN - 1) for mark in range(TIMES_SHOWN)]
+
+
+PROJECT_BLOCKS: Final = ("about", "queue", "pace", "chart", "happened", "next", "failed", "hosts", "settings")
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *routes_of(LivePage("/", "projects.html", look, ("summary", "pages"), parts, every=LOOK_SECONDS)),
+    *routes_of(
+        LivePage("/projects/{project}", "project.html", look_at_one, PROJECT_BLOCKS, every=PROJECT_EVERY_SECONDS)
+    ),
 )

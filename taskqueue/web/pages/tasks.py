@@ -1,27 +1,36 @@
-"""The page of a project's tasks: to search them, and to do something with several."""
+"""The page of a project's tasks, to search them and to do something with several, and the page of one task.
+
+What a list is asked for: a state, or any; globs; how long ago; and where the page before ended. The daemon lists one
+state at a time. A list of any state goes through them one after the other, and its cursor says in which of them it is:
+``failed 0000018f``.
+"""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final, Literal, NamedTuple
 
+import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from taskqueue import AsyncClient
 from taskqueue.client.tasks.new_task import default_taskid
-from taskqueue.display.tasks import error_line
+from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.choices import LIVE_STATES
+from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, StateName
+from taskqueue.protocol.fields import NIL, Schedule
+from taskqueue.protocol.tasks import TaskReply, TaskRow
 from taskqueue.protocol.values import Counts
-from taskqueue.units import parse_duration
+from taskqueue.units import EXAMPLES, duration_text, parse_duration
 from taskqueue.web.access.visitors import root_of
-from taskqueue.web.pages.addresses import task_page, tasks_page
+from taskqueue.web.addresses import segment, task_page, taskid_of, tasks_page
+from taskqueue.web.drawing.attempt_line import attempt_line
 from taskqueue.web.pages.live_page import LivePage, routes_of
-from taskqueue.web.pages.task_search import STATES, Found, TaskSearch, find, search_of
 from taskqueue.web.routes import WebRoute
-from taskqueue.web.segments import segment
 from taskqueue.web.services import services_of
 
 AGES: Final = (
@@ -32,7 +41,7 @@ AGES: Final = (
     ("7d", "in the last 7 days"),
 )
 
-EVERY_SECONDS: Final = 2.0
+LIST_EVERY_SECONDS: Final = 2.0
 
 TASKID_MOST: Final = 128
 """Bytes."""
@@ -176,9 +185,260 @@ def crumbs(project: str) -> list[tuple[str, str]]:
     return [(f"/projects/{segment(project)}", project), (tasks_page(project), "Tasks")]
 
 
+# ------------------------------------------------------------------------------------------------------------- one task
+
+TASK_EVERY_SECONDS: Final = 2.0
+"""A look is four or five requests: pages of tasks are not shared by many browsers, as that of all projects is."""
+
+RELATIVES_SHOWN: Final = 100
+"""Of parents, and of children."""
+
+RESULT_SHOWN: Final = 300
+"""Characters of a parent's result."""
+
+TOLD_APART: Final = ("priority", "exetime", "delay", "expires_at", "recrawl", "slot", "retries")
+"""Fields of a schedule that stand elsewhere on the page."""
+
+TASK_BLOCKS: Final = ("standing", "facts", "attempts", "relatives")
+
+SCOPES: Final = (
+    ("task", "This task alone"),
+    ("downstream", "And all tasks that depend on it"),
+    ("upstream-failed", "And those it depends on that failed"),
+    ("only-failed", "Of it and all that depend on it, those that failed"),
+)
+
+
+class Relative(NamedTuple):
+    """A task that this one waits for, or one that waits for it.
+
+    Attributes:
+        href: empty: its project is deleted.
+        waits: it is still waited for, or still waits.
+        result: what a parent has left behind, on one line.
+    """
+
+    name: str
+    href: str
+    state: str
+    waits: bool
+    result: str = ""
+
+
+async def look_at_one(request: Request) -> Mapping[str, Any]:
+    """Ask for the task, why it is where it is, and what it waits for."""
+    client, now = services_of(request).client, time.time()
+    project = request.path_params["project"]
+    taskid = taskid_of(request)
+    task = await client.tasks.show(project, taskid)
+    parents = [relative async for relative in _parents(client, project, taskid)]
+    children = [relative async for relative in _children(client, project, taskid)]
+    held_since = await _running_since(client, task, now)
+    return {
+        "task": task,
+        "name": task.url or task.taskid,
+        "why": await client.why(project, taskid),
+        "crumbs": crumbs(project),
+        "line": attempt_line(task.history, now, due_at=task.exetime, running_since=held_since),
+        "attempts": list(enumerate(task.history)),
+        "error_line": error_line,
+        "schedule": _schedule(task.schedule),
+        "recrawl": _recrawl(task.schedule),
+        "body": packed_page(task.body),
+        "result": _result(task),
+        "parents": parents[:RELATIVES_SHOWN],
+        "children": children[:RELATIVES_SHOWN],
+        "more_parents": len(parents) > RELATIVES_SHOWN,
+        "more_children": len(children) > RELATIVES_SHOWN,
+        "actions": [action for action, states in SENSIBLE.items() if task.state in states],
+        "scopes": SCOPES,
+        "ids": json.dumps({"taskids": [taskid]}),
+        "rerun_api": f"/api/v1{task_page(project, taskid)}/rerun",
+        "api": f"/api/v1/projects/{segment(project)}/tasks",
+    }
+
+
+async def _running_since(client: AsyncClient, task: TaskReply, now: float) -> float:
+    """When it was handed out, or its lease last extended, which is told of its end only; 0: it is not processing."""
+    if not task.session:
+        return 0.0
+    whole = task.schedule.timeout or (await client.projects.show(task.project)).settings["processing_timeout"]
+    return now - max(0.0, float(str(whole)) - task.lease_seconds)
+
+
+async def _parents(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
+    """What it waits for; one more than is shown, at most."""
+    count = 0
+    async for each in client.tasks.parents(project, taskid):
+        result = packed_text(each.packed)[:RESULT_SHOWN]
+        yield _relative(project, each.project, each.taskid, each.state, not each.satisfied, result)
+        count += 1
+        if count > RELATIVES_SHOWN:
+            return
+
+
+async def _children(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
+    """What waits for it; one more than is shown, at most."""
+    count = 0
+    async for each in client.tasks.children(project, taskid):
+        yield _relative(project, each.project, each.taskid, each.state, each.waits)
+        count += 1
+        if count > RELATIVES_SHOWN:
+            return
+
+
+def _relative(here: str, project: str, taskid: str, state: str, waits: bool, result: str = "") -> Relative:
+    name = taskid if project == here else f"{project or 'deleted'}/{taskid}"
+    return Relative(name, task_page(project, taskid) if project else "", state, waits, result)
+
+
+def _schedule(schedule: Schedule) -> list[tuple[str, str]]:
+    """What was said when it was pushed, but for what stands elsewhere."""
+    said = msgspec.structs.asdict(schedule)
+    return [(name, _value(name, value)) for name, value in said.items() if value and name not in TOLD_APART]
+
+
+def _value(name: str, value: object) -> str:
+    if name in ("age", "timeout") and isinstance(value, int | float):
+        return duration_text(value)
+    return "yes" if value is True else str(value)
+
+
+def _recrawl(schedule: Schedule) -> str:
+    bounds = schedule.recrawl
+    return f"every {duration_text(bounds.min)} to {duration_text(bounds.max)}" if bounds else ""
+
+
+def _result(task: TaskReply) -> PackedPage | None:
+    """What it left behind; None: nothing."""
+    if not task.result_bytes:
+        return None
+    if task.result == NIL:
+        return PackedPage("", task.result_bytes, cut=True)
+    return packed_page(task.result)
+
+
+# ----------------------------------------------------------------------------------------------------------- the search
+
+STATES: Final[tuple[StateName, ...]] = (
+    "processing", "ready", "delayed", "blocked", "failed", "success", "cancelled",
+)  # fmt: skip
+"""In the order in which a list of any state goes through them."""
+
+FORWARDS_ONLY: Final = WAITING_STATES
+"""States that can't be listed backwards."""
+
+WITHOUT_ERRORS: Final = ("processing",)
+
+ROWS: Final = 100
+"""Of a page."""
+
+ASKS_MOST: Final = 14
+"""Of one page: globs that let little through make short answers, which are put together."""
+
+
+class Found(NamedTuple):
+    """A task in a list, and the state in which it was listed."""
+
+    state: StateName
+    row: TaskRow
+
+
+class TaskSearch(NamedTuple):
+    """What is asked for.
+
+    Attributes:
+        state: empty: any.
+        since: an age such as 2d; empty: at any time.
+        newest: backwards where that can be.
+        after: where the page before ended; empty: from the first task.
+    """
+
+    project: str
+    state: StateName | Literal[""] = ""
+    url: str = ""
+    error: str = ""
+    since: str = ""
+    newest: bool = False
+    after: str = ""
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """What an address says to ask for the same, from the start."""
+        said = {**self._asdict(), "newest": "1" if self.newest else ""}
+        del said["project"], said["after"]
+        return said
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some tasks are left out beside those in other states."""
+        return bool(self.url or self.error or self.since)
+
+
+def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
+    """Read the query of an address.
+
+    Raises:
+        HTTPException: 400: something in it makes no sense, and what.
+    """
+    state, since = query.get("state", ""), query.get("since", "")
+    if state and state not in STATES:
+        raise HTTPException(400, f'state: "{state}" is none of {", ".join(STATES)}')
+    if since and parse_duration(since) is None:
+        raise HTTPException(400, f'since: "{since}" is no duration, such as {EXAMPLES}')
+    newest = bool(query.get("newest"))
+    return TaskSearch(
+        project, state, query.get("url", ""), query.get("error", ""), since, newest, query.get("after", "")
+    )
+
+
+async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[list[Found], str]:
+    """A page of tasks, and the cursor of the page after it; empty: there is none."""
+    found: list[Found] = []
+    states = _states(search)
+    begins, _, after = search.after.partition(" ")
+    if begins in states:
+        states = states[states.index(begins) :]
+    asked = 0
+    for state in states:
+        after = after if state == begins else ""
+        while True:
+            page = await client.tasks.list(
+                search.project,
+                state,
+                url=search.url,
+                error=search.error,
+                since=now - (parse_duration(search.since) or 0.0) if search.since else None,
+                newest=search.newest and state not in FORWARDS_ONLY,
+                after=after,
+                limit=ROWS - len(found),
+            )
+            found += [Found(state, row) for row in page.tasks]
+            after, asked = page.next, asked + 1
+            if not after:
+                break
+            if len(found) >= ROWS or asked >= ASKS_MOST:
+                return found, f"{state} {after}"
+        if len(found) >= ROWS:
+            further = states[states.index(state) + 1 :]
+            return found, f"{further[0]} " if further else ""
+    return found, ""
+
+
+def _states(search: TaskSearch) -> list[StateName]:
+    if search.state:
+        return [] if search.error and search.state in WITHOUT_ERRORS else [search.state]
+    return [state for state in STATES if not (search.error and state in WITHOUT_ERRORS)]
+
+
 ROUTES: Final[tuple[WebRoute, ...]] = (
     *routes_of(
-        LivePage("/projects/{project}/tasks", "tasks.html", look, ("tabs",), again=look_again, every=EVERY_SECONDS)
+        LivePage("/projects/{project}/tasks", "tasks.html", look, ("tabs",), again=look_again, every=LIST_EVERY_SECONDS)
     ),
     WebRoute("/projects/{project}/find", jump),
+    *routes_of(
+        LivePage(
+            "/projects/{project}/tasks/{taskid:text}", "task.html", look_at_one, TASK_BLOCKS, every=TASK_EVERY_SECONDS
+        )
+    ),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.values import Counts, Totals
-from taskqueue.web.live.project_table import ProjectRow
+from taskqueue.web.live.projects import ProjectRow
 from taskqueue.web.pages.projects import cells_of
 
 

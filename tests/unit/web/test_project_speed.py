@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.values import Counts, Totals
-from taskqueue.web.live.project_table import FORGOTTEN_SECONDS, ProjectRow
+from taskqueue.web.live.projects import FORGOTTEN_SECONDS, ProjectRow
 
 PULSE = ProjectPulse("news", "", "running", "", 1.0, 3.0, "", (), ())
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.web.segments import name_of, segment
+from taskqueue.web.addresses import name_of, segment
 
 BASE = "http://host/a/b/"
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import h11
 import pytest
 
-from taskqueue.web.strict_http import CHUNK_LINE_BYTES, HEAD_BYTES, HEADERS, PIECE_BYTES, StrictConnection
+from taskqueue.web.http_connection import CHUNK_LINE_BYTES, HEAD_BYTES, MOST_HEADERS, PIECE_BYTES, StrictConnection
 
 HOST = b"Host: localhost\r\n"
 GET = b"GET /path?a=b HTTP/1.1\r\n" + HOST
@@ -36,7 +36,7 @@ REFUSED = {
     "a control character": GET + b"X: a\x01b\r\n\r\n",
     "a space before the colon": GET + b"X : a\r\n\r\n",
     "a header without a name": GET + b": a\r\n\r\n",
-    "too many headers": GET + b"a:\r\n" * HEADERS + b"\r\n",
+    "too many headers": GET + b"a:\r\n" * MOST_HEADERS + b"\r\n",
     "a long header": GET + b"X: " + b"a" * HEAD_BYTES + b"\r\n\r\n",
     "a header without an end": GET + b"X: " + b"a" * (HEAD_BYTES + PIECE_BYTES),
     "two different lengths": POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\na",
@@ -78,7 +78,7 @@ TAKEN = {
     "chunks like line ends": (CHUNKED + b"2\r\n\r\n\r\n2\r\n\n\n\r\n0\r\n\r\n", [b"\r\n\n\n"]),
     "extensions": (CHUNKED + b'1;a=b;c="d e"\r\na\r\n0;x\r\n\r\n', [b"a"]),
     "letters of Latin-1": (GET + b"X: \xe4\xff\r\n\r\n", [b""]),
-    "as many headers as may be": (GET + b"a:\r\n" * (HEADERS - 1) + b"\r\n", [b""]),
+    "as many headers as may be": (GET + b"a:\r\n" * (MOST_HEADERS - 1) + b"\r\n", [b""]),
     "a long head": (GET + b"X: " + b"a" * 40_000 + b"\r\n\r\n", [b""]),
     "many behind one another": (
         (GET + b"\r\n") * 3 + CHUNKED + b"1\r\na\r\n0\r\n\r\n" + GET + b"\r\n",

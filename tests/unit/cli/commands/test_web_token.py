@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue.cli.main import main
-from taskqueue.web.access.token_file import read_tokens
-from taskqueue.web.access.tokens import Tokens
+from taskqueue.web.access.tokens import Tokens, read_tokens
 
 
 @pytest.fixture(autouse=True)

@@ -20,9 +20,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from taskqueue.web.access.token_file import add_token
+from taskqueue.web.access.tokens import add_token
 from taskqueue.web.access.visitors import visitor_of
-from taskqueue.web.app import make_app
+from taskqueue.web.main import make_app
 from taskqueue.web.options import AccessOptions, WebOptions
 from taskqueue.web.routes import WebRoute, to_starlette
 

@@ -9,8 +9,8 @@ import pytest
 
 from taskqueue.errors import ConfigError
 from taskqueue.web.access.access import check_start
-from taskqueue.web.access.sessions import IDLE_SECONDS, LONGEST_SECONDS, MAX_PER_TOKEN
-from taskqueue.web.access.token_file import add_token, remove_token
+from taskqueue.web.access.logins import IDLE_SECONDS, LONGEST_SECONDS, MAX_PER_TOKEN
+from taskqueue.web.access.tokens import add_token, remove_token
 from taskqueue.web.options import AccessOptions, WebOptions
 from tests.unit.web.access.conftest import BROWSER, HOST, MakeSite, Site
 
@@ -193,7 +193,7 @@ def test_a_session_ends_when_nobody_uses_it(site: MakeSite, monkeypatch: pytest.
     it = site()
     it.sign_in(it.token())
     later = time.monotonic() + seconds
-    monkeypatch.setattr("taskqueue.web.access.sessions.time.monotonic", lambda: later)
+    monkeypatch.setattr("taskqueue.web.access.logins.time.monotonic", lambda: later)
 
     assert it.get("/who").status_code == 401
 

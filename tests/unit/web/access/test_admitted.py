@@ -11,9 +11,9 @@ import pytest
 from starlette.types import Message
 
 from taskqueue.errors import ConfigError
-from taskqueue.web.access import admitted
-from taskqueue.web.access.places import SHORT
-from taskqueue.web.access.token_file import add_token, remove_token
+from taskqueue.web.access import admission
+from taskqueue.web.access.admission import SHORT
+from taskqueue.web.access.tokens import add_token, remove_token
 from tests.unit.web.access.conftest import HOST, MakeSite, Site
 
 TURNS = 1000
@@ -23,8 +23,8 @@ TURNS = 1000
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at rights all the time."""
-    assert admitted.LOOK_SECONDS <= 1.0, "documented"
-    monkeypatch.setattr(admitted, "LOOK_SECONDS", 0.0)
+    assert admission.LOOK_SECONDS <= 1.0, "documented"
+    monkeypatch.setattr(admission, "LOOK_SECONDS", 0.0)
 
 
 def with_bearer(it: Site) -> dict[str, str]:

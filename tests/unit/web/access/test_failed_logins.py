@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from taskqueue.web.access.failed_logins import FREE, MAX_ADDRESSES, MAX_WAITING, MAX_WAITING_OF_ONE, FailedLogins
+from taskqueue.web.access.logins import FREE, MAX_ADDRESSES, MAX_WAITING, MAX_WAITING_OF_ONE, FailedLogins
 
 
 async def try_often(failed: FailedLogins, address: str, times: int) -> list[bool | None]:

@@ -8,8 +8,8 @@ from contextlib import ExitStack
 import pytest
 from starlette.exceptions import HTTPException
 
-from taskqueue.web.access import places
-from taskqueue.web.access.places import LINE, LONG, LONG_OF_ONE, SHORT, Places
+from taskqueue.web.access import admission
+from taskqueue.web.access.admission import LINE, LONG, LONG_OF_ONE, SHORT, Places
 from tests.unit.web.access.conftest import MakeSite
 
 
@@ -64,7 +64,7 @@ def test_who_finds_no_short_place_waits_for_one_and_so_many_wait() -> None:
 
 
 def test_who_waits_too_long_for_a_short_place_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(admission, "WAIT_SECONDS", 0.0)
 
     async def run() -> int:
         it = Places()
@@ -80,6 +80,6 @@ def test_who_waits_too_long_for_a_short_place_is_told_so(monkeypatch: pytest.Mon
 
 
 def test_a_short_request_does_not_last_for_ever(site: MakeSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "SHORT_SECONDS", 0.0)
+    monkeypatch.setattr(admission, "SHORT_SECONDS", 0.0)
 
     assert site().get("/for-ever").status_code == 408

@@ -7,15 +7,15 @@ from starlette.routing import Mount, Route
 
 from taskqueue.errors import ConfigError
 from taskqueue.web.access.access import check_start
-from taskqueue.web.access.root_path import MAX_CHARS, OWN, below, root_path_of
-from taskqueue.web.app import ROUTES
+from taskqueue.web.access.arrival import MAX_ROOT_CHARS, OWN_SEGMENTS, below, root_path_of
+from taskqueue.web.main import ROUTES
 from taskqueue.web.options import AccessOptions, WebOptions
 from tests.unit.web.access.conftest import MakeSite
 
 UNSAFE = (
     "//evil", "/a//b", "javascript:alert(1)", "https://evil", "taskqueue", "/a b", "/a\r\nSet-Cookie: b=c", "/a\n",
     '/"onload=alert(1)', "/'", "/<b>", "/a\\b", "/a%2Fb", "/..", "/a/../b", "/a/.", "/ü", "/a?b", "/a#b", "/a;b",
-    "/a,b", "/flows", "/api/v1", "/static/", "/" + "a" * MAX_CHARS,
+    "/a,b", "/flows", "/api/v1", "/static/", "/" + "a" * MAX_ROOT_CHARS,
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def test_no_address_of_ours_can_be_below_a_root_path(site: MakeSite) -> None:
     served = [route.path for route in site().served.routes if isinstance(route, Route | Mount)]
     first = {path.split("/")[1] for path in (*served, *(route.path for route in ROUTES))}
 
-    assert first - {"", "stream", "silent", "wait", "for-ever", "who", "run", "broken"} == set(OWN)
+    assert first - {"", "stream", "silent", "wait", "for-ever", "who", "run", "broken"} == set(OWN_SEGMENTS)
 
 
 @pytest.mark.parametrize(

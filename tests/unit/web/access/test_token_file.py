@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from taskqueue.errors import ConfigError
-from taskqueue.web.access.token_file import PREFIX, add_token, read_tokens, remove_token
-from taskqueue.web.access.tokens import Tokens
+from taskqueue.web.access.tokens import PREFIX, Tokens, add_token, read_tokens, remove_token
 
 
 @pytest.fixture

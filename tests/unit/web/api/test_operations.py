@@ -12,8 +12,8 @@ import pytest
 from taskqueue.cli.main import taskqueue
 from taskqueue.protocol.base import Change
 from taskqueue.protocol.messages import AnyRequest
-from taskqueue.web.api.operation import Operation
-from taskqueue.web.api.operations import OPERATIONS
+from taskqueue.web.api.http_operation import Operation
+from taskqueue.web.api.interface import OPERATIONS
 
 ROOT: Final = Path(__file__).parents[4]
 

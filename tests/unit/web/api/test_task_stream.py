@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.protocol.fields import NewTask
+from taskqueue.web.api.pushing import LINE_BYTES, Line, LineSplitter
 from taskqueue.web.api.task_objects import Flaw
-from taskqueue.web.api.task_stream import LINE_BYTES, Line, LineSplitter
 
 
 def lines(*pieces: bytes) -> list[Line]:

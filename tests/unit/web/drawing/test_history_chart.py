@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.web.drawing import sparkline
-from taskqueue.web.drawing.history_chart import HEIGHT, WIDTH, ceiling, draw
+from taskqueue.web.drawing import charts
+from taskqueue.web.drawing.charts import CHART_HEIGHT, CHART_WIDTH, ceiling, draw_chart
 
 COUNTS = st.fixed_dictionaries({"success": st.floats(0, 1e9), "failed": st.floats(0, 1e9)})
 
 
 @given(st.lists(COUNTS, max_size=200))
 def test_no_bar_leaves_the_drawing_and_bars_stand_upon_each_other(counts: list[dict[str, float]]) -> None:
-    chart = draw(counts, [""] * len(counts))
+    chart = draw_chart(counts, [""] * len(counts))
 
     for slot in chart.slots:
-        floor = HEIGHT
+        floor = CHART_HEIGHT
         for bar in slot.bars:
             assert bar.y + bar.height == pytest.approx(floor, abs=0.02)
             assert bar.y >= -0.05
-            assert 0 <= bar.x <= bar.x + bar.width <= WIDTH + 0.01
+            assert 0 <= bar.x <= bar.x + bar.width <= CHART_WIDTH + 0.01
             floor = bar.y
 
 
@@ -39,11 +39,11 @@ def test_the_upper_edge_is_not_less_and_at_most_two_and_a_half_times_as_much(num
 
 @given(st.lists(st.floats(0, 1e9), min_size=2, max_size=120))
 def test_a_line_stays_within_its_word(numbers: list[float]) -> None:
-    drawn = [tuple(map(float, point.split(","))) for point in sparkline.points(numbers).split()]
+    drawn = [tuple(map(float, point.split(","))) for point in charts.spark_points(numbers).split()]
 
     assert len(drawn) == len(numbers)
-    assert all(0 <= x <= sparkline.WIDTH and 0 <= y <= sparkline.HEIGHT for x, y in drawn)
+    assert all(0 <= x <= charts.SPARK_WIDTH and 0 <= y <= charts.SPARK_HEIGHT for x, y in drawn)
 
 
 def test_a_line_of_less_than_two_numbers_is_none() -> None:
-    assert sparkline.points([3.0]) == ""
+    assert charts.spark_points([3.0]) == ""

@@ -9,9 +9,17 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.web.drawing.alignment import nearest
-from taskqueue.web.drawing.layer_order import crossings, layers_of, ordered
-from taskqueue.web.drawing.layered_graph import Picture, Sizes, draw, outlines, path_data
+from taskqueue.web.drawing.layered_graph import (
+    Picture,
+    Sizes,
+    crossings,
+    draw,
+    layers_of,
+    nearest,
+    ordered,
+    outlines,
+    path_data,
+)
 
 SIZES = Sizes(width=100, height=30, gap=10, drop=40, across=6)
 

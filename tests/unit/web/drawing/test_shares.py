@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.web.drawing.shares import Share, shares
+from taskqueue.web.drawing.charts import Share, shares
 
 
 def test_parts_are_as_wide_as_what_they_stand_for() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.protocol.daemon import DaemonReply, HistogramView
-from taskqueue.web.live.daemon_samples import FORGOTTEN_SECONDS, SAMPLES_MOST, DaemonSamples, Pace
+from taskqueue.web.live.daemon import FORGOTTEN_SECONDS, SAMPLES_MOST, DaemonSamples, Pace
 
 
 def reply(turns: int, commits: list[int], tasks: float = 0.0, epoch: int = 1) -> DaemonReply:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.web.live.meters import FORGOTTEN_SECONDS, Meters
+from taskqueue.web.services import FORGOTTEN_SECONDS, Meters
 
 
 def test_a_speed_is_that_of_the_last_ten_seconds() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.protocol.fields import ProjectName
-from taskqueue.web.metrics import activity
-from taskqueue.web.metrics.activity import EVENTS, OTHERS, STATES, Activity, ProjectRow
+from taskqueue.web import metric_series
+from taskqueue.web.metric_series import EVENTS, OTHERS, STATES, Activity, ProjectRow
 
 
 def row(name: str, selected: int, ready: int = 0) -> ProjectRow:
@@ -74,7 +74,7 @@ def test_whoever_was_busy_long_ago_makes_room() -> None:
     counted.take(rows({"a": 0, "b": 0}), 1, 0.0)
     counted.take(rows({"a": 1000, "b": 0}), 1, 1.0)
 
-    later = 1.0 + 8 * activity.HALF_LIFE_SECONDS
+    later = 1.0 + 8 * metric_series.HALF_LIFE_SECONDS
     counted.take(rows({"a": 1000, "b": 100}), 1, later)
     counted.take(rows({"a": 1000, "b": 100}), 1, later + 1)
 
@@ -132,7 +132,7 @@ def test_no_series_of_its_own_is_possible() -> None:
 
 
 def test_former_series_are_remembered_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(activity, "REMEMBERED", 2)
+    monkeypatch.setattr(metric_series, "REMEMBERED", 2)
     counted = Activity(1)
     counted.take([], 1, 0.0)
     for number in range(5):

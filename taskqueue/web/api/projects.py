@@ -28,7 +28,7 @@ from taskqueue.protocol.values import Action, PauseSeconds, TaskFilter
 from taskqueue.settings.description import described
 from taskqueue.settings.settings import Settings
 from taskqueue.web.api import paging
-from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.roles import Role
 
 WHAT: Final[dict[Action, str]] = {

@@ -1,4 +1,4 @@
-"""Operations on tasks, on all that a filter names, and on what these do (operations of the daemon)."""
+"""Operations on tasks."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from msgspec import Struct
 from taskqueue.protocol.fields import ProjectName, TaskId
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.operations import (
-    Bulk,
-    OperationCancel,
-    OperationList,
     OperationReply,
-    OperationShow,
-    OperationsReply,
     Rerun,
 )
 from taskqueue.protocol.tasks import (
@@ -36,7 +31,7 @@ from taskqueue.protocol.tasks import (
     TaskWaitReply,
 )
 from taskqueue.web.api import paging
-from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.pushing import LINES, pushing
 from taskqueue.web.api.task_objects import PushedTasks
 
@@ -98,14 +93,4 @@ OPERATIONS: Final = (
         "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, OperationReply,
         "Run a task again, and others with it",
     ),
-    Operation(
-        "POST", "/bulk", "operator", Bulk, OperationReply,
-        "Do something with all tasks that a filter names, of a project or a group",
-    ),
-    Operation("GET", "/operations", "viewer", OperationList, OperationsReply, "All operations that are remembered"),
-    Operation(
-        "GET", "/operations/{id}", "viewer", OperationShow, OperationReply,
-        "How far an operation is; waits for its end for up to so many seconds", waits=True,
-    ),
-    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, OperationReply, "End an operation"),
 )  # fmt: skip

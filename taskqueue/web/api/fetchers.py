@@ -1,4 +1,6 @@
-"""Fetchers that speak HTTP: the web process takes tasks for them, and passes them on.
+"""Operations on fetchers, and those of fetchers that speak HTTP: tasks to run, and what became of them.
+
+The web process takes tasks for such a fetcher, and passes them on:
 
     daemon ──select──► web process ──pass on──► worker ──done, extend, release──► any web process ──► daemon
 
@@ -12,18 +14,41 @@ been given the task.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import Raw, Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from taskqueue import Task
+from taskqueue.protocol.fetchers import (
+    Extend,
+    FetcherDo,
+    FetcherReply,
+    Fetchers,
+    FetcherShow,
+    FetchersReply,
+    Hello,
+    Release,
+    TokensReply,
+)
 from taskqueue.protocol.fields import Assignment
-from taskqueue.web.api.answering import in_json, while_there
+from taskqueue.protocol.tasks import Done, DoneReply
+from taskqueue.web.api import paging
+from taskqueue.web.api.answering import in_json, json_of, while_there
 from taskqueue.web.api.decoding import Decoding
-from taskqueue.web.api.json_replies import json_of
-from taskqueue.web.api.lease_objects import Handed, HandedOut
-from taskqueue.web.api.operation import Endpoint, Operation
+from taskqueue.web.api.http_operation import Endpoint, Operation
+from taskqueue.web.api.lease_objects import (
+    Handed,
+    HandedOut,
+    Prolonged,
+    Released,
+    Reports,
+    Wish,
+    with_reports,
+    with_tokens,
+)
 from taskqueue.web.services import services_of
 
 
@@ -61,3 +86,35 @@ def _handed(task: Task) -> Handed:
         it.retried, it.lastcrawltime, it.schedule, it.not_before, it.start_within, it.etag, it.last_modified,
         it.content_hash, it.slot,
     )  # fmt: skip
+
+
+OPERATIONS: Final = (
+    Operation(
+        "GET", "/fetchers", "viewer", Fetchers, FetchersReply, "Who fetches, in pages", further=paging.of_fetchers
+    ),
+    Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, FetcherReply, "All fetchers of a name"),
+    Operation(
+        "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, FetcherReply,
+        "Give fetchers of a name no new tasks", {"action": "drain"},
+    ),
+    Operation(
+        "POST", "/fetchers/{fetcher}/resume", "operator", FetcherDo, FetcherReply,
+        "Give fetchers of a name tasks again", {"action": "resume"},
+    ),
+    Operation(
+        "POST", "/select", "operator", Hello, HandedOut, "Take tasks to run; waits for the first one",
+        arguments=Wish, endpoint=handing_out, waits=True,
+    ),
+    Operation(
+        "POST", "/done", "operator", Done, DoneReply, "Report tasks: succeeded, or with ok false failed",
+        arguments=Reports, remake=with_reports,
+    ),
+    Operation(
+        "POST", "/extend", "operator", Extend, TokensReply, "Give leases more time", arguments=Prolonged,
+        remake=with_tokens,
+    ),
+    Operation(
+        "POST", "/release", "operator", Release, TokensReply, "Hand back tasks that were not started",
+        arguments=Released, remake=with_tokens,
+    ),
+)  # fmt: skip

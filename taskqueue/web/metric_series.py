@@ -1,4 +1,4 @@
-"""Counters of projects, of a bounded number of time series: the busiest projects have their own, the rest shares one.
+"""Counters of projects in few time series, made without prometheus-client: the busiest have their own, the rest one.
 
     scrape k     project gains 5 ──► the series that it has: its own, or OTHERS
                  whoever is busiest now has a series of its own until scrape k + 1

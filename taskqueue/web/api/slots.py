@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
-from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation("GET", "/projects/{project}/slots", "viewer", SlotList, SlotListReply, "The first slots in an order"),

@@ -1,14 +1,23 @@
 """Runs an endpoint for those who may ask it, in a place of its own, and as long as they may.
 
-short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
-long    place ──► endpoint ──► response, while the asker's rights are looked at each second
+    short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
+    long    place ──► endpoint ──► response, while the asker's rights are looked at each second
+
+Places limit how many requests are worked on at a time, so that a flood of browsers keeps this process busy and not the
+daemon:
+
+    short   asks the daemon and answers: one of SHORT places, for which LINE others wait WAIT_SECONDS
+    long    lasts as long as the asker likes (streams, watching, waiting, pushing): a place at once, or none
+
+A request that finds no place is answered 503 with Retry-After. No visitor has all long places, unless everybody is the
+same visitor.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 from starlette.exceptions import HTTPException
@@ -16,9 +25,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from taskqueue.web.access import places as places_of
 from taskqueue.web.access.access import WRONG_TOKEN, Access
-from taskqueue.web.access.places import Places
 from taskqueue.web.access.visitors import demand, visitor_of
 from taskqueue.web.roles import Role
 
@@ -127,7 +134,7 @@ async def _read_ahead(receive: Receive) -> Receive:
     """
     body, more = bytearray(), True
     try:
-        async with asyncio.timeout(places_of.SHORT_SECONDS):
+        async with asyncio.timeout(SHORT_SECONDS):
             while more and len(body) < AHEAD_BYTES:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -135,10 +142,81 @@ async def _read_ahead(receive: Receive) -> Receive:
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {places_of.SHORT_SECONDS:g} s") from None
+        raise HTTPException(408, f"the body did not come within {SHORT_SECONDS:g} s") from None
     first: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": more}]
 
     async def again() -> Message:
         return first.pop() if first else await receive()
 
     return again
+
+
+# --------------------------------------------------------------------------------------------------------------- places
+
+SHORT: Final = 32
+LINE: Final = 512
+WAIT_SECONDS: Final = 5.0
+SHORT_SECONDS: Final = 30.0
+"""The longest that a short one may take until its response begins."""
+LONG: Final = 1024
+LONG_OF_ONE: Final = 128
+RETRY_SECONDS: Final = 5
+
+
+class Places:
+    """All places of the process."""
+
+    def __init__(self) -> None:
+        self._short = asyncio.Semaphore(SHORT)
+        self._line = 0
+        self._long: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def short(self) -> AsyncGenerator[None, None]:
+        """Have a place for a short request, and give it back.
+
+        Raises:
+            HTTPException: 503: there was none in time; 408: what was done in it took too long.
+        """
+        if self._short.locked() and self._line >= LINE:
+            raise _busy()
+        self._line += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._short.acquire()
+        except TimeoutError:
+            raise _busy() from None
+        finally:
+            self._line -= 1
+        try:
+            async with asyncio.timeout(SHORT_SECONDS):
+                yield
+        except TimeoutError:
+            raise HTTPException(408, f"it took longer than {SHORT_SECONDS:g} s") from None
+        finally:
+            self._short.release()
+
+    @contextmanager
+    def long(self, who: str) -> Generator[None, None, None]:
+        """Have a place for a long request, and give it back.
+
+        Args:
+            who: asks; empty: anybody on this machine.
+
+        Raises:
+            HTTPException: 503: there is none.
+        """
+        taken = self._long.get(who, 0)
+        if sum(self._long.values()) >= LONG or (who and taken >= LONG_OF_ONE):
+            raise _busy()
+        self._long[who] = taken + 1
+        try:
+            yield
+        finally:
+            self._long[who] -= 1
+            if not self._long[who]:
+                del self._long[who]
+
+
+def _busy() -> HTTPException:
+    return HTTPException(503, "too many requests are under way", {"Retry-After": str(RETRY_SECONDS)})

@@ -21,7 +21,7 @@ from taskqueue.protocol.flows import (
     FlowTasksReply,
 )
 from taskqueue.web.api import paging
-from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.task_objects import needed_task
 
 

@@ -1,4 +1,4 @@
-"""The page of failures: what failed, counted by what the failures have in common."""
+"""The pages of failures, counted by what they have in common (``/failures``), and of what people changed (``/log``)."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from typing import Any, Final, NamedTuple, get_args
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from taskqueue.display.insight import NAMELESS_GROUPS, share
+from taskqueue.display.insight import CHANGE_HEADS, NAMELESS_GROUPS, share, what, who
 from taskqueue.protocol.choices import FailuresBy
-from taskqueue.protocol.insight import FailureGroup
+from taskqueue.protocol.insight import FailureGroup, LogEntry
 from taskqueue.units import EXAMPLES, parse_duration
-from taskqueue.web.pages.addresses import query, task_page, tasks_page
+from taskqueue.web.addresses import number_of, query, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
+# ------------------------------------------------------------------------------------------------------------- failures
+
 BYS: Final[tuple[FailuresBy, ...]] = get_args(FailuresBy)
 
-AGES: Final = (
+FAILURE_AGES: Final = (
     ("5m", "in the last 5 minutes"),
     ("1h", "in the last hour"),
     ("1d", "in the last day"),
     ("7d", "in the last 7 days"),
 )
 
-USUAL: Final = "1d"
+USUAL_AGE: Final = "1d"
 
 GROUPS: Final = 100
 
 GLOB_MOST: Final = 256
 
-EVERY_SECONDS: Final = 5.0
+FAILURES_EVERY_SECONDS: Final = 5.0
 """It costs the daemon more than other looks: it goes through all that failed in that time."""
 
 
-class Row(NamedTuple):
+class FailureRow(NamedTuple):
     """Failures with something in common.
 
     Attributes:
@@ -54,10 +56,10 @@ class Row(NamedTuple):
     lists: list[tuple[str, str]]
 
 
-async def look(request: Request) -> Mapping[str, Any]:
+async def look_at_failures(request: Request) -> Mapping[str, Any]:
     """Ask for the failures that the query means: ``by``, ``project``, ``since`` (an age, such as 2d)."""
     said = request.query_params
-    by, project, since = said.get("by") or "error", said.get("project", ""), said.get("since") or USUAL
+    by, project, since = said.get("by") or "error", said.get("project", ""), said.get("since") or USUAL_AGE
     if by not in BYS:
         raise HTTPException(400, f'by: "{by}" is none of {", ".join(BYS)}')
     seconds = parse_duration(since)
@@ -69,20 +71,20 @@ async def look(request: Request) -> Mapping[str, Any]:
         "by": by,
         "project": project,
         "since": since,
-        "ages": AGES,
+        "ages": FAILURE_AGES,
         "bys": [(each, query("/failures", by=each, project=project, since=since)) for each in BYS],
         "found": found,
-        "rows": [row_of(group, by, found.failures, since) for group in found.groups],
+        "rows": [failure_row(group, by, found.failures, since) for group in found.groups],
         "hidden": found.count - len(found.groups),
     }
 
 
-def row_of(group: FailureGroup, by: FailuresBy, of: int, since: str) -> Row:
+def failure_row(group: FailureGroup, by: FailuresBy, of: int, since: str) -> FailureRow:
     """Failures with something in common, ``of`` so many in all; its lists have tasks that ended since such an age."""
     name = group.name or NAMELESS_GROUPS.get(by, "")
     part = 100 * group.failures / max(of, 1)
     task = task_page(group.project, group.taskid)
-    return Row(group, name, share(group.failures, of), round(part, 2), task, _lists(group, by, since))
+    return FailureRow(group, name, share(group.failures, of), round(part, 2), task, _lists(group, by, since))
 
 
 def _lists(group: FailureGroup, by: FailuresBy, since: str) -> list[tuple[str, str]]:
@@ -105,6 +107,47 @@ def _glob(kind: str) -> str:
     return escaped.replace("<url>", "*").replace("#", "*")
 
 
-ROUTES: Final[tuple[WebRoute, ...]] = routes_of(
-    LivePage("/failures", "failures.html", look, ("groups",), every=EVERY_SECONDS)
+# --------------------------------------------------------------------------------------------------- the log of changes
+
+LOG_ROWS: Final = 100
+"""Of a page."""
+
+LOG_AGES: Final = (("", "at any time"), ("1h", "in the last hour"), ("1d", "in the last day"),
+            ("7d", "in the last week"), ("30d", "in the last 30 days"))  # fmt: skip
+
+LOG_EVERY_SECONDS: Final = 2.0
+
+
+class ChangeRow(NamedTuple):
+    """A change; ``project``: that was changed, and has a page; empty: there is none."""
+
+    at: float
+    who: str
+    what: str
+    project: str
+
+
+async def look_at_log(request: Request) -> Mapping[str, Any]:
+    """Ask for the changes that the query means: ``project``, ``since`` (an age, such as 2d), ``before``."""
+    query = request.query_params
+    age = parse_duration(query.get("since", ""))
+    before = number_of(request, "before")
+    since = None if age is None else max(0.0, time.time() - age)
+    page = await services_of(request).client.log.list(
+        query.get("project") or None, since=since, before=before, limit=LOG_ROWS
+    )
+    chosen = {"project": query.get("project", ""), "since": query.get("since", "") if age is not None else ""}
+    return {
+        "heads": CHANGE_HEADS, "rows": [_change_row(entry) for entry in page.entries], "next": page.next, "before": before,
+        "chosen": chosen, "ages": LOG_AGES,
+    }  # fmt: skip
+
+
+def _change_row(entry: LogEntry) -> ChangeRow:
+    return ChangeRow(entry.at, who(entry), what(entry), "" if entry.what == "project delete" else entry.project)
+
+
+ROUTES: Final[tuple[WebRoute, ...]] = (
+    *routes_of(LivePage("/failures", "failures.html", look_at_failures, ("groups",), every=FAILURES_EVERY_SECONDS)),
+    *routes_of(LivePage("/log", "log.html", look_at_log, ("changes",), every=LOG_EVERY_SECONDS)),
 )

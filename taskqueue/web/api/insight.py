@@ -1,19 +1,9 @@
-"""Operations that tell how the daemon is, and what has happened."""
+"""Operations that tell what has happened."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.daemon import (
-    DaemonHistory,
-    DaemonHistoryReply,
-    DaemonReply,
-    DaemonShow,
-    Status,
-    StatusReply,
-    Verify,
-    VerifyReply,
-)
 from taskqueue.protocol.insight import (
     Failures,
     FailuresReply,
@@ -27,18 +17,9 @@ from taskqueue.protocol.insight import (
     WatchReply,
 )
 from taskqueue.web.api import paging
-from taskqueue.web.api.operation import Operation
+from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
-    Operation(
-        "GET", "/status", "viewer", Status, StatusReply, "How the daemon is, with a page of projects",
-        further=paging.of_projects,
-    ),
-    Operation("GET", "/daemon", "viewer", DaemonShow, DaemonReply, "How the daemon itself is, with histograms"),
-    Operation(
-        "GET", "/daemon/history", "viewer", DaemonHistory, DaemonHistoryReply,
-        "How the daemon was in each minute of the last day, in pages", further=paging.of_points,
-    ),
     Operation(
         "GET", "/stats", "viewer", Stats, StatsReply, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
         further=paging.of_stats,
@@ -52,5 +33,4 @@ OPERATIONS: Final = (
     ),
     Operation("GET", "/failures", "viewer", Failures, FailuresReply, "What failed, by what failures have in common"),
     Operation("GET", "/log", "viewer", Log, LogReply, "Who changed what, in pages", further=paging.of_changes),
-    Operation("GET", "/verify", "viewer", Verify, VerifyReply, "What is wrong with the scheduler's invariants"),
 )  # fmt: skip
