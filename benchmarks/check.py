@@ -21,10 +21,10 @@ from typing import Final
 
 from benchmarks.harness import Column, Report
 from benchmarks.store import PROJECT, batches_of, count_of, finish, hand_out, is_delayed, made_up, settle
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.task import Task
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.task import Task
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 

@@ -36,7 +36,7 @@ COLUMNS: Final = [
 BATCH: Final = 1000
 DAY: Final = 86_400
 SAVED_SECONDS: Final = 65
-"""After that all windows are saved (``core/rules/statistics.py``)."""
+"""After that all windows are saved (``core/moves/statistics.py``)."""
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from typing import Final
 from benchmarks.harness import Column, Ratio, Report, parser
 from benchmarks.peers.service import not_on_path
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Hello, Select

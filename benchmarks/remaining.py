@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.display.projects import remaining_text
 from taskqueue.protocol.fetchers import Hello, Select

@@ -33,12 +33,13 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.needs import Needs, OrderRef, TaskRef
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Move, Task, ready_key, time_key
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import Needs, OrderRef
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SUCCESS, Move, Task, ready_key, time_key
 from taskqueue.protocol.fields import Boot, Schedule, Token
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger

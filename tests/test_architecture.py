@@ -109,7 +109,7 @@ CHANGING = {
 }  # fmt: skip
 """Methods of containers."""
 
-FORMS = {PACKAGE / "core/tasks/needs.py", PACKAGE / "core/tasks/records.py"}
+FORMS = {PACKAGE / "core/model/needs.py", PACKAGE / "core/model/records.py"}
 """What crosses to the store and back: whoever has something to ask or to write fills it in."""
 
 WRITTEN_ELSEWHERE_MOST = 19
@@ -231,6 +231,14 @@ def test_no_state_of_a_task_is_compared_by_its_number() -> None:
 
 
 DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
+
+
+def test_no_move_answers_requests_and_no_request_takes_steps() -> None:
+    """The layers of the core show by these marks."""
+    answering = [path.name for path in (PACKAGE / "core/moves").glob("*.py") if "\nREQUESTS" in path.read_text()]
+    stepping = [path.name for path in (PACKAGE / "core/requests").glob("*.py") if "\ndef step(" in path.read_text()]
+
+    assert (answering, stepping) == ([], [])
 
 
 def test_no_name_is_vague() -> None:

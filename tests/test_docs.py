@@ -11,7 +11,7 @@ import click
 import pytest
 
 from taskqueue.cli.main import taskqueue
-from taskqueue.core.rules.completion import HOLDS_MOST
+from taskqueue.core.steps.completion import HOLDS_MOST
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, field
 from benchmarks.contest import Load
 from benchmarks.peers import ours
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Select

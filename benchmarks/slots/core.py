@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from benchmarks.slots.blocks import BlockDisk
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, TaskReport, Wall

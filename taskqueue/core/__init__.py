@@ -3,6 +3,10 @@
 Here may live what turns values into values: no clock, I/O, thread, random or global. Its layers, each of which may
 import those before it:
 
-    settings < parts < tasks < projects < state < turn_state < request_rule < rules < admin < request_rules
-        < timers, lookups < startup, answers < turn < scheduler
+    model       values with their invariants
+    state, turn_state, request_rule
+    moves       verbs that several rules use
+    requests    have REQUESTS: what a request leads to at once
+    steps       have ``need`` and ``step``: what a turn goes on with
+    request_rules < timers, lookups < startup, answers < turn < scheduler
 """

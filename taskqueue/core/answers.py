@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.waiting_pushes import WaitingPush
+from taskqueue.core.model.records import KeptOutcome
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.waiting_pushes import WaitingPush
+from taskqueue.core.moves import disk_full
 from taskqueue.core.request_rules import RULES
-from taskqueue.core.rules import disk_full
-from taskqueue.core.tasks.records import KeptOutcome
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.base import ErrorReply

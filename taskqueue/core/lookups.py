@@ -12,28 +12,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.admin import failure_counts, flow_steps, operations, slot_lists
-from taskqueue.core.projects.project import Project
+from taskqueue.core.model.needs import Needs, OrderRef, SpecRef
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.slot_queue import SlotQueue
+from taskqueue.core.model.task import DELAYED, READY
+from taskqueue.core.moves import clock_step, cycles, damage, memory_limits, slots
 from taskqueue.core.request_rules import RULES
-from taskqueue.core.rules import (
-    clock_step,
+from taskqueue.core.state import State
+from taskqueue.core.steps import (
     completion,
     cron,
-    cycles,
-    damage,
     failures,
-    memory_limits,
+    flows,
+    operations,
     propagation,
     retention,
     retry_count,
     slot_division,
-    slots,
+    slot_list,
     sweep,
 )
-from taskqueue.core.state import State
-from taskqueue.core.tasks.needs import Needs, OrderRef, SpecRef
-from taskqueue.core.tasks.slots.slot_queue import SlotQueue
-from taskqueue.core.tasks.task import DELAYED, READY
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.messages import Incoming
@@ -86,17 +84,17 @@ def _need_due(turn: TurnState, wanted: Needs) -> None:
     if pending.old:
         retention.need(turn, wanted)
     if state.failures.is_over(turn.now.wall):
-        failures.need(turn, wanted)
+        failures.need_old(turn, wanted)
     if state.failure_counts:
-        failure_counts.need(turn, wanted)
+        failures.need(turn, wanted)
     if state.slot_scans:
-        slot_lists.need(turn, wanted)
+        slot_list.need(turn, wanted)
     if state.propagations.pending:
         propagation.need(turn, wanted)
     if state.waiting_pushes.searching is not None:
         cycles.need(turn, wanted)
     if state.flows.active:
-        flow_steps.need(turn, wanted)
+        flows.need(turn, wanted)
     if pending.moving:
         slot_division.need(turn, wanted)
     if pending.uncounted:

@@ -2,8 +2,8 @@
 
     REQUESTS: Final = (RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=5.0), …)
 
-Each module of ``rules`` and ``admin`` that answers requests has such a tuple; ``request_rules`` collects them, and
-code in the core or the server that treats types of requests differently reads it there.
+Each module of ``requests`` has such a tuple, and each of ``steps`` that a request begins; ``request_rules`` collects
+them, and code in the core or the server that treats types of requests differently reads it there.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from taskqueue.core.projects.session import Session
-from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.session import Session
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.base import Change
 from taskqueue.protocol.messages import AnyReply, Incoming

@@ -5,32 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from taskqueue.core.admin import (
-    change_log,
-    daemon_figures,
-    draining,
-    failure_counts,
-    flow_requests,
+from taskqueue.core.request_rule import RequestRule
+from taskqueue.core.requests import (
+    daemon,
+    fetchers,
+    flows,
+    insight,
     invariants,
-    operations,
-    project_requests,
-    slot_lists,
-    slot_requests,
-    task_children,
+    leases,
+    projects,
+    slots,
     task_list,
-    task_parents,
-    task_requests,
+    tasks,
     watch,
     why,
 )
-from taskqueue.core.request_rule import RequestRule
-from taskqueue.core.rules import completion, daemon_history, event_history, fetchers, lease_end, push, task_waits
+from taskqueue.core.steps import completion, failures, history, operations, slot_list
 from taskqueue.protocol.messages import AnyRequest
 
 _MODULES: Final = (
-    push, lease_end, fetchers, completion, event_history, daemon_history, project_requests, task_requests, task_parents,
-    task_children, task_list, why, operations, failure_counts, flow_requests, slot_lists, slot_requests, change_log,
-    draining, daemon_figures, watch, invariants, task_waits,
+    tasks, task_list, leases, fetchers, slots, slot_list, projects, completion, flows, operations,
+    insight, failures, history, why, watch, daemon, invariants,
 )  # fmt: skip
 
 ROWS: Final = tuple(rule for module in _MODULES for rule in module.REQUESTS)

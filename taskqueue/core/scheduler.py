@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskqueue.core.admin.invariants import check
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.rules import daemon_history, event_history, statistics
-from taskqueue.core.rules.clock_step import put_back
+from taskqueue.core.model.chance import derive
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import Loaded, WriteSet
+from taskqueue.core.moves import statistics
+from taskqueue.core.moves.clock_step import put_back
+from taskqueue.core.requests.invariants import check
 from taskqueue.core.startup import load
-from taskqueue.core.tasks.records import Loaded, WriteSet
+from taskqueue.core.steps import history
 from taskqueue.core.turn import Turn
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
@@ -67,9 +68,9 @@ class Scheduler:
         turn = self._started or TurnState(self._state, self._state.last_now)
         for project in self._state.projects.by_name.values():
             statistics.save(turn, project)
-        event_history.write_all(turn)
+        history.write_all(turn)
         if figures is not None:
-            daemon_history.note(turn, figures)
+            history.note_minute(turn, figures)
         return turn.changes.take()
 
     def next_event_at(self, now: Now) -> float:

@@ -9,19 +9,18 @@ from __future__ import annotations
 from math import inf
 
 from taskqueue.core import lookups, timers
-from taskqueue.core.parts.bucket import Bucket
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.windows import Counters
-from taskqueue.core.projects import cron_times
-from taskqueue.core.projects.operation import Operation
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import damage, flows, slot_division
-from taskqueue.core.rules.registry import add_project, make_project, note_pause, use_settings
+from taskqueue.core.model import cron_times
+from taskqueue.core.model.bucket import Bucket, SharedBucket
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import Loaded, ProjectRecord
+from taskqueue.core.model.task import deferred_bytes
+from taskqueue.core.model.windows import Counters
+from taskqueue.core.moves import damage, flows, slots
+from taskqueue.core.moves.projects import add_project, make_project, note_pause, use_settings
 from taskqueue.core.state import NO_PACE, State
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.records import Loaded, ProjectRecord
-from taskqueue.core.tasks.task import deferred_bytes
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Damaged, Rejected, StoreError
 from taskqueue.protocol.fields import Boot
@@ -166,7 +165,7 @@ def configure(turn: TurnState, config: CoreConfig) -> None:
     same_paces = config.buckets == state.config.buckets
     state.config = config
     _configure_shared(turn, config)
-    slot_division.share_memory(state)
+    slots.share_memory(state)
     for session in state.sessions.values():
         state.boot_timers.note(("silence", session.id), session.heard_at + config.fetcher_timeout)
         state.boot_timers.note(("forget", session.id), session.heard_at + config.session_timeout)

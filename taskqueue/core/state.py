@@ -1,7 +1,7 @@
 """Everything that the scheduler knows, and the few moves that all its rules share.
 
-The rules live in the folders ``rules`` and ``admin``, each a set of functions over this state; what must never come in
-here is a rule that only one of them needs.
+The rules live in the folders ``moves``, ``requests`` and ``steps``, each a set of functions over this state; what must
+never come in here is a rule that only one of them needs.
 """
 
 from __future__ import annotations
@@ -12,44 +12,32 @@ from functools import partial
 from math import inf
 from typing import Final, Literal, get_args
 
-from taskqueue.core.parts.daemon_minutes import DaemonMinutes
-from taskqueue.core.parts.duration_bins import upper_seconds
-from taskqueue.core.parts.histogram import LATENESS_SECONDS, Histogram
-from taskqueue.core.parts.history import History
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.parts.timer_heap import TimerHeap
-from taskqueue.core.projects.connections import Connections
-from taskqueue.core.projects.failure_groups import FailureCount
-from taskqueue.core.projects.fair_queue import FairQueue
-from taskqueue.core.projects.flow_table import FlowTable
-from taskqueue.core.projects.grand_totals import GrandTotals
-from taskqueue.core.projects.growth import GrowthTable
-from taskqueue.core.projects.operation_table import OperationTable
-from taskqueue.core.projects.pending_work import PendingWork
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.project_table import ProjectTable
-from taskqueue.core.projects.propagation_queue import PropagationQueue
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.projects.slot_scan import SlotScan
-from taskqueue.core.projects.task_waiters import TaskWaiters
-from taskqueue.core.projects.waiters import Waits
-from taskqueue.core.projects.waiting_pushes import WaitingPushes
-from taskqueue.core.projects.watch_log import WatchLog
-from taskqueue.core.projects.wishes import NO_WISHES, Wishes
-from taskqueue.core.tasks.failure_log import FailureLog
-from taskqueue.core.tasks.hollow_tasks import HollowTasks
-from taskqueue.core.tasks.memory_usage import MemoryUsage
-from taskqueue.core.tasks.needs import SpecRef
-from taskqueue.core.tasks.records import Loaded
-from taskqueue.core.tasks.slots.slot import SlotClock
-from taskqueue.core.tasks.slots.slot_table import SlotTable
-from taskqueue.core.tasks.task import (
-    PROCESSING,
-    TASK_BYTES,
-    Task,
-)
+from taskqueue.core.model.bucket import SharedBucket
+from taskqueue.core.model.chance import derive
+from taskqueue.core.model.daemon_minutes import DaemonMinutes
+from taskqueue.core.model.failure_groups import FailureCount
+from taskqueue.core.model.failure_log import FailureLog
+from taskqueue.core.model.fair_queue import FairQueue
+from taskqueue.core.model.flow import FlowTable
+from taskqueue.core.model.growth import GrowthTable
+from taskqueue.core.model.histogram import LATENESS_SECONDS, Histogram, upper_seconds
+from taskqueue.core.model.history import History
+from taskqueue.core.model.memory import HollowTasks, MemoryUsage
+from taskqueue.core.model.needs import SpecRef
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.operation import OperationTable
+from taskqueue.core.model.pending_work import PendingWork, PropagationQueue
+from taskqueue.core.model.project import GrandTotals, Project, ProjectTable
+from taskqueue.core.model.records import Loaded
+from taskqueue.core.model.session import NO_WISHES, Connections, Session, Wishes
+from taskqueue.core.model.slot import SlotClock
+from taskqueue.core.model.slot_scan import SlotScan
+from taskqueue.core.model.slot_table import SlotTable
+from taskqueue.core.model.task import PROCESSING, TASK_BYTES, Task
+from taskqueue.core.model.timer_heap import TimerHeap
+from taskqueue.core.model.waiters import TaskWaiters, Waits
+from taskqueue.core.model.waiting_pushes import WaitingPushes
+from taskqueue.core.model.watch_log import WatchLog
 from taskqueue.protocol.fields import Boot, Token, Wall
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import CoreConfig, Layer, Pace
@@ -96,7 +84,7 @@ class State:
         next_log: number of the next entry of the log.
         history: what happened lately, to be written by the minute.
         daemon_minutes: how the daemon was in each minute of the last day.
-        attempt_seconds: how long attempts took that ended in this epoch, by the bins of ``duration_bins``.
+        attempt_seconds: how long attempts took that ended in this epoch, by the bins of ``histogram``.
         lateness_seconds: how late, on the wall clock, delayed tasks became ready and cron jobs ran in this epoch.
         failures: which failed attempts the store has.
         failure_counts: requests for them that are under way, by session and number, in the order of their turns.

@@ -15,16 +15,17 @@ from itertools import islice
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
-from taskqueue.core.admin import operations
-from taskqueue.core.projects.flow import Flow
-from taskqueue.core.projects.operation import Operation
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.rules import completion, fetchers, flows, lease_end, slots, statistics, task_waits
-from taskqueue.core.rules.eligibility import offer
+from taskqueue.core.model.bucket import SharedBucket
+from taskqueue.core.model.flow import Flow
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import PROCESSING, key_time
+from taskqueue.core.moves import answer_waiters, flows, lease_end, slots, statistics
+from taskqueue.core.moves.handout import offer
+from taskqueue.core.requests import fetchers
 from taskqueue.core.state import BootKey, State, WallKey
-from taskqueue.core.tasks.task import PROCESSING, key_time
+from taskqueue.core.steps import completion, operations
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 
@@ -326,7 +327,7 @@ TIMERS: Final[Mapping[str, Timer]] = {
     "flow": _of(_flow, lambda state, flow: flow.waiters.next_at(), _answer_flow_watchers),
     "watch": Timer(_watch_at, lambda turn, name, budget: 1),
     "task_wait": Timer(
-        lambda state, name: state.task_waiters.next_at(), lambda turn, name, budget: task_waits.time_out(turn)
+        lambda state, name: state.task_waiters.next_at(), lambda turn, name, budget: answer_waiters.answer_late(turn)
     ),
     "shared": _of(_bucket, lambda state, bucket: bucket.token_at(), lambda turn, bucket, budget: 1),
     "silence": _of(_session, _silent_at, _fall_silent),

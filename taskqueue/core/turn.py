@@ -26,32 +26,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taskqueue.core import answers, lookups
-from taskqueue.core.admin import change_log, failure_counts, flow_steps, operations, slot_lists, watch
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import (
-    answer_waiters,
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.needs import Found
+from taskqueue.core.model.project import Project
+from taskqueue.core.moves import answer_waiters, change_log, cycles, flows, memory_limits, slots, statistics
+from taskqueue.core.moves.handout import HandOut, call_crowded, offer
+from taskqueue.core.requests import fetchers, watch
+from taskqueue.core.startup import configure
+from taskqueue.core.steps import (
     completion,
     cron,
-    cycles,
-    daemon_history,
-    event_history,
     failures,
-    fetchers,
-    flows,
-    memory_limits,
+    history,
+    operations,
     propagation,
     retention,
     slot_division,
-    slots,
-    statistics,
+    slot_list,
     sweep,
-    task_waits,
 )
-from taskqueue.core.rules.eligibility import offer
-from taskqueue.core.rules.handout import HandOut, call_crowded
-from taskqueue.core.startup import configure
-from taskqueue.core.tasks.needs import Found
+from taskqueue.core.steps import flows as flow_steps
 from taskqueue.core.timers import keep_appointments
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
@@ -105,7 +99,7 @@ class Turn:
         turn.changes.lay_over(found.tasks, found.awaited)
         state = turn.state
         if figures is not None:
-            daemon_history.note(turn, figures)
+            history.note_minute(turn, figures)
         if state.waits.late:
             answer_waiters.begin(turn)
         lookups.absorb(turn)
@@ -152,13 +146,13 @@ def _take_steps(turn: TurnState) -> None:
         sweep.step(turn)
     if due.retiring or pending.old:
         retention.step(turn)
-    event_history.step(turn)
+    history.step(turn)
     if due.old_failures is not None:
-        failures.step(turn)
+        failures.step_old(turn)
     if state.failure_counts:
-        failure_counts.step(turn)
+        failures.step(turn)
     if state.slot_scans:
-        slot_lists.step(turn)
+        slot_list.step(turn)
     if pending.uncounted:
         turn.more = True
 
@@ -212,7 +206,7 @@ def _settle(turn: TurnState) -> None:
     if state.watch_log is not None:
         watch.settle(turn, state.watch_log)
     if state.task_waiters:
-        task_waits.settle(turn)
+        answer_waiters.answer_ended_tasks(turn)
     if turn.drawn:
         writes.buckets += [shared.record() for shared in turn.drawn.values()]
     state.left_undone = turn.more or bool(state.waits.late)

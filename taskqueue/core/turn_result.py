@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from taskqueue.core.parts.events import Event
-from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.records import WriteSet
 from taskqueue.protocol.messages import Outgoing
 
 

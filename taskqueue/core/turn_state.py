@@ -14,24 +14,24 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.parts.events import Event, EventKind
-from taskqueue.core.parts.now import Now
-from taskqueue.core.projects.failure_groups import FailureCount
-from taskqueue.core.projects.flow import Flow, FlowStep
-from taskqueue.core.projects.operation import Operation
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import EndedLease, Session
-from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.projects.slot_scan import SlotScan
+from taskqueue.core.model.attempts import AttemptRecord, FailuresRef, as_kept
+from taskqueue.core.model.bucket import SharedBucket
+from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.events import Event, EventKind
+from taskqueue.core.model.failure_groups import FailureCount
+from taskqueue.core.model.flow import Flow, FlowStep
+from taskqueue.core.model.needs import Found, ListRef, PageRef, SpecRef
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import DroppedSession, SessionRecord
+from taskqueue.core.model.rerun_set import RerunRef
+from taskqueue.core.model.session import EndedLease, Session
+from taskqueue.core.model.slot_scan import SlotScan
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.core.state import State
-from taskqueue.core.tasks.attempt import AttemptRecord, as_kept
-from taskqueue.core.tasks.changes import Changes
-from taskqueue.core.tasks.failure import FailuresRef
-from taskqueue.core.tasks.needs import Found, ListRef, PageRef, SpecRef, TaskRef
-from taskqueue.core.tasks.records import DroppedSession, SessionRecord
-from taskqueue.core.tasks.rerun_set import RerunRef
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, LATEST_SECOND, PROCESSING, Task, deferred_bytes, size_of
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import HelloWanted
 from taskqueue.protocol.fields import OUTCOME_WINDOW

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.protocol.fields import Boot, Wall
 
 SMALL_STEP_SECONDS: Final = 60.0

@@ -31,7 +31,7 @@ from msgspec import Meta, Struct, field, to_builtins
 
 from taskqueue.alike import there_are
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.events import EVENT_KINDS, EventKind
+from taskqueue.core.model.events import EVENT_KINDS, EventKind
 from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName

@@ -16,10 +16,10 @@ from math import inf
 from typing import Final
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.tasks.records import ProjectRecord
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import StoreError
 from taskqueue.protocol.messages import Incoming, Outgoing

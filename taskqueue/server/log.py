@@ -26,12 +26,12 @@ from typing import Final
 
 import msgspec
 
-from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.events import Event
-from taskqueue.core.tasks.attempt import kind_of
-from taskqueue.core.tasks.records import ProjectRecord, WriteSet
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
+from taskqueue.core.model.attempts import kind_of
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.counts import EventTotals
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.records import ProjectRecord, WriteSet
+from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.base import Request
 from taskqueue.protocol.messages import Incoming
 from taskqueue.server.meters import Meters

@@ -39,10 +39,10 @@ import zmq
 from msgspec.structs import replace
 
 from taskqueue.build_kind import is_compiled
-from taskqueue.core.admin.daemon_figures import histogram_view
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.events import Event
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.now import Now
+from taskqueue.core.requests.daemon import histogram_view
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number

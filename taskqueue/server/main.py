@@ -30,8 +30,8 @@ from typing import Final
 import msgspec
 import zmq
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server import limits

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.histogram import SECONDS, TASKS, Histogram
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.histogram import SECONDS, TASKS, Histogram
 from taskqueue.quantiles import quantile
 from taskqueue.resident_memory import resident_bytes
 

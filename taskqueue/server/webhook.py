@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from taskqueue.core.parts.events import Event
+from taskqueue.core.model.events import Event
 from taskqueue.server.config import WebhookSection
 from taskqueue.server.log import quoted
 

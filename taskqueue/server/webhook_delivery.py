@@ -26,7 +26,7 @@ import msgspec
 from urllib3 import BaseHTTPResponse, PoolManager, Retry, Timeout
 from urllib3.exceptions import HTTPError, MaxRetryError
 
-from taskqueue.core.parts.events import Event
+from taskqueue.core.model.events import Event
 from taskqueue.server.config import WebhookSection
 
 PAUSE_MOST_SECONDS: Final = 120.0

@@ -159,7 +159,7 @@ class CoreConfig(Struct, frozen=True):
         session_timeout: seconds of silence after which a session is forgotten, with its kept outcomes.
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
-        memory_bytes: what the orders of all projects hold in memory together; see ``memory_usage``.
+        memory_bytes: what the orders of all projects hold in memory together; see ``memory``.
         memory_slots: slots that are held in memory, of all projects together; the others are in the store.
         max_projects: at which no further one is made; those that the config names are.
         max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have

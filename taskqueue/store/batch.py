@@ -17,11 +17,11 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.parts.daemon_minutes import MINUTES_KEPT
-from taskqueue.core.tasks.needs import LOG_MOST, Old
-from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.daemon_minutes import MINUTES_KEPT
+from taskqueue.core.model.needs import LOG_MOST, Old
+from taskqueue.core.model.records import KeptAttempt, WriteSet
+from taskqueue.core.model.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import NIL
 from taskqueue.store.contract import Batch, Entry, Family

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from taskqueue.core.tasks.needs import Found, Needs, SetAside
-from taskqueue.core.tasks.task import FAILED, LIVE, PROCESSING, Task, time_key
+from taskqueue.core.model.needs import Found, Needs, SetAside
+from taskqueue.core.model.task import FAILED, LIVE, PROCESSING, Task, time_key
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Entry, Family, Store
 from taskqueue.store.records import layout

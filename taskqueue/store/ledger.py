@@ -15,11 +15,11 @@ import secrets
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from taskqueue.core.parts.history import SECONDS
-from taskqueue.core.parts.pseudonyms import SECRET_BYTES
-from taskqueue.core.tasks.needs import Found, Needs
-from taskqueue.core.tasks.records import Loaded, WriteSet
-from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.model.chance import SECRET_BYTES
+from taskqueue.core.model.history import SECONDS
+from taskqueue.core.model.needs import Found, Needs
+from taskqueue.core.model.records import Loaded, WriteSet
+from taskqueue.core.model.task import PROCESSING, Task
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family, Store, Taken
 from taskqueue.store.damaged_rows import DamagedRows, Quarantine

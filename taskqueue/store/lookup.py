@@ -18,11 +18,11 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, Task
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import ATTEMPTS_KEPT, Task
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout

@@ -8,23 +8,23 @@ from msgspec.structs import replace as changed
 
 from taskqueue.core import lookups
 from taskqueue.core import turn as turn_module
-from taskqueue.core.admin import invariants
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.pseudonyms import Derived, derive
-from taskqueue.core.projects import session, wishes
-from taskqueue.core.projects.pending_work import PendingWork
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.watch_log import WatchLog
-from taskqueue.core.projects.wishes import Wishes
-from taskqueue.core.rules import dependencies, disk_full, fetchers, lease_end, push, retry_count
-from taskqueue.core.rules.handout import HandOut
+from taskqueue.core.model import session
+from taskqueue.core.model.chance import Derived, derive
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import ListRef
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.pending_work import PendingWork
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.retry import Retry
+from taskqueue.core.model.session import Session, Wishes
+from taskqueue.core.model.task import FAILED, PROCESSING, Task
+from taskqueue.core.model.task_queue import TaskQueue
+from taskqueue.core.model.watch_log import WatchLog
+from taskqueue.core.moves import disk_full, edges, lease_end, push
+from taskqueue.core.moves.handout import HandOut
+from taskqueue.core.requests import fetchers, invariants
 from taskqueue.core.state import State
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.needs import ListRef
-from taskqueue.core.tasks.retry import Retry
-from taskqueue.core.tasks.task import FAILED, PROCESSING, Task
-from taskqueue.core.tasks.task_queue import TaskQueue
+from taskqueue.core.steps import retry_count
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.fields import NewTask, TaskReport, Token
@@ -136,7 +136,7 @@ def _numbers_may_jump(replace: Replace) -> None:
 
 
 def _names_without_end(replace: Replace) -> None:
-    replace(wishes, "NAMES_MOST", 1 << 40)
+    replace(session, "NAMES_MOST", 1 << 40)
 
 
 def _wishes_never_forgotten(replace: Replace) -> None:
@@ -191,7 +191,7 @@ def _replaced_edges_not_walked(replace: Replace) -> None:
         lease.defer_edges(None)
         original(turn, project, task, lease, item)
 
-    original = replace(dependencies, "defer", defer)
+    original = replace(edges, "defer", defer)
 
 
 def _dropped_edges_not_walked(replace: Replace) -> None:

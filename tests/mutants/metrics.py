@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
-from taskqueue.core.parts.histogram import Histogram
+from taskqueue.core.model.histogram import Histogram
 from taskqueue.web import metric_series
 from taskqueue.web.metric_series import Activity, ProjectRow
 from tests.mutants.mutant import Mutant, Replace

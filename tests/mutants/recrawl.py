@@ -6,11 +6,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace as changed
 
-from taskqueue.core.parts import recrawl_interval
-from taskqueue.core.parts.recrawl_interval import PageFacts
-from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import handout, lease_end, push
-from taskqueue.core.tasks.task import Task
+from taskqueue.core.model import recrawl_interval
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.recrawl_interval import PageFacts
+from taskqueue.core.model.task import Task
+from taskqueue.core.moves import handout, lease_end, push
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.store.records import layout

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskqueue.core.projects.project import Project
-from taskqueue.core.rules import slot_division
-from taskqueue.core.tasks.slots.slot import Slot
-from taskqueue.core.tasks.slots.slot_entries import SlotEntries
-from taskqueue.core.tasks.slots.slot_pace import SlotPace
-from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, FoundSlotPage
-from taskqueue.core.tasks.slots.slot_table import SlotTable
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.slot import Slot
+from taskqueue.core.model.slot_pace import SlotPace
+from taskqueue.core.model.slot_records import NUMBER_BITS, FoundSlotPage
+from taskqueue.core.model.slot_table import SlotEntries, SlotTable
+from taskqueue.core.moves import slots
+from taskqueue.core.steps import slot_division
 from taskqueue.core.turn_state import TurnState
 from tests.mutants.mutant import Mutant, Replace
 
@@ -79,7 +79,7 @@ def _tolerance_doubled(replace: Replace) -> None:
         pace: SlotPace = original(*of)
         return pace._replace(tolerance=2 * pace.tolerance)
 
-    original = replace(slot_division, "pace_of", pace_of)
+    original = replace(slots, "pace_of", pace_of)
 
 
 def _beginning_of_fetches_ignored(replace: Replace) -> None:

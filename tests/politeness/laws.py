@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from taskqueue.core.rules.slots import START_WITHIN
-from taskqueue.core.tasks.slots.slot import AHEAD, SECOND
+from taskqueue.core.model.slot import AHEAD, SECOND
+from taskqueue.core.moves.slots import START_WITHIN
 from tests.politeness.hosts import Host
 
 MESSAGE_SECONDS: Final = 0.25

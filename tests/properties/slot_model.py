@@ -11,10 +11,10 @@ from fnmatch import fnmatch
 from math import inf
 from typing import Final, NamedTuple
 
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.tasks.slots.slot_records import NUMBER_MASK
-from taskqueue.core.tasks.slots.slot_table import entry_of
-from taskqueue.core.tasks.task import READY, SLOT_SHIFT, Task
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.slot_records import NUMBER_MASK
+from taskqueue.core.model.slot_table import entry_of
+from taskqueue.core.model.task import READY, SLOT_SHIFT, Task
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.messages import AnyReply, AnyRequest, Flaws

@@ -8,7 +8,7 @@ from math import inf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.model.bucket import Bucket
 from taskqueue.protocol.fields import Boot
 
 STEP = Fraction(1, 64)

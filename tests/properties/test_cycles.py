@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from taskqueue.core.rules import cycles
+from taskqueue.core.moves import cycles
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.settings.settings import CoreConfig

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from taskqueue.core.tasks.links import UNSATISFIED, TaskRef
-from taskqueue.core.tasks.task import BLOCKED, CANCELLED, FAILED, STATE_NAMES, SUCCESS
+from taskqueue.core.model.edges import UNSATISFIED, TaskRef
+from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, STATE_NAMES, SUCCESS
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.task import NO_FLOOR, READY, Task, ready_key
+from taskqueue.core.model.heads import Head
+from taskqueue.core.model.task import NO_FLOOR, READY, Task, ready_key
 
 priorities = st.integers(-2, 2)
 

@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from taskqueue.core.admin import bulk
-from taskqueue.core.rules import retention, sweep
-from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.task import CANCELLED
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.task import CANCELLED
+from taskqueue.core.steps import bulk, retention, sweep
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply

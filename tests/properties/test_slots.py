@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskqueue.core.rules import slot_division, slots
-from taskqueue.core.tasks.slots import slot_entries, slot_table
+from taskqueue.core.model import slot_table
+from taskqueue.core.moves import slots
+from taskqueue.core.steps import slot_division
 from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry
@@ -44,8 +45,8 @@ def tiny_memory(rng: Random) -> Iterator[None]:
         (slot_table, "FIRST_TASKS", (1, 2, 8)),
         (slots, "FIRST_TASKS", (1, 2, 8)),
         (slots, "SLOTS_A_TURN", (1, 2, 256)),
-        (slot_entries, "WANTED_MOST", (2, 4096)),
-        (slot_division, "SLOTS_LEAST", (1, 2, 5, 256)),
+        (slot_table, "WANTED_MOST", (2, 4096)),
+        (slots, "SLOTS_LEAST", (1, 2, 5, 256)),
         (slot_division, "MOVED_TASKS", (1, 3, 256)),
     )
     with pytest.MonkeyPatch.context() as patch:

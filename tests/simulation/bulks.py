@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from taskqueue.core.tasks.records import OperationRecord
-from taskqueue.core.tasks.task import DELAYED, READY, SEQ_BITS, STATE_NAMES
+from taskqueue.core.model.records import OperationRecord
+from taskqueue.core.model.task import DELAYED, READY, SEQ_BITS, STATE_NAMES
 from tests.simulation.truth import Held, Name, Progress, Truth
 from tests.simulation.world import Violation
 

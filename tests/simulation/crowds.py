@@ -12,9 +12,9 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from taskqueue.core.parts.now import Now
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import OVER, PROCESSING
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.task import OVER, PROCESSING
 from tests.simulation.tasks import ON_FINISHED, recurs
 from tests.simulation.truth import Name, Run, Shown, Truth
 from tests.simulation.world import Violation

@@ -10,7 +10,7 @@ from typing import Any
 import msgpack
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fields import Boot, Peer, Setting, Wall

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskqueue.core.tasks.links import Edge, Links, Mark
-from taskqueue.core.tasks.rerun_set import LEFT
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.edges import Edge, Links, Mark
+from taskqueue.core.model.rerun_set import LEFT
+from taskqueue.core.model.task import (
     BLOCKED,
     CANCELLED,
     DELAYED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from taskqueue.core.tasks.records import WriteSet
+from taskqueue.core.model.records import WriteSet
 
 
 def wrong_failures(kept: WriteSet) -> str:

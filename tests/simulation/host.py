@@ -18,12 +18,13 @@ import msgpack
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import PROCESSING
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import PROCESSING
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.errors import Corrupt, Rejected, StoreError
 from taskqueue.protocol.base import ErrorReply

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Final
 
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.model.task import PROCESSING
 from tests.simulation.truth import EPSILON, Name, Truth
 from tests.simulation.visitors import PROJECTS, host_of, most_tasks, pace_of
 from tests.simulation.world import Violation, World

@@ -49,12 +49,12 @@ from collections.abc import Callable, Iterable, Mapping
 from math import inf
 from typing import Any, Final, NamedTuple
 
-from taskqueue.core.parts.events import Event
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.tasks.records import OperationRecord, WriteSet
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, is_held, key_time, ready_key
-from taskqueue.core.tasks.task import OVER as ENDED
+from taskqueue.core.model.chance import derive
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import OperationRecord, WriteSet
+from taskqueue.core.model.task import DELAYED, PROCESSING, READY, STATE_NAMES, Move, Task, is_held, key_time, ready_key
+from taskqueue.core.model.task import OVER as ENDED
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.attempts import Attempts
 from tests.simulation.bulks import Bulks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from taskqueue.core.tasks.task import PROCESSING, Task
+from taskqueue.core.model.task import PROCESSING, Task
 from tests.simulation.tasks import FETCHER_TIMEOUT, timeout_of
 from tests.simulation.truth import EPSILON, Lease, Name, Truth
 from tests.simulation.world import Violation, World

@@ -19,47 +19,35 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup, timers
-from taskqueue.core.admin import draining, operations, rerun, rerun_reset
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.timer_heap import TimerHeap
-from taskqueue.core.projects import cron_times
-from taskqueue.core.projects.fair_queue import FairQueue, Ring
-from taskqueue.core.projects.flow_table import FlowTable
-from taskqueue.core.projects.operation import Operation
-from taskqueue.core.projects.pause import Pause
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.shared_bucket import SharedBucket
-from taskqueue.core.projects.waiting_line import WaitingLine
-from taskqueue.core.rules import (
-    completion,
-    cron,
-    cycles,
-    failures,
-    fetchers,
-    lease_end,
-    propagation,
-    slot_division,
-    slots,
-)
-from taskqueue.core.rules.push import revive, take_batch
+from taskqueue.core.model import cron_times, recrawl
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.bucket import SharedBucket
+from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.edges import RUN, FoundEdge, FoundEdges, Mark, TaskRef
+from taskqueue.core.model.fair_queue import FairQueue, Ring, WaitingLine
+from taskqueue.core.model.flow import FlowTable
+from taskqueue.core.model.heads import Head, Processing
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import FoundOrder
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.pause import Pause
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import FlowRecord, OperationRecord
+from taskqueue.core.model.rerun_set import HELD, RerunSet
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.slot import Slot
+from taskqueue.core.model.slot_pace import SlotPace
+from taskqueue.core.model.slot_table import SlotTable
+from taskqueue.core.model.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
+from taskqueue.core.model.task_queue import TaskQueue
+from taskqueue.core.model.timer_heap import TimerHeap
+from taskqueue.core.moves import cycles, lease_end, slots
+from taskqueue.core.moves.push import revive, take_batch
+from taskqueue.core.requests import fetchers
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.core.state import State
-from taskqueue.core.tasks import recrawl
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.changes import Changes
-from taskqueue.core.tasks.edge_needs import FoundEdge, FoundEdges
-from taskqueue.core.tasks.heads import Head, Processing
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.links import RUN, Mark, TaskRef
-from taskqueue.core.tasks.needs import FoundOrder
-from taskqueue.core.tasks.records import FlowRecord, OperationRecord
-from taskqueue.core.tasks.rerun_set import HELD, RerunSet
-from taskqueue.core.tasks.slots.slot import Slot
-from taskqueue.core.tasks.slots.slot_pace import SlotPace
-from taskqueue.core.tasks.slots.slot_table import SlotTable
-from taskqueue.core.tasks.task import NO_TOKEN, PROCESSING, SEQ_BITS, Task
-from taskqueue.core.tasks.task_queue import TaskQueue
+from taskqueue.core.steps import completion, cron, operations, propagation, rerun
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
@@ -545,7 +533,7 @@ def _timeout_no_failure(replace_: Replace) -> None:
         else:
             original(turn, task, attempt)
 
-    original = replace_(failures, "note", note)
+    original = replace_(lease_end, "note", note)
 
 
 def _cleared_task_known_by_its_old_id(replace_: Replace) -> None:
@@ -572,7 +560,7 @@ def _one_of_the_name_drains(replace_: Replace) -> None:
         named: list[Session] = original(state, name)
         return named[:1]
 
-    original = replace_(draining, "_sessions", sessions)
+    original = replace_(fetchers, "_sessions", sessions)
 
 
 def _drains_and_has_room(replace_: Replace) -> None:
@@ -767,7 +755,7 @@ def _reruns_hold_nothing(replace_: Replace) -> None:
             revive(turn, turn.state.projects.by_number[task.project], task)
         return fate
 
-    original = replace_(rerun_reset, "_reset_task", reset)
+    original = replace_(rerun, "_reset_task", reset)
 
 
 def _links_let_go_of_what_a_rerun_holds(replace_: Replace) -> None:
@@ -804,7 +792,7 @@ def _slots_half_as_slow(replace_: Replace) -> None:
         pace: SlotPace = original(*of)
         return pace._replace(interval=pace.interval / 2)
 
-    original = replace_(slot_division, "pace_of", pace_of)
+    original = replace_(slots, "pace_of", pace_of)
 
 
 def _one_more_than_a_slot_may(replace_: Replace) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from taskqueue.core.parts.pseudonyms import derive
-from taskqueue.core.tasks.task import PROCESSING
+from taskqueue.core.model.chance import derive
+from taskqueue.core.model.task import PROCESSING
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth
 from tests.simulation.world import Violation, World

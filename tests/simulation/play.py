@@ -10,8 +10,9 @@ from math import inf
 from random import Random
 from typing import Final, NamedTuple
 
-from taskqueue.core.tasks.needs import Needs, TaskRef
-from taskqueue.core.tasks.task import BLOCKED, OVER
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.task import BLOCKED, OVER
 from taskqueue.settings.settings import CoreConfig, Layer, Pace
 from taskqueue.store.ledger import Ledger
 from tests.simulation import crew, visitors, weavers

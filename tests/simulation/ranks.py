@@ -14,8 +14,8 @@ from collections import Counter
 from math import inf
 from typing import Any, NamedTuple
 
-from taskqueue.core.projects.session import REST_MOST_SECONDS
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, key_time
+from taskqueue.core.model.session import REST_MOST_SECONDS
+from taskqueue.core.model.task import DELAYED, PROCESSING, key_time
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Name, Truth
 from tests.simulation.world import Violation, World

@@ -11,14 +11,14 @@ from math import isclose
 from typing import Any, Final
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
-from taskqueue.core.projects.project import Project
+from taskqueue.core.model.heads import Head
+from taskqueue.core.model.needs import Needs, OrderRef
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.slot_queue import SlotQueue
+from taskqueue.core.model.slot_records import SlotRef
+from taskqueue.core.model.task import DELAYED, READY, SLOT_SHIFT, Task
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.needs import Needs, OrderRef
-from taskqueue.core.tasks.slots.slot_queue import SlotQueue
-from taskqueue.core.tasks.slots.slot_records import SlotRef
-from taskqueue.core.tasks.task import DELAYED, READY, SLOT_SHIFT, Task
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.tools.consistency import check

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final
 
-from taskqueue.core.parts.now import Now
-from taskqueue.core.projects.session import REST_MOST_SECONDS
-from taskqueue.core.tasks.task import DELAYED, OVER, PROCESSING, READY, STATE_NAMES, key_time
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.session import REST_MOST_SECONDS
+from taskqueue.core.model.task import DELAYED, OVER, PROCESSING, READY, STATE_NAMES, key_time
 from tests.simulation.paces import Paces
 from tests.simulation.tasks import FETCHER_TIMEOUT
 from tests.simulation.truth import EPSILON, Truth

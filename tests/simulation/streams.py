@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from taskqueue.core.tasks.records import FlowRecord
+from taskqueue.core.model.records import FlowRecord
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from tests.simulation.truth import Name, Truth

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import BLOCKED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.settings.settings import CoreConfig
 from tests.simulation.client import Client
 from tests.simulation.laws import Round

@@ -18,8 +18,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final, NamedTuple
 
-from taskqueue.core.parts.now import Now
-from taskqueue.core.parts.pseudonyms import SECRET_BYTES
+from taskqueue.core.model.chance import SECRET_BYTES
+from taskqueue.core.model.now import Now
 from taskqueue.protocol.fields import Boot, Wall
 
 BEGINNING: Final = 1_700_000_000.0

@@ -36,7 +36,7 @@ from taskqueue.terminal.lines import say
 from taskqueue.units import size_text
 
 if TYPE_CHECKING:
-    from taskqueue.core.tasks.records import ProjectRecord
+    from taskqueue.core.model.records import ProjectRecord
     from taskqueue.store.contract import StoreReader
     from taskqueue.store.tools.export_format import ExportFormat
     from taskqueue.store.tools.importer import KnownTasks
@@ -231,7 +231,7 @@ def write_export(
         StoreError: the store can't be read.
         OSError: the output can't be written.
     """
-    from taskqueue.core.tasks.task import STATE_NAMES
+    from taskqueue.core.model.task import STATE_NAMES
     from taskqueue.store.tools.export_format import JSON
     from taskqueue.store.tools.exporter import History, export_lines
 

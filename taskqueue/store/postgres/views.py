@@ -14,7 +14,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from taskqueue.core.tasks.task import KEY_BYTES, PROCESSING, RETRIED_MOST, STATE_NAMES, SUCCESS
+from taskqueue.core.model.task import KEY_BYTES, PROCESSING, RETRIED_MOST, STATE_NAMES, SUCCESS
 from taskqueue.errors import StoreError
 from taskqueue.store.postgres.packing import unpacked_number
 from taskqueue.store.postgres.session import READS, Session, Statement, Target

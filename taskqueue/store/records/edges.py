@@ -21,21 +21,26 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.edge_needs import (
+from taskqueue.core.model.edges import (
+    TO_PARENTS,
+    Edge,
     EdgePlace,
     EdgesRef,
     FoundEdge,
     FoundEdges,
     FoundParents,
     FoundPropagation,
+    Mark,
     ParentsRef,
+    Propagation,
+    PropagationKind,
     PropagationsRef,
+    TaskRef,
     WalkRef,
 )
-from taskqueue.core.tasks.links import TO_PARENTS, Edge, Mark, Propagation, PropagationKind, TaskRef
-from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import Task
+from taskqueue.core.model.needs import Found
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import Task
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.records import layout

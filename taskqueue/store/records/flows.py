@@ -14,11 +14,11 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import Found, TaskRef
-from taskqueue.core.tasks.records import FlowRecord, WriteSet
-from taskqueue.core.tasks.staged import FoundStage, MemberRef, StageRef
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Found, FoundStage, MemberRef, StageRef
+from taskqueue.core.model.records import FlowRecord, WriteSet
+from taskqueue.core.model.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.history import LoadedSlices, PointsRef, Row
-from taskqueue.core.tasks.failure import FailuresRef, FoundFailures, KeptFailure
-from taskqueue.core.tasks.task import KEY_BYTES
+from taskqueue.core.model.attempts import FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.history import LoadedSlices, PointsRef, Row
+from taskqueue.core.model.task import KEY_BYTES
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.contract import Store, StoreReader
 from taskqueue.store.records import layout

@@ -76,17 +76,16 @@ from typing import Final
 from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.parts.counters_record import CountersRecord
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.history import ALL, DroppedSlices
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.failure import Failure
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.links import Links
-from taskqueue.core.tasks.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.attempts import AttemptRecord, Failure
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.counts import CountersRecord
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.edges import Links
+from taskqueue.core.model.history import ALL, DroppedSlices
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
     KEY_BYTES,
     LIVE,
     PROCESSING,

@@ -17,11 +17,10 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.edge_needs import EdgesRef
-from taskqueue.core.tasks.links import TaskRef
-from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
+from taskqueue.core.model.edges import EdgesRef, TaskRef
+from taskqueue.core.model.needs import Found
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.rerun_set import HELD, FoundChildren, FoundRerun, Ordered, RerunMember, RerunRef
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import add_tasks, decode_propagation, propagation_key, read_edges, task_key

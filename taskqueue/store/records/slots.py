@@ -11,18 +11,19 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.tasks.needs import Found, Needs
-from taskqueue.core.tasks.slots.slot_looks import (
+from taskqueue.core.model.needs import (
+    Found,
     FoundLook,
     FoundSlotRecords,
     FoundTally,
+    Needs,
     SlotAnswers,
     SlotLook,
     SlotQuestion,
     SlotRecordsRef,
     SlotTallyRef,
 )
-from taskqueue.core.tasks.slots.slot_records import (
+from taskqueue.core.model.slot_records import (
     NUMBER_BITS,
     NUMBER_MASK,
     TIME_BYTES,
@@ -34,7 +35,7 @@ from taskqueue.core.tasks.slots.slot_records import (
     SlotRef,
     SlotWrites,
 )
-from taskqueue.core.tasks.task import READY, SLOT_SHIFT
+from taskqueue.core.model.task import READY, SLOT_SHIFT
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import PROJECT_BYTES

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.parts.recrawl_interval import PageFacts
+from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.protocol.fields import Boot, Schedule
 
 

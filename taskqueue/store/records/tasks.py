@@ -32,21 +32,12 @@ from typing import Final, TypeVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.core.parts.glob import COST_MOST, glob
-from taskqueue.core.tasks.attempt import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
-from taskqueue.core.tasks.needs import (
-    FoundList,
-    FoundOld,
-    FoundOrder,
-    ListRef,
-    Old,
-    OldRef,
-    OrderRef,
-    TaskRef,
-    page_past,
-)
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.attempts import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.glob import COST_MOST, glob
+from taskqueue.core.model.needs import FoundList, FoundOld, FoundOrder, ListRef, Old, OldRef, OrderRef, page_past
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     KEY_BYTES,
     LIVE,

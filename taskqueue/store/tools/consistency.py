@@ -24,9 +24,8 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct
 
-from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
     DELAYED,
@@ -42,6 +41,7 @@ from taskqueue.core.tasks.task import (
     Task,
     is_retry,
 )
+from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows

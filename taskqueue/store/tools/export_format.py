@@ -29,11 +29,11 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.recrawl_interval import PageFacts
-from taskqueue.core.tasks.links import POLICIES, Links, Mark
-from taskqueue.core.tasks.records import CronRecord, PauseRecord
-from taskqueue.core.tasks.task import LATEST_SECOND, Task
+from taskqueue.core.model.counts import EventTotals
+from taskqueue.core.model.edges import POLICIES, Links, Mark
+from taskqueue.core.model.records import CronRecord, PauseRecord
+from taskqueue.core.model.recrawl_interval import PageFacts
+from taskqueue.core.model.task import LATEST_SECOND, Task
 from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
 from taskqueue.protocol.fields import (
     MAX_PARENTS,

@@ -14,10 +14,10 @@ from typing import Final, Literal, cast
 import msgspec
 from msgspec import Raw
 
-from taskqueue.core.parts.history import SECONDS
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
+from taskqueue.core.model.history import SECONDS
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import OVER, PROCESSING, STATE_NAMES, WAITING, Task, is_held, key_time
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.packed_json import ABSENT
 from taskqueue.store.contract import Family, StoreReader

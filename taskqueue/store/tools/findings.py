@@ -20,8 +20,8 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import LIVE, OVER, STATE_NAMES, Task
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.task import LIVE, OVER, STATE_NAMES, Task
 from taskqueue.errors import StoreError
 from taskqueue.store.contract import Family, StoreReader
 from taskqueue.store.records import layout

@@ -23,8 +23,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     BLOCKED,
     DELAYED,
@@ -37,6 +36,7 @@ from taskqueue.core.tasks.task import (
     WAITING,
     Task,
 )
+from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import (

@@ -28,10 +28,7 @@ from typing import Final, Literal, NoReturn, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from taskqueue.core.parts.history import NO_EVENTS, SECONDS
-from taskqueue.core.parts.recrawl_interval import as_replaced
-from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.links import (
+from taskqueue.core.model.edges import (
     DELETED_PROJECT,
     POLICIES,
     SATISFIED,
@@ -43,12 +40,14 @@ from taskqueue.core.tasks.links import (
     PropagationKind,
     TaskRef,
 )
-from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.records import ProjectRecord, WriteSet
-from taskqueue.core.tasks.slots.slot_records import SlotWrites
-from taskqueue.core.tasks.slots.slot_table import entry_of
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.history import NO_EVENTS, SECONDS
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.records import ProjectRecord, WriteSet
+from taskqueue.core.model.recrawl_interval import as_replaced
+from taskqueue.core.model.slot_records import SlotWrites
+from taskqueue.core.model.slot_table import entry_of
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
     BLOCKED,
     CANCELLED,
     DELAYED,
@@ -65,6 +64,7 @@ from taskqueue.core.tasks.task import (
     ready_key,
     time_key,
 )
+from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import MAX_REASON_CHARS, Rejected, StoreError
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, Setting
 from taskqueue.settings.environment import Environment

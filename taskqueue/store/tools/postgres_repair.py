@@ -22,13 +22,12 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.links import Edge, Propagation
-from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.slots.slot_records import SlotRecord
-from taskqueue.core.tasks.spec import NO_SPEC, Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import Edge, Propagation
+from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.slot_records import SlotRecord
+from taskqueue.core.model.spec import NO_SPEC, Spec
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     FAILED,
     LIVE,
@@ -40,6 +39,7 @@ from taskqueue.core.tasks.task import (
     is_retry,
     time_key,
 )
+from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import Damaged, StoreError
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family

@@ -35,11 +35,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from taskqueue.core.tasks.links import UNSATISFIED, Edge, Mark, TaskRef
-from taskqueue.core.tasks.records import FlowRecord
-from taskqueue.core.tasks.slots.slot_records import NUMBER_BITS, NUMBER_MASK, TIME_BYTES, DivisionRecord, SlotRecord
-from taskqueue.core.tasks.slots.slot_table import entry_of
-from taskqueue.core.tasks.task import LIVE, PROCESSING, READY, SLOT_SHIFT, STATE_NAMES, Task
+from taskqueue.core.model.edges import UNSATISFIED, Edge, Mark, TaskRef
+from taskqueue.core.model.records import FlowRecord
+from taskqueue.core.model.slot_records import NUMBER_BITS, NUMBER_MASK, TIME_BYTES, DivisionRecord, SlotRecord
+from taskqueue.core.model.slot_table import entry_of
+from taskqueue.core.model.task import LIVE, PROCESSING, READY, SLOT_SHIFT, STATE_NAMES, Task
 from taskqueue.store.contract import Entry, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, edge_keys, task_key, tasks_of

@@ -32,10 +32,10 @@ from typing import Final, TypeVar
 
 from msgspec import Raw, Struct, field
 
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
 from taskqueue.core.state import EPOCH_SHIFT
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import OVER, PROCESSING, READY, WAITING, Task, ready_key
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.fields import NIL
 from taskqueue.settings.environment import Environment

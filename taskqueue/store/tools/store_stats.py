@@ -24,9 +24,9 @@ from typing import Final, Protocol
 
 from msgspec import Struct
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.records import ProjectRecord
-from taskqueue.core.tasks.task import OVER, STATE_NAMES
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.records import ProjectRecord
+from taskqueue.core.model.task import OVER, STATE_NAMES
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout

@@ -138,7 +138,8 @@ async def look_at_log(request: Request) -> Mapping[str, Any]:
     )
     chosen = {"project": query.get("project", ""), "since": query.get("since", "") if age is not None else ""}
     return {
-        "heads": CHANGE_HEADS, "rows": [_change_row(entry) for entry in page.entries], "next": page.next, "before": before,
+        "heads": CHANGE_HEADS, "rows": [_change_row(entry) for entry in page.entries],
+        "next": page.next, "before": before,
         "chosen": chosen, "ages": LOG_AGES,
     }  # fmt: skip
 

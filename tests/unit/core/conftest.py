@@ -27,15 +27,15 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.parts.daemon_minutes import DaemonMinute
-from taskqueue.core.parts.events import Event
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.daemon_minutes import DaemonMinute
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.needs import Found, Needs
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import ProjectRecord, WriteSet
+from taskqueue.core.model.retention_keys import lows_of
+from taskqueue.core.model.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.core.scheduler import Scheduler
-from taskqueue.core.tasks.needs import Found, Needs
-from taskqueue.core.tasks.records import ProjectRecord, WriteSet
-from taskqueue.core.tasks.retention_keys import lows_of
-from taskqueue.core.tasks.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Token, Wall

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.parts.timer_heap import TimerHeap
+from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply

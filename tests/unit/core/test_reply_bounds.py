@@ -14,10 +14,10 @@ from typing import Any, Final, get_args
 import pytest
 from msgspec import Raw, Struct
 
-from taskqueue.core.admin.change_log import DETAIL_CHARS
-from taskqueue.core.admin.operations import NAMES_SHOWN
-from taskqueue.core.admin.rerun import LAYERS_SHOWN
-from taskqueue.core.rules import daemon_history
+from taskqueue.core.moves.change_log import DETAIL_CHARS
+from taskqueue.core.steps import history
+from taskqueue.core.steps.operations import NAMES_SHOWN
+from taskqueue.core.steps.rerun import LAYERS_SHOWN
 from taskqueue.errors import MAX_REASON_CHARS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
@@ -279,7 +279,7 @@ def at_limits() -> Iterator[AnyOutgoing]:
     yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
     yield HistoryReply(n=INT, points=[full(Point)] * 256, next=FLOAT)
-    page = room_in(LEAST) // daemon_history.POINT_BYTES
+    page = room_in(LEAST) // history.MINUTE_BYTES
     yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")

@@ -8,12 +8,12 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.events import Event
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.counts import EventTotals
+from taskqueue.core.model.events import Event
+from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer, Schedule
 from taskqueue.protocol.messages import Incoming

@@ -21,7 +21,7 @@ import msgpack
 import pytest
 import zmq
 
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.errors import Corrupt, Fenced, StoreError
 from taskqueue.protocol.fields import Peer, Wall
 from taskqueue.server import loop as loop_module

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
     CANCELLED,
     DELAYED,
     FAILED,

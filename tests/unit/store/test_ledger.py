@@ -9,15 +9,17 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from taskqueue.core.parts.counts import EventTotals, TaskCounts
-from taskqueue.core.parts.pseudonyms import SECRET_BYTES
-from taskqueue.core.parts.recrawl_interval import PageFacts
-from taskqueue.core.parts.windows import Counters
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.links import FAIL, Links
-from taskqueue.core.tasks.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef, TaskRef  # fmt: skip
-from taskqueue.core.tasks.records import (
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.chance import SECRET_BYTES
+from taskqueue.core.model.counts import EventTotals, TaskCounts
+from taskqueue.core.model.edges import (
+    FAIL,
+    Links,
+    TaskRef,  # fmt: skip
+)
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import FoundPage, ListRef, Needs, OrderRef, PageRef, SpecRef
+from taskqueue.core.model.records import (
     BucketRecord,
     CronRecord,
     DroppedSession,
@@ -30,8 +32,9 @@ from taskqueue.core.tasks.records import (
     SessionRecord,
     WriteSet,
 )
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.recrawl_interval import PageFacts
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,
@@ -48,6 +51,7 @@ from taskqueue.core.tasks.task import (
     ready_key,
     time_key,
 )
+from taskqueue.core.model.windows import Counters
 from taskqueue.errors import Corrupt, Fenced, Unreadable
 from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, NewTask, Recrawl, Schedule, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply

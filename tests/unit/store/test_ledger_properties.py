@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.needs import Needs, OrderRef, PageRef, TaskRef
-from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import (
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import Needs, OrderRef, PageRef
+from taskqueue.core.model.records import KeptAttempt, WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
     ATTEMPTS_KEPT,
     CANCELLED,
     DELAYED,

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.admin import bulk, change_log, project_requests
-from taskqueue.core.admin.group_actions import LOST_A_STEP
-from taskqueue.core.rules import registry
-from taskqueue.core.tasks import needs
+from taskqueue.core.model import needs
+from taskqueue.core.moves import change_log
+from taskqueue.core.requests import insight, projects
+from taskqueue.core.steps import bulk
+from taskqueue.core.steps.operations import LOST_A_STEP
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import FetcherDo
 from taskqueue.protocol.fields import Peer
@@ -236,7 +237,7 @@ def test_settings_of_a_group_count_together_for_the_memory_of_all(
 ) -> None:
     for name in ("news", "shop"):
         world.set(name, group="papers")
-    monkeypatch.setattr(registry, "MAX_OVERRIDES_MEMORY", 3000)
+    monkeypatch.setattr("taskqueue.core.moves.projects.MAX_OVERRIDES_MEMORY", 3000)
     said: dict[str, Any] = {"fetch": {"cookie": "x" * 1500}}
 
     refused = world.ask(ErrorReply, GroupSet(group="papers", settings=said, n=world.n(), **ANNA))
@@ -246,7 +247,7 @@ def test_settings_of_a_group_count_together_for_the_memory_of_all(
 
 
 def test_a_group_that_is_too_large_is_not_set_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project_requests, "GROUP_SET_MOST", 1)
+    monkeypatch.setattr(projects, "GROUP_SET_MOST", 1)
     for name in ("news", "shop"):
         world.set(name, group="papers")
 
@@ -413,7 +414,7 @@ def test_the_log_can_be_asked_for_by_project_and_from_a_time_on(world: World) ->
 
 
 def test_pages_together_have_each_entry_once_across_a_restart(make_world: MakeWorld, monkeypatch: Any) -> None:
-    monkeypatch.setattr(change_log, "LOOKED_AT", 3)
+    monkeypatch.setattr(insight, "LOOKED_AT", 3)
     world = make_world()
     for number in range(10):
         world.do("pause" if number % 2 else "resume", "shop" if number % 5 else "news")
@@ -441,7 +442,7 @@ def test_entries_of_the_turn_itself_can_be_seen(world: World) -> None:
 
 
 def test_no_more_entries_are_kept_than_there_may_be(make_world: MakeWorld, monkeypatch: Any) -> None:
-    for module in (needs, change_log, batch):
+    for module in (needs, insight, batch):
         monkeypatch.setattr(module, "LOG_MOST", 3)
     world = make_world()
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.admin.failure_counts import COUNTS_MOST, PAGE_FAILURES
-from taskqueue.core.projects.failure_groups import GROUPS_MOST, FailureGroups, kind_of
-from taskqueue.core.tasks.failure import Failure, KeptFailure
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import time_key
+from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.failure_groups import GROUPS_MOST, FailureGroups, kind_of
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import time_key
+from taskqueue.core.steps.failures import COUNTS_MOST, PAGE_FAILURES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
 from tests.unit.core.conftest import WALL, World, task

@@ -7,12 +7,12 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.admin.invariants import check
-from taskqueue.core.projects.project import Project
-from taskqueue.core.projects.session import EndedLease, Session
+from taskqueue.core.model.heads import Head
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import EndedLease, Session
+from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.requests.invariants import check
 from taskqueue.core.state import State
-from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.task import DELAYED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Token

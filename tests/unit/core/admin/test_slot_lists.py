@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.admin.slot_lists import LOOKS_A_TURN, SCANS_MOST
+from taskqueue.core.steps.slot_list import LOOKS_A_TURN, SCANS_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectShow
 from taskqueue.protocol.slots import DivisionView, SlotList, SlotListReply, SlotReply, SlotShow
@@ -124,7 +124,7 @@ def test_all_slots_are_listed_in_another_order_with_what_they_have_ready(world: 
 
 
 def test_the_list_of_all_is_made_in_bounded_steps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskqueue.core.admin.slot_lists.PAGE_TASKS", 2)
+    monkeypatch.setattr("taskqueue.core.steps.slot_list.PAGE_TASKS", 2)
     push(world, "a.org", *[f"a{number}" for number in range(5)])
     push(world, "b.org", *[f"b{number}" for number in range(4)])
     wakes = world.wakes

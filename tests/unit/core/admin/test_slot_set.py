@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.tasks.slots.back_off import back_off_seconds
+from taskqueue.core.model.back_off import back_off_seconds
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.insight import Log, LogReply

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue.core.admin import task_list
-from taskqueue.core.admin.task_list import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
+from taskqueue.core.requests import task_list
+from taskqueue.core.requests.task_list import ERRORS_LOOKED_AT, HOLLOW_LOOKED_AT, LOOKED_AT
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply
 from taskqueue.protocol.tasks import TaskCancel, TaskList, TaskListReply, TaskRow

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.rules import slot_division
+from taskqueue.core.steps import slot_division
 from taskqueue.protocol.fields import Fetched
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.projects import ProjectSet

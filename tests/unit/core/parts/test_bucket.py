@@ -7,7 +7,7 @@ from math import inf, nextafter
 
 import pytest
 
-from taskqueue.core.parts.bucket import Bucket
+from taskqueue.core.model.bucket import Bucket
 from taskqueue.protocol.fields import Boot
 
 HOUR = 3600.0

@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.admin.project_requests import windows_of
-from taskqueue.core.parts.counters_record import CountersRecord
-from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.duration_bins import (
+from taskqueue.core.model.counts import CountersRecord, EventTotals
+from taskqueue.core.model.histogram import (
     BINS,
     HALVES_FROM,
     LAST,
@@ -22,7 +20,8 @@ from taskqueue.core.parts.duration_bins import (
     of_octaves,
     upper_seconds,
 )
-from taskqueue.core.parts.windows import Counters
+from taskqueue.core.model.windows import Counters
+from taskqueue.core.requests.insight import windows_of
 from taskqueue.protocol.fields import Wall
 
 NOW = Wall(1e9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.parts.histogram import Histogram
+from taskqueue.core.model.histogram import Histogram
 
 BOUNDS = [0.5, 1.0, 4.0]
 

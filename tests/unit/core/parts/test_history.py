@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.parts import history
-from taskqueue.core.parts.now import Now
-from taskqueue.core.rules import event_history
+from taskqueue.core.model import history
+from taskqueue.core.model.now import Now
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
 from taskqueue.store.records import layout
@@ -105,7 +104,7 @@ def test_an_hour_grows_with_its_minutes_and_begins_anew_with_the_next_one(world:
 def test_with_many_projects_a_minute_is_written_in_several_turns(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_history, "POINTS_A_TURN", 2)
+    monkeypatch.setattr("taskqueue.core.steps.history.POINTS_A_TURN", 2)
     world = make_world(projects={f"p{n}": {} for n in range(7)})
     for n in range(7):
         push(world, n + 1, f"p{n}")
@@ -118,7 +117,7 @@ def test_with_many_projects_a_minute_is_written_in_several_turns(
 def test_what_happens_while_a_minute_is_written_belongs_to_the_next_one(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_history, "POINTS_A_TURN", 1)
+    monkeypatch.setattr("taskqueue.core.steps.history.POINTS_A_TURN", 1)
     world = make_world()
     push(world, 1)
     push(world, 1, "shop")
@@ -238,7 +237,7 @@ def test_a_clock_that_is_put_back_has_its_minutes_written_anew(world: World) -> 
 
 
 def test_a_time_can_be_asked_for_and_comes_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_history, "PAGE_POINTS", 2)
+    monkeypatch.setattr("taskqueue.core.steps.history.PAGE_POINTS", 2)
     for count in range(1, 8):
         push(world, count)
         world.advance(60)
@@ -254,7 +253,7 @@ def test_a_time_can_be_asked_for_and_comes_in_pages(world: World, monkeypatch: p
 def test_a_page_may_have_fewer_points_because_something_happened_elsewhere(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_history, "PAGE_POINTS", 2)
+    monkeypatch.setattr("taskqueue.core.steps.history.PAGE_POINTS", 2)
     for name in ("shop", "shop", "shop", "news"):
         push(world, 1, name)
         world.advance(60)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.parts.recrawl_interval import PageFacts, after_success, as_replaced, has_changed, recurs_after
+from taskqueue.core.model.recrawl_interval import PageFacts, after_success, as_replaced, has_changed, recurs_after
 from taskqueue.protocol.fields import Fetched, Recrawl, Schedule
 
 DAY = 86_400.0

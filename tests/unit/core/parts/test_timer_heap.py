@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.parts.timer_heap import TimerHeap
+from taskqueue.core.model.timer_heap import TimerHeap
 
 Key = tuple[str, str | int]
 A, B = ("thing", "a"), ("thing", "b")

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskqueue.core.admin.project_requests import windows_of
-from taskqueue.core.parts.counters_record import CountersRecord
-from taskqueue.core.parts.counts import EventTotals
-from taskqueue.core.parts.windows import Counters
+from taskqueue.core.model.counts import CountersRecord, EventTotals
+from taskqueue.core.model.windows import Counters
+from taskqueue.core.requests.insight import windows_of
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import Window, Windows
 

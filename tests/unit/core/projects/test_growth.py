@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.projects.growth import (
+from taskqueue.core.model.growth import (
     ALL_SLOTS_MOST,
     SAMPLES,
     SLOTS_MOST,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.projects.operation import Operation
-from taskqueue.core.projects.operation_table import ENDED_KEPT, OperationTable
-from taskqueue.core.tasks.records import OperationProgress, OperationRecord
+from taskqueue.core.model.operation import ENDED_KEPT, Operation, OperationTable
+from taskqueue.core.model.records import OperationProgress, OperationRecord
 
 
 def operation(number: int, ended_at: float = 0.0) -> Operation:

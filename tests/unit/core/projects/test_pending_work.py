@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.core.projects.pending_work import PendingWork
+from taskqueue.core.model.pending_work import PendingWork
 
 
 def test_projects_are_swept_in_turns() -> None:

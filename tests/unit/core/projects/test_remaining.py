@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.parts.windows import Recent
-from taskqueue.core.projects.remaining import MARGIN, Limits, Work, estimate
+from taskqueue.core.model.remaining import MARGIN, Limits, Work, estimate
+from taskqueue.core.model.windows import Recent
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.projects import Remaining

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.projects.session import Session
-from taskqueue.core.projects.waiters import Waiter, Waiters
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.waiters import Waiter, Waiters
 from taskqueue.protocol.fields import Boot
 
 

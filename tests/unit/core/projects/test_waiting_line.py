@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.projects.waiting_line import SWEEP_AT_LEAST, WaitingLine
+from taskqueue.core.model.fair_queue import SWEEP_AT_LEAST, WaitingLine
 
 NAMES = list("abcdef")
 STEPS = st.lists(

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from taskqueue.core.rules.cron import JOBS_A_TURN
+from taskqueue.core.steps.cron import JOBS_A_TURN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.projects import CronView, ProjectReply, ProjectSet, ProjectUnset

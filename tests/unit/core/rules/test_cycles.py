@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.projects.waiting_pushes import WAITING_MOST
-from taskqueue.core.rules import cycles
-from taskqueue.core.tasks import cycle_search
+from taskqueue.core.model import cycle_search
+from taskqueue.core.model.waiting_pushes import WAITING_MOST
+from taskqueue.core.moves import cycles
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Extend, Release
 from taskqueue.protocol.fields import NewTask, TaskOf

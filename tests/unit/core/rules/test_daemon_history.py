@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.parts.daemon_minutes import MINUTES_KEPT, DaemonMinute
-from taskqueue.core.rules import daemon_history
+from taskqueue.core.model.daemon_minutes import MINUTES_KEPT, DaemonMinute
+from taskqueue.core.steps import history
 from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.store.records import layout
@@ -186,7 +186,7 @@ def test_a_time_is_chosen_to_the_minute(world: World) -> None:
 
 
 def test_a_long_time_is_told_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(daemon_history, "PAGE_POINTS", 2)
+    monkeypatch.setattr(history, "PAGE_MINUTES", 2)
     for turns in (1, 2, 3, 4, 5):
         pass_minute(world, turns=turns)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.core.admin.draining import DRAINED_MOST
+from taskqueue.core.requests.fetchers import DRAINED_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fetchers import (

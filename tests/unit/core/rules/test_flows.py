@@ -8,8 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from taskqueue.core.admin import flow_requests, flow_steps
-from taskqueue.core.projects import flow_table
+from taskqueue.core.steps import flows
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.flows import (
@@ -495,11 +494,11 @@ def test_a_flow_is_made_step_by_step(make_world: MakeWorld) -> None:
 
 
 def test_a_step_makes_so_many_tasks_at_most(world: World) -> None:
-    begin_making(world, *(task(f"t{n}") for n in range(flow_steps.TASKS_A_STEP + 1)))
+    begin_making(world, *(task(f"t{n}") for n in range(flows.TASKS_A_STEP + 1)))
 
     made = [show_now(world).unrolled for _ in range(4)]
-    assert made[-1] == flow_steps.TASKS_A_STEP + 1
-    assert flow_steps.TASKS_A_STEP in made
+    assert made[-1] == flows.TASKS_A_STEP + 1
+    assert flows.TASKS_A_STEP in made
 
 
 def test_a_crash_at_any_moment_makes_each_task_once(make_world: MakeWorld) -> None:
@@ -716,7 +715,7 @@ def test_a_task_that_retention_has_forgotten_stays_counted(world: World) -> None
 
 
 def test_so_many_flows_that_have_ended_are_remembered(world: World, monkeypatch: Any) -> None:
-    monkeypatch.setattr(flow_table, "ENDED_KEPT", 2)
+    monkeypatch.setattr("taskqueue.core.model.flow.ENDED_KEPT", 2)
     fetcher = world.fetcher()
     for name in "abc":
         flow(world, task(name), name=name)
@@ -730,10 +729,10 @@ def test_so_many_flows_that_have_ended_are_remembered(world: World, monkeypatch:
 
 
 def test_stages_flows_and_their_tasks_are_bounded(world: World, monkeypatch: Any) -> None:
-    monkeypatch.setattr(flow_requests, "STAGES_MOST", 1)
-    monkeypatch.setattr(flow_requests, "RUNNING_MOST", 1)
-    monkeypatch.setattr(flow_requests, "TASKS_MOST", 2)
-    monkeypatch.setattr(flow_requests, "BYTES_MOST", 500)
+    monkeypatch.setattr("taskqueue.core.requests.flows.STAGES_MOST", 1)
+    monkeypatch.setattr("taskqueue.core.requests.flows.RUNNING_MOST", 1)
+    monkeypatch.setattr("taskqueue.core.requests.flows.TASKS_MOST", 2)
+    monkeypatch.setattr("taskqueue.core.requests.flows.BYTES_MOST", 500)
     stage(world, task("a"))
 
     assert "full: there are 1 flows staged" in refused(world, stage_of(world, task("b"), name="g"))

@@ -7,9 +7,9 @@ from hashlib import md5
 from math import inf
 from typing import Any
 
-from taskqueue.core.projects.growth import SLOTS_MOST
-from taskqueue.core.projects.project import DAY_SECONDS
-from taskqueue.core.rules.growing import URL_CHARS
+from taskqueue.core.model.growth import SLOTS_MOST
+from taskqueue.core.model.project import DAY_SECONDS
+from taskqueue.core.moves.push import TRAP_URL_CHARS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.projects import ProjectSet
@@ -169,7 +169,7 @@ def test_a_long_url_is_shortened(make_world: MakeWorld) -> None:
     push_trap(world, "http://shop.example.org/" + 1000 * "x")
 
     (reason,) = told(world)
-    assert len(reason) < URL_CHARS + 300
+    assert len(reason) < TRAP_URL_CHARS + 300
 
 
 def test_where_no_number_is_growing_none_is_told(make_world: MakeWorld) -> None:

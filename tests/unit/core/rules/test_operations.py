@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.admin.bulk import PAGE_TASKS
-from taskqueue.core.admin.group_actions import LOST_A_STEP, PROJECTS_A_STEP
-from taskqueue.core.admin.operations import RUNNING_MOST
-from taskqueue.core.projects.operation_table import ENDED_KEPT
+from taskqueue.core.model.operation import ENDED_KEPT
+from taskqueue.core.steps.bulk import PAGE_TASKS
+from taskqueue.core.steps.operations import LOST_A_STEP, PROJECTS_A_STEP, RUNNING_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import (

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.tasks.task import READY
+from taskqueue.core.model.task import READY
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.settings.settings import CoreConfig, Layer
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task

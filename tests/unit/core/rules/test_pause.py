@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.admin.group_actions import PROJECTS_A_STEP
+from taskqueue.core.steps.operations import PROJECTS_A_STEP
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.operations import OperationReply, OperationView
 from taskqueue.protocol.projects import GroupDo, ProjectDo

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import PUT_OFF_MOST
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import PUT_OFF_MOST
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.tasks import TaskList, TaskListReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task

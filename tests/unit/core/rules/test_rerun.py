@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.admin.rerun import LAYERS_SHOWN, TASKIDS_SHOWN
+from taskqueue.core.steps.rerun import LAYERS_SHOWN, TASKIDS_SHOWN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.insight import Why, WhyReply

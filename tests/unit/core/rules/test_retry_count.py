@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.rules import retry_count
-from taskqueue.core.tasks.needs import Found, SetAside
-from taskqueue.core.tasks.task import DELAYED
+from taskqueue.core.model.needs import Found, SetAside
+from taskqueue.core.model.task import DELAYED
+from taskqueue.core.steps import retry_count
 from taskqueue.protocol.operations import Bulk, OperationReply
 from taskqueue.protocol.projects import ProjectReply, ProjectShow
 from taskqueue.protocol.tasks import TaskRetry

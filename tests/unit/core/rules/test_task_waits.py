@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.projects.waiters import WAITS_OF_SESSION
+from taskqueue.core.model.waiters import WAITS_OF_SESSION
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.tasks import TaskCancel, TasksReply, TaskWait, TaskWaitReply
 from tests.unit.core.conftest import Fetcher, Waiting, World, task

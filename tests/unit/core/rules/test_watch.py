@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 from msgspec.structs import astuple
 
-from taskqueue.core.admin.watch import ROWS_A_TURN
-from taskqueue.core.projects import watch_log
-from taskqueue.core.projects.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
+from taskqueue.core.model import watch_log
+from taskqueue.core.model.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
+from taskqueue.core.requests.watch import ROWS_A_TURN
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply

@@ -10,8 +10,8 @@ import pytest
 from msgspec.msgpack import Ext
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.projects.cron_times import next_run
-from taskqueue.core.tasks.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
+from taskqueue.core.model.cron_times import next_run
+from taskqueue.core.model.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
 from taskqueue.settings.jobs import CronJob, Template
 from taskqueue.settings.settings import Layer, Settings, as_layer, check, merge

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskqueue.core.tasks.slots.slot_pace import UNPACED, SlotPace, fitting_choice, pace_of
+from taskqueue.core.model.slot_pace import UNPACED, SlotPace, fitting_choice, pace_of
 from taskqueue.settings.settings import merge
 from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 

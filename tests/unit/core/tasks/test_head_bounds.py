@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.task import READY, Task, ready_key
+from taskqueue.core.model.heads import Head
+from taskqueue.core.model.task import READY, Task, ready_key
 
 PLENTY = 1 << 40
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.changes import Changes
-from taskqueue.core.tasks.heads import Head, Processing
-from taskqueue.core.tasks.lease import Lease
-from taskqueue.core.tasks.task import NO_FLOOR, PROCESSING, READY, Task, ready_key
-from taskqueue.core.tasks.task_queue import TaskQueue
+from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.heads import Head, Processing
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.task import NO_FLOOR, PROCESSING, READY, Task, ready_key
+from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.protocol.fields import Boot, Token, Wall
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from taskqueue.core.tasks.hollow_tasks import HollowTasks
-from taskqueue.core.tasks.needs import SpecRef
-from taskqueue.core.tasks.spec import NO_SPEC
-from taskqueue.core.tasks.task import Task
+from taskqueue.core.model.memory import HollowTasks
+from taskqueue.core.model.needs import SpecRef
+from taskqueue.core.model.spec import NO_SPEC
+from taskqueue.core.model.task import Task
 
 
 def task(seq: int, project: int = 1) -> Task:

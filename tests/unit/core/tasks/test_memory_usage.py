@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.projects.session import REST_SECONDS
-from taskqueue.core.rules.fetchers import RESENT_MOST
-from taskqueue.core.tasks.task import READY, TASK_BYTES
+from taskqueue.core.model.session import REST_SECONDS
+from taskqueue.core.model.task import READY, TASK_BYTES
+from taskqueue.core.requests.fetchers import RESENT_MOST
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import Extend, Hello, Release
 from taskqueue.protocol.insight import Why, WhyReply

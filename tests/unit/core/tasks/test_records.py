@@ -6,10 +6,10 @@ import pytest
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from taskqueue.core.parts.change_record import ChangeRecord
-from taskqueue.core.parts.counts import EventTotals, TaskCounts
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.records import OperationProgress, OperationRecord, ProjectRecord
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.counts import EventTotals, TaskCounts
+from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord
 from taskqueue.protocol import insight, operations, tasks, values
 from taskqueue.protocol.values import TaskFilter
 

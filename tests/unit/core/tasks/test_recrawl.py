@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.tasks.recrawl import decide, due_at
-from taskqueue.core.tasks.retry import Retry, after_failure, after_timeout
-from taskqueue.core.tasks.spec import NO_SPEC, Spec
-from taskqueue.core.tasks.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
+from taskqueue.core.model.recrawl import decide, due_at
+from taskqueue.core.model.retry import Retry, after_failure, after_timeout
+from taskqueue.core.model.spec import NO_SPEC, Spec
+from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fields import NIL, Schedule, Wall
 from taskqueue.settings.settings import Settings
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from taskqueue import hosts
 from taskqueue.ascii_hosts import ascii_host
-from taskqueue.core.tasks.slots.slot_names import slot_name
+from taskqueue.core.model.slot_names import slot_name
 from taskqueue.hosts import MAX_HOST_BYTES, OWN_PORTS
 from taskqueue.settings.settings import Division
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.tasks.heads import Head
-from taskqueue.core.tasks.slots.slot import SlotClock
-from taskqueue.core.tasks.slots.slot_pace import SlotPace
-from taskqueue.core.tasks.slots.slot_queue import MOST_TASKS, SlotQueue
-from taskqueue.core.tasks.slots.slot_records import FoundSlot, SlotRecord
-from taskqueue.core.tasks.slots.slot_table import FIRST_TASKS, SlotTable
+from taskqueue.core.model.heads import Head
+from taskqueue.core.model.slot import SlotClock
+from taskqueue.core.model.slot_pace import SlotPace
+from taskqueue.core.model.slot_queue import MOST_TASKS, SlotQueue
+from taskqueue.core.model.slot_records import FoundSlot, SlotRecord
+from taskqueue.core.model.slot_table import FIRST_TASKS, SlotTable
 
 MOST_SLOTS = 10_000
 """Also the tasks that may be in memory, if the bound of these is less."""

@@ -8,17 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.task import (
-    LIVE,
-    OVER,
-    PROCESSING,
-    STATE_NAMES,
-    STATES,
-    WAITING,
-    key_time,
-    time_key,
-)
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.task import LIVE, OVER, PROCESSING, STATE_NAMES, STATES, WAITING, key_time, time_key
 from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.values import Counts
 

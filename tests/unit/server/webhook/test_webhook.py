@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from urllib3 import PoolManager
 
-from taskqueue.core.parts.events import EVENT_KINDS, Event, EventKind
+from taskqueue.core.model.events import EVENT_KINDS, Event, EventKind
 from taskqueue.server.config import WebhookSection
 from taskqueue.server.webhook import PAUSE_SECONDS, Webhook
 from taskqueue.server.webhook_delivery import Delivery

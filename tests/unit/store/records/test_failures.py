@@ -8,10 +8,10 @@ from typing import Protocol
 import pytest
 from rocksdict import Options, Rdict
 
-from taskqueue.core.tasks.failure import Failure, FailuresRef, FoundFailures, KeptFailure
-from taskqueue.core.tasks.needs import Needs
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import time_key
+from taskqueue.core.model.attempts import Failure, FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import time_key
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger

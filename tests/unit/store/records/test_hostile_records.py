@@ -11,7 +11,7 @@ import msgpack
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.now import Now
+from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.fields import Boot, Wall

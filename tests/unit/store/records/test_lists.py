@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import FoundList, ListRef, Needs
-from taskqueue.core.tasks.records import KeptAttempt, WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import DELAYED, FAILED, NO_FLOOR, READY, SUCCESS, TASK_BYTES, Task, ready_key, time_key
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.needs import FoundList, ListRef, Needs
+from taskqueue.core.model.records import KeptAttempt, WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import DELAYED, FAILED, NO_FLOOR, READY, SUCCESS, TASK_BYTES, Task, ready_key, time_key
 from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.contract import Batch, Store

@@ -10,9 +10,10 @@ import pytest
 from msgspec.msgpack import encode
 from rocksdict import Options, Rdict
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.needs import Needs, PageRef, TaskRef
-from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Needs, PageRef
+from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS
 from taskqueue.errors import Unreadable
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.task import READY
+from taskqueue.core.model.task import READY
 from taskqueue.errors import StoreError
 from taskqueue.protocol.choices import StateName
 from taskqueue.store.files.log_records import BLOCK, HEADER, MIDDLE

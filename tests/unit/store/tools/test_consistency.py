@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.links import Links
-from taskqueue.core.tasks.records import FlowRecord
-from taskqueue.core.tasks.task import DELAYED, FAILED, PROCESSING, READY, STATE_NAMES, SUCCESS
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import Links
+from taskqueue.core.model.records import FlowRecord
+from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, STATE_NAMES, SUCCESS
 from taskqueue.protocol.fields import NewTask
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.task import DELAYED, FAILED, READY, ready_key, time_key
+from taskqueue.core.model.task import DELAYED, FAILED, READY, ready_key, time_key
 from taskqueue.errors import StoreError, Unreadable
 from taskqueue.protocol.packed_json import as_json, as_msgpack
 from taskqueue.store.contract import Store

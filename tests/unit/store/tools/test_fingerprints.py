@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.tasks.task import OVER, PROCESSING, WAITING
+from taskqueue.core.model.task import OVER, PROCESSING, WAITING
 from taskqueue.protocol.fields import Setting, TaskOf
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Entry, Family, StoreReader

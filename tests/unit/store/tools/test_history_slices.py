@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.parts.history import KeptPoint, KeptSlice, Row
-from taskqueue.core.tasks.records import ProjectRecord, WriteSet
+from taskqueue.core.model.history import KeptPoint, KeptSlice, Row
+from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.protocol.choices import Resolution
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout

@@ -9,11 +9,11 @@ from random import Random
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.parts.counts import TaskCounts
-from taskqueue.core.tasks.attempt import AttemptRecord
-from taskqueue.core.tasks.records import KeptAttempt, ProjectRecord, WriteSet
-from taskqueue.core.tasks.spec import Spec
-from taskqueue.core.tasks.task import BLOCKED, FAILED, READY, Move, Task, ready_key, time_key
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import BLOCKED, FAILED, READY, Move, Task, ready_key, time_key
 from taskqueue.protocol.fields import Schedule
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout

@@ -8,7 +8,7 @@ from math import inf
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.tasks.records import ProjectRecord
+from taskqueue.core.model.records import ProjectRecord
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Family
@@ -102,7 +102,7 @@ def test_a_divided_project_agrees(by: str) -> None:
 
 
 def test_slots_that_have_left_memory_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskqueue.core.rules.slot_division.SLOTS_LEAST", 1)
+    monkeypatch.setattr("taskqueue.core.moves.slots.SLOTS_LEAST", 1)
     world = divided(slots=1)
     push(world, *[f"http://h{number}.org/" for number in range(9)])
     world.restart()  # each has to wait once more, and so leaves memory
@@ -112,7 +112,7 @@ def test_slots_that_have_left_memory_agree(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_project_that_is_being_divided_agrees_at_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("taskqueue.core.rules.slot_division.MOVED_TASKS", 1)
+    monkeypatch.setattr("taskqueue.core.steps.slot_division.MOVED_TASKS", 1)
     world = divided("none")
     for by in ("host", "named", "none"):
         world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"slot": by}))

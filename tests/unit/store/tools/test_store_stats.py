@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from taskqueue.core.parts.counts import TaskCounts
+from taskqueue.core.model.counts import TaskCounts
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore

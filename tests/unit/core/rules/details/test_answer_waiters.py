@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taskqueue.core.projects.waiters import WAITS_MOST, WAITS_OF_SESSION
-from taskqueue.core.rules.answer_waiters import ANSWERED_A_TURN
+from taskqueue.core.model.waiters import WAITS_MOST, WAITS_OF_SESSION
+from taskqueue.core.moves.answer_waiters import ANSWERED_A_TURN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectDo, ProjectWait, WaitReply

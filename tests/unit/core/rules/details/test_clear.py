@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.rules.sweep import SWEPT_AT_ONCE, SWEPT_TASKS
+from taskqueue.core.steps.sweep import SWEPT_AT_ONCE, SWEPT_TASKS
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.operations import OperationList, OperationsReply

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from taskqueue.core.rules.push import DEFERRED_PART
+from taskqueue.core.moves.push import DEFERRED_PART
 from taskqueue.protocol.tasks import NewTasksReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, body_of, task
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.rules.failures import OLD_FAILURES
-from taskqueue.core.tasks.failure import Failure, KeptFailure
-from taskqueue.core.tasks.failure_log import FAILURES_MOST, FAILURES_SECONDS
-from taskqueue.core.tasks.records import WriteSet
-from taskqueue.core.tasks.task import time_key
+from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.failure_log import FAILURES_MOST, FAILURES_SECONDS
+from taskqueue.core.model.records import WriteSet
+from taskqueue.core.model.task import time_key
+from taskqueue.core.steps.failures import OLD_FAILURES
 from taskqueue.store.records import layout
 from taskqueue.store.records.insight import failure_place
 from tests.unit.core.conftest import WALL, World, task

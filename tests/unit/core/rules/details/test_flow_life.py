@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.projects import flow_table
 from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.flows import FlowCancel
 from taskqueue.protocol.tasks import TaskRetry
@@ -130,7 +129,7 @@ def test_a_cleared_flow_of_which_a_task_is_retried_runs(world: World) -> None:
 def test_a_flow_that_runs_again_is_not_forgotten_for_one_that_ends_at_that_moment(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flow_table, "ENDED_KEPT", 1)
+    monkeypatch.setattr("taskqueue.core.model.flow.ENDED_KEPT", 1)
     fetcher = world.fetcher()
     for name in "ab":
         flow(world, task(name), name=name)

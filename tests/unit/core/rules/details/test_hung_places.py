@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.projects.session import HUNG_URL_CHARS
+from taskqueue.core.model.session import HUNG_URL_CHARS
 from taskqueue.protocol.daemon import DaemonReply, DaemonShow
 from taskqueue.protocol.fetchers import FetcherReply, Fetchers, FetcherShow, FetchersReply, FetcherView, Hung, HungView
 from taskqueue.protocol.insight import Why, WhyReply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.task import STATES
+from taskqueue.core.model.task import STATES
 from taskqueue.protocol.tasks import NewTasksReply, TaskReply, TaskShow
 from taskqueue.store.tools.exporter import export_lines
 from taskqueue.store.tools.importer import import_lines

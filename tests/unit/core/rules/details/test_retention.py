@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from taskqueue.core.rules.retention import OLD_AT_ONCE, OLD_TASKS
-from taskqueue.core.tasks.needs import Found
-from taskqueue.core.tasks.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, old_below
-from taskqueue.core.tasks.task import ATTEMPTS_KEPT, time_key
+from taskqueue.core.model.needs import Found
+from taskqueue.core.model.retention_keys import LATE_AT_MOST, NO_ENTRY, old_at, old_below
+from taskqueue.core.model.task import ATTEMPTS_KEPT, time_key
+from taskqueue.core.steps.retention import OLD_AT_ONCE, OLD_TASKS
 from taskqueue.errors import Unreadable
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import Why, WhyReply

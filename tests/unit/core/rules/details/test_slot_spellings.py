@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.tasks.slots.slot_records import SlotRecord
+from taskqueue.core.model.slot_records import SlotRecord
 from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
 from taskqueue.store.contract import Batch, Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.tasks.needs import Needs
+from taskqueue.core.model.needs import Needs
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Extend, Hello
 from taskqueue.protocol.fields import TaskReport, Token

@@ -1,0 +1,212 @@
+"""The history of events: how many of each kind there were in each minute of a day, and in each hour of 90 days.
+
+A *point* is what happened to one project, or to all together, in one minute or hour. Where nothing happened there is
+none. All points of one minute, or hour, are a *slice*; it is written, and dropped, as a whole.
+
+    totals ──► who moved, and from where ──end of the minute──► points of the minute; those of the hour grow
+                                                   └──some projects a turn──► last of all, all together: a whole slice
+
+What must never come in here: the state of the scheduler. ``steps/history`` has the rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from operator import add, sub
+from typing import Final, NamedTuple
+
+from msgspec import Struct, field
+
+from taskqueue.core.model.counts import EventTotals
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.fields import Wall
+
+Row = tuple[int, ...]
+"""Number of events of each kind, in the order of the fields of EventTotals."""
+
+NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
+
+SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
+SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}
+"""Slices kept: a day of minutes, 90 days of hours."""
+
+LATE_SECONDS: Final = 3600
+"""How long old slices may stay, to be dropped together: each dropped range makes reading a little slower."""
+
+POINTS_MOST = 8_000_000
+"""Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
+A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
+
+
+class KeptPoint(NamedTuple):
+    """Overwrites the project's point at that time, in minutes or hours since 1970."""
+
+    resolution: Resolution
+    at: int
+    project: int
+    events: Row
+
+
+class KeptSlice(NamedTuple):
+    """The sum over all projects at a time, and how many of them have a point there."""
+
+    resolution: Resolution
+    at: int
+    events: Row
+    projects: int
+
+
+class DroppedSlices(NamedTuple):
+    """Drop slices from ``start`` to below ``end``; if not ``whole``, only the projects' points in them."""
+
+    resolution: Resolution
+    start: int
+    end: int
+    whole: bool
+
+
+class PointsRef(NamedTuple):
+    """Points for request ``n`` of a session.
+
+    Attributes:
+        project: its number; ALL: the sum over all projects.
+        times: of the slices, in minutes or hours since 1970.
+        next: of the slice after these; 0: there is none.
+    """
+
+    session: str
+    n: int
+    resolution: Resolution
+    project: int
+    times: tuple[int, ...]
+    next: int
+
+
+ALL: Final = 0
+"""Not a number of any project."""
+
+
+class LoadedSlices(Struct):
+    """The slices of one resolution in the store.
+
+    Attributes:
+        slices: number of projects with a point, by time, in order.
+        rows: points of the last slice, by project; ``sum``: over all projects.
+    """
+
+    slices: dict[int, int] = field(default_factory=dict)
+    rows: dict[int, Row] = field(default_factory=dict)
+    sum: Row = NO_EVENTS
+
+
+class Series:
+    """The slices of one resolution.
+
+    Attributes:
+        at: time of the slice that is written now, or was written last.
+        rows, sum: its content.
+        slices: see ``LoadedSlices``; the one that is written now is added when it is complete.
+    """
+
+    __slots__ = ("at", "resolution", "rows", "slices", "sum")
+
+    def __init__(self, resolution: Resolution, loaded: LoadedSlices) -> None:
+        self.resolution = resolution
+        self.slices = loaded.slices
+        self.at = next(reversed(loaded.slices), 0)
+        self.rows = loaded.rows
+        self.sum = loaded.sum
+
+    def begin(self, at: int) -> Iterator[DroppedSlices]:
+        """Begin the slice of that time; if the wall clock was put back, drop later ones."""
+        if at == self.at:
+            return
+        if at < self.at:
+            yield DroppedSlices(self.resolution, at, self.at + 1, whole=True)
+            self.slices = {time: count for time, count in self.slices.items() if time < at}
+        self.at, self.rows, self.sum = at, {}, NO_EVENTS
+
+    def add(self, project: int, gained: Row) -> KeptPoint:
+        """The project's point with what it has gained, which the sum already includes."""
+        row = self.rows[project] = _plus(self.rows.get(project, NO_EVENTS), gained)
+        return KeptPoint(self.resolution, self.at, project, row)
+
+    def count(self, gained: Row) -> None:
+        """Add a gain to the sum."""
+        self.sum = _plus(self.sum, gained)
+
+    def end(self) -> KeptSlice:
+        """Complete the slice, for now."""
+        self.slices[self.at] = len(self.rows)
+        return KeptSlice(self.resolution, self.at, self.sum, len(self.rows))
+
+    def drop(self) -> Iterator[DroppedSlices]:
+        """Drop old slices and, if there are too many points, the oldest points."""
+        old_to = self.at - SLICES_MOST[self.resolution] + 1
+        if self.slices and next(iter(self.slices)) <= old_to - LATE_SECONDS // SECONDS[self.resolution]:
+            yield DroppedSlices(self.resolution, 0, old_to, whole=True)
+            self.slices = {time: count for time, count in self.slices.items() if time >= old_to}
+        left = sum(self.slices.values())
+        if left > POINTS_MOST:
+            yield DroppedSlices(self.resolution, 0, self._thin(left), whole=False)
+
+    def _thin(self, left: int) -> int:
+        """Drop points from the oldest slices; returns the time before which none are left."""
+        for time, count in self.slices.items():
+            if left <= POINTS_MOST * 9 // 10 or time == self.at:
+                return time
+            self.slices[time] = 0
+            left -= count
+        return self.at
+
+
+class History:
+    """What is to be written next.
+
+    Attributes:
+        minute: the current one, since 1970, if anything has happened in it.
+        moved: by number, projects with events in it, and their totals before.
+        due: by number, projects with events in the minute that is being written, and their totals before it.
+        ended: by number, the last totals of those that were deleted meanwhile.
+        series: by resolution.
+    """
+
+    __slots__ = ("due", "ended", "minute", "moved", "series")
+
+    def __init__(self, loaded: Mapping[Resolution, LoadedSlices]) -> None:
+        self.minute = 0
+        self.moved: dict[int, Row] = {}
+        self.due: dict[int, Row] = {}
+        self.ended: dict[int, Row] = {}
+        self.series = {each: Series(each, loaded.get(each) or LoadedSlices()) for each in SECONDS}
+
+    @property
+    def due_at(self) -> float:
+        """End of the current minute (unix seconds); inf: nothing has happened in it."""
+        return (self.minute + 1) * 60 if self.moved else inf
+
+    def note(self, project: int, before: Row, now_wall: Wall) -> None:
+        """Record an event of a project, whose totals before it are given; only the first one in a minute counts."""
+        if not self.moved:
+            self.minute = int(now_wall // 60)
+        self.moved.setdefault(project, before)
+
+    def remove(self, project: int, totals: Row) -> None:
+        """A project was deleted; its events remain in the sums."""
+        if project in self.due or project in self.moved:
+            self.ended[project] = totals
+
+    def gained(self, project: int, counted: Row | None) -> Row:
+        """What a project has gained in the minute that is being written.
+
+        Args:
+            counted: its totals now; None: it was deleted.
+        """
+        before = self.due.pop(project)
+        after = self.moved.get(project) or counted or self.ended.pop(project)
+        return tuple(map(sub, after, before))
+
+
+def _plus(a: Row, b: Row) -> Row:
+    return tuple(map(add, a, b))

@@ -1,0 +1,119 @@
+"""A running or finished operation, and the table of all; ``steps/operations`` has the rules.
+
+The table has those that run, in round-robin order, and those that have ended and are remembered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from typing import Final, get_args
+
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.records import OperationRecord
+from taskqueue.core.model.waiters import Waiters
+from taskqueue.protocol.values import BulkAction
+
+BULK_ACTIONS: Final = get_args(BulkAction)
+
+
+class Operation:
+    """An operation, with the requests that wait for its end.
+
+    Attributes:
+        members: numbers of the projects that it goes through; unused once it has ended.
+    """
+
+    __slots__ = ("members", "record", "waiters")
+
+    def __init__(self, record: OperationRecord, members: list[int]) -> None:
+        self.record = record
+        self.members = members
+        self.waiters = Waiters()
+
+    @property
+    def id(self) -> int:
+        """The number that people know it by."""
+        return self.record.progress.id
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.record.progress.ended_at
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether it changes tasks of its projects, not the projects themselves."""
+        return self.record.progress.action in BULK_ACTIONS
+
+    @property
+    def is_rerun(self) -> bool:
+        """Whether it runs tasks again, with those that depend on them."""
+        return self.record.cursor is not None
+
+    @property
+    def project(self) -> int:
+        """Number of the project that it is processing."""
+        return self.members[self.record.position]
+
+    def go_on(self, now: Now) -> None:
+        """Move on to the next project, or end."""
+        record = self.record
+        record.position += 1
+        record.after = ""
+        if record.position == len(self.members):
+            record.progress.ended_at = now.wall
+
+
+ENDED_KEPT: Final = 100
+"""Operations that have ended and are remembered; beyond it the one that ended first is forgotten."""
+
+
+class OperationTable:
+    """All operations.
+
+    Attributes:
+        by_id: the oldest first; read-only for others.
+        running: by id, in round-robin order; read-only for others.
+    """
+
+    __slots__ = ("_ended", "by_id", "running")
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, Operation] = {}
+        self.running: OrderedDict[int, Operation] = OrderedDict()
+        self._ended: deque[int] = deque()
+
+    def load(self, operations: Iterable[Operation]) -> None:
+        """Add the operations in the store."""
+        for operation in operations:
+            self.by_id[operation.id] = operation
+            if operation.running:
+                self.running[operation.id] = operation
+        ended: Sequence[Operation] = [each for each in self.by_id.values() if not each.running]
+        self._ended.extend(each.id for each in sorted(ended, key=lambda each: each.record.progress.ended_at))
+
+    def add(self, operation: Operation) -> int | None:
+        """Add a new operation; if it has ended at once, returns the id of the one that is forgotten for it, if any."""
+        self.by_id[operation.id] = operation
+        if not operation.running:
+            return self._remember(operation)
+        self.running[operation.id] = operation
+        return None
+
+    def pass_on(self, operation: Operation) -> None:
+        """The operation has had its turn: move it behind the others."""
+        self.running.move_to_end(operation.id)
+
+    def end(self, operation: Operation) -> int | None:
+        """The operation has ended; returns the id of the one that ended first, if it is forgotten for this one."""
+        del self.running[operation.id]
+        return self._remember(operation)
+
+    def _remember(self, operation: Operation) -> int | None:
+        self._ended.append(operation.id)
+        if len(self._ended) <= ENDED_KEPT:
+            return None
+        oldest = self._ended.popleft()
+        del self.by_id[oldest]
+        return oldest

@@ -1,0 +1,30 @@
+"""Names of slots: of which slot a task is, in a project that is divided by host, by domain or by names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from taskqueue.hosts import AsciiHost, host_of, respelled
+from taskqueue.settings.settings import Division
+
+
+def slot_name(
+    division: Division, url: str, named: str | None, domain_of: Callable[[str], str], ascii_host: AsciiHost
+) -> str:
+    """The slot of a task in a project that is divided so; empty: none.
+
+    Args:
+        named: the name that the task gives, if it does.
+        domain_of: the registered domain of a host, see ``Environment.domain``.
+    """
+    if division == "none":
+        return ""
+    if named or division == "named":
+        return given_name(division, named or "", ascii_host)
+    host = host_of(url, ascii_host)
+    return domain_of(host) if host and division == "domain" else host
+
+
+def given_name(division: Division, name: str, ascii_host: AsciiHost) -> str:
+    """The name of the slot that a task or a person calls so."""
+    return name if name.isascii() or division == "named" else respelled(name, ascii_host)

@@ -1,0 +1,370 @@
+"""A task as the scheduler holds it, and its place in the order that it waits in.
+
+A task is in exactly one state, and each state is an order with integer keys, so that the first of an order is its
+smallest key, in memory and (as 16 big-endian bytes) in the store:
+
+    ready       slot, priority, then seq  larger priorities first, then first in first out
+    delayed     due time, then seq
+    blocked     seq                       it waits for other tasks: see ``edges``
+    processing  seq
+    over        end, then seq             success, failed, cancelled: one order each
+
+    new ──► ready ──select──► processing ──done──► success | failed | cancelled
+      │      ▲  ▲                │   │
+      ▼      │  └─── released ───┘   │ failed, timeout
+    delayed ─┘ due                   │
+      ▲──────────────────────────────┘
+    new with parents ──► blocked ──the last edge is satisfied──► ready or delayed
+
+Rules:
+1. ``seq`` is given when a task becomes live and stays, through retries and merges; a restart gives a new one, and so,
+   unless an operation is under way, do a fetcher that falls silent and each success of a task with ``recrawl``. A
+   ``task-retry`` by hand brings the task back with the one it had, unless ``clear`` has since dropped all up to that.
+2. ``token`` is that of the last lease; only handing out, an answer that counts, replacing, releasing, cancelling,
+   restarting and retrying by hand change it.
+3. ``spec`` is what the producer sent, and what is known of the page; None means that it is in the store only (the task
+   is *hollow*) and must be read before the task is handed out.
+4. A task that is over and *bare* has neither spec nor history nor a place in an order any more: see ``retention``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, get_args
+
+from mypy_extensions import mypyc_attr
+
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import Links
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.recrawl_interval import facts_bytes
+from taskqueue.core.model.spec import Spec
+from taskqueue.protocol.choices import LiveState, OverState
+from taskqueue.protocol.fields import NewTask, Token
+
+READY: Final = 1
+DELAYED: Final = 2
+PROCESSING: Final = 3
+SUCCESS: Final = 4
+FAILED: Final = 5
+CANCELLED: Final = 6
+BLOCKED: Final = 7
+
+STATE_NAMES: Final = ("", "ready", "delayed", "processing", "success", "failed", "cancelled", "blocked")
+"""By state, as the store has the number; 0 means: it does not know the task. A later state gets the next number, and
+nobody may ask which of two is larger: what a state is, the sets below say. (To look into a set takes 10 to 18 ns, as
+long as to compare; a function that hides either takes 50, a method of an enumeration 140.)"""
+
+STATES: Final = range(1, len(STATE_NAMES))
+LIVE: Final = frozenset(map(STATE_NAMES.index, get_args(LiveState)))
+"""What is to be run, or is being run."""
+WAITING: Final = LIVE - {PROCESSING}
+"""Live, and nobody runs it: its place in the order has its record."""
+OVER: Final = tuple(map(STATE_NAMES.index, get_args(OverState)))
+"""What has ended, in the order in which a project's record has the bounds of their orders."""
+
+PRIORITY_TOP: Final = 2**31 - 1
+SEQ_BITS: Final = 64
+SLOT_SHIFT: Final = 96
+"""Above this bit of the place of a ready task lies the number of its slot; 0: its project is not divided."""
+KEY_BYTES: Final = 16
+NO_FLOOR: Final = 1 << (8 * KEY_BYTES)
+"""Above every key: an order without a floor is in memory completely."""
+
+NO_TOKEN: Final = Token(0)
+"""Token of a task that was never handed out, or whose lease's answer can't count any more."""
+
+HELD_UNTIL: Final = 1e12
+"""The exetime of what a rerun holds (unix seconds), after any that can be said: if it need not wait for others, it
+waits all the same."""
+
+PUT_OFF_MOST: Final = 0xFFFF
+"""Times that a task is put off in a row are counted up to here."""
+
+RETRIED_MOST: Final = (1 << 26) - 1
+"""Failures of a task are counted up to here: its record has 26 bits for them."""
+
+LATEST_SECOND: Final = (1 << 32) - 1
+"""The last unix second that a task can have come at, as far as is kept: its record has 32 bits for it."""
+
+ATTEMPTS_KEPT: Final = 10
+"""Attempts in the history of a task; the oldest is overwritten."""
+
+TASK_BYTES: Final = 512
+"""Memory of a task besides its url and its body; measured with tracemalloc, rounded up."""
+
+
+@mypyc_attr(acyclic=True)
+class Task:
+    """One task.
+
+    Attributes:
+        project: number of its project (a new one after ``delete``), the first part of its keys in the store.
+        key: its place in the order of its state.
+        exetime: unix seconds before which it must not run; 0 is any time. Of a bare one: since when it has been so.
+        lastcrawltime: unix seconds at which an attempt last succeeded, failed or ran out of time; 0 is never.
+        held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
+        timed_out: its last attempt ran out of time.
+        apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
+        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the slot of the next one in its history.
+        size: bytes that it takes in memory, about; see ``size_of``.
+        kept_state, kept_key: where the store has it; state 0 is nowhere.
+        kept_seq: under which the store has its spec, if that is not ``seq``; else 0.
+        kept_deferred: the store has a deferred update of it.
+        unlisted: it was handed out in the turn that made it; while it is being run the store has it by its lease only,
+            and not by its taskid.
+        touched: it is among this turn's changes.
+        spec_changed: its spec must be written with this turn's changes.
+        ended: the success that it is over with, if it came in this turn; kept in the task's place among the successes,
+            so that it costs no write of its own.
+        bare: all that is left of it is what tells that it was.
+        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended; see
+            ``handout``.
+        has_result: its last success gave a result, which lies apart, by taskid: a restart leaves it where it is.
+        links: what ties it to other tasks; None: nothing.
+        slot: number of the slot that it belongs to, in some division of its project; 0: of none.
+        throttled: how often in a row its host has asked for a pause instead of answering.
+        put_off: how often in a row its fetcher has put it off by ``retry_after``; at most PUT_OFF_MOST.
+        pushed_at: unix seconds, whole ones, when it first came; 0: before that was kept. A restart leaves it as it is.
+    """
+
+    __slots__ = (
+        "apart",
+        "attempts",
+        "bare",
+        "crashes",
+        "ended",
+        "exetime",
+        "has_result",
+        "held_back",
+        "itag",
+        "kept_deferred",
+        "kept_key",
+        "kept_seq",
+        "kept_state",
+        "key",
+        "lastcrawltime",
+        "lease",
+        "links",
+        "priority",
+        "project",
+        "pushed_at",
+        "put_off",
+        "retried",
+        "seq",
+        "size",
+        "slot",
+        "spec",
+        "spec_changed",
+        "state",
+        "taskid",
+        "throttled",
+        "timed_out",
+        "token",
+        "touched",
+        "unlisted",
+    )
+
+    def __init__(
+        self,
+        project: int,
+        taskid: str,
+        state: int,
+        key: int,
+        seq: int,
+        priority: int = 0,
+        exetime: float = 0.0,
+        token: Token = NO_TOKEN,
+        retried: int = 0,
+        lastcrawltime: float = 0.0,
+        held_back: bool = False,
+        timed_out: bool = False,
+        apart: bool = False,
+        attempts: int = 0,
+        itag: str = "",
+        spec: Spec | None = None,
+        lease: Lease | None = None,
+        size: int = TASK_BYTES,
+        kept_state: int = 0,
+        kept_key: int = 0,
+        bare: bool = False,
+        crashes: int = 0,
+        has_result: bool = False,
+        links: Links | None = None,
+        slot: int = 0,
+        throttled: int = 0,
+        put_off: int = 0,
+        pushed_at: int = 0,
+    ) -> None:
+        self.project = project
+        self.taskid = taskid
+        self.state = state
+        self.key = key
+        self.seq = seq
+        self.priority = priority
+        self.exetime = exetime
+        self.token = token
+        self.retried = retried
+        self.lastcrawltime = lastcrawltime
+        self.held_back = held_back
+        self.timed_out = timed_out
+        self.apart = apart
+        self.attempts = attempts
+        self.itag = itag
+        self.spec = spec
+        self.lease = lease
+        self.size = size
+        self.kept_state = kept_state
+        self.kept_key = kept_key
+        self.kept_seq = 0
+        self.kept_deferred = False
+        self.unlisted = False
+        self.touched = False
+        self.spec_changed = False
+        self.ended: AttemptRecord | None = None
+        self.bare = bare
+        self.crashes = crashes
+        self.has_result = has_result
+        self.links = links
+        self.slot = slot
+        self.throttled = throttled
+        self.put_off = put_off
+        self.pushed_at = pushed_at
+
+    def describe(self, spec: Spec, *, apart: bool) -> None:
+        """Apply a spec to the task, which is in no order at the moment."""
+        schedule = spec.schedule
+        self.spec = spec
+        self.bare = False
+        self.apart = apart
+        self.size = size_of(spec)
+        self.priority = schedule.priority
+        self.itag = schedule.itag or ""
+        self.spec_changed = True
+
+    def write_anew(self, spec: Spec) -> None:
+        """Have the task's spec written to the store once more."""
+        self.spec = spec
+        self.spec_changed = True
+
+    def respecify(self, spec: Spec) -> None:
+        """Store a spec of another size under the same seq; the task is in no order at the moment."""
+        self.size = size_of(spec)
+        self.write_anew(spec)
+
+    def tie(self, links: Links) -> None:
+        """Give the task these links."""
+        self.links = links
+
+    def enter_slot(self, slot: int) -> None:
+        """The task, which is in no order at the moment, belongs to the slot of this number."""
+        self.slot = slot
+
+    def note_throttled(self, times: int) -> None:
+        """So often in a row its host has asked for a pause."""
+        self.throttled = times
+
+    def note_put_off(self, times: int) -> None:
+        """So often in a row its fetcher has put it off; counted up to PUT_OFF_MOST."""
+        self.put_off = min(times, PUT_OFF_MOST)
+
+    def renumber(self, seq: int) -> None:
+        """Give the task, which is in no order at the moment, another seq."""
+        if self.kept_state and not self.kept_seq:
+            self.kept_seq = self.seq
+        self.seq = seq
+
+    def restore(self, lease: Lease) -> None:
+        """Restore a processing task from the store, which may lack a record by its taskid."""
+        self.kept_deferred = lease.deferred is not None
+        self.unlisted = True
+
+    def drop_body(self, now: float) -> None:
+        """Make the task bare at ``now`` (unix seconds)."""
+        self.bare = True
+        self.exetime = now
+
+    def note_result(self, *, is_there: bool) -> None:
+        """The task has succeeded, with a result or without one."""
+        self.has_result = is_there
+
+    def stay_as_kept(self) -> None:
+        """Have nothing of this turn's changes of the task written; its fields stay as they are."""
+        self.touched = self.spec_changed = False
+
+    def as_move(self) -> Move:
+        """The change since the store last had the task; from now on it counts as stored."""
+        move = (
+            self,
+            self.kept_state,
+            self.kept_key,
+            self.kept_seq or self.seq,
+            self.spec_changed,
+            self.kept_deferred,
+        )
+        lease = self.lease
+        self.kept_state = self.state
+        self.kept_key = self.key
+        self.kept_seq = 0
+        self.kept_deferred = lease is not None and lease.deferred is not None
+        self.spec_changed = False
+        self.touched = False
+        return move
+
+
+Move = tuple[Task, int, int, int, bool, bool]
+"""A change of one task in one turn: the store deletes the old place and writes the new one. A plain tuple, because
+three are made in each task's life: (task, old_state, old_key, old_seq, spec_changed, had_deferred).
+
+* old_state, old_key: where the store has the task; state 0 is nowhere.
+* old_seq: under which the store has its spec; differs from the task's after a restart.
+* spec_changed: the spec must be written.
+* had_deferred: the store holds a deferred update of it, to be deleted unless the lease still carries one.
+"""
+
+
+def ready_key(priority: int, seq: int) -> int:
+    """Key of a ready task: larger priorities first, then smaller seq."""
+    return (PRIORITY_TOP - priority) << SEQ_BITS | seq
+
+
+def time_key(at: float, seq: int) -> int:
+    """Key in an order by time (unix seconds), rounded up to a microsecond so that nothing is early."""
+    micros = int(at * 1e6)
+    if micros / 1e6 < at:
+        micros += 1
+    return micros << SEQ_BITS | seq
+
+
+def key_time(key: int) -> float:
+    """The time in a key made by ``time_key``, in unix seconds."""
+    return (key >> SEQ_BITS) / 1e6
+
+
+def deferred_bytes(update: NewTask) -> int:
+    """Approximate bytes of a deferred update."""
+    return TASK_BYTES + len(update.url) + len(update.body)
+
+
+def size_of(spec: Spec) -> int:
+    """Approximate bytes of a task with this spec in memory."""
+    if spec.page is not None:
+        return TASK_BYTES + len(spec.url) + len(spec.body) + facts_bytes(spec.page)
+    return TASK_BYTES + len(spec.url) + len(spec.body)
+
+
+def is_retry(task: Task) -> bool:
+    """Whether the task waits for a retry: a failure or ``retry_after`` delays it, and its project waits for its end."""
+    return task.state == DELAYED and task.held_back and not task.apart
+
+
+def came_within(task: Task, since: float, before: float) -> bool:
+    """Whether the task first came at ``since`` or later, and before ``before`` (unix seconds; 0: at any time).
+
+    A task of which that is unknown is left out if either is said.
+    """
+    return (not since or task.pushed_at >= int(since)) and (not before or 0 < task.pushed_at < before)
+
+
+def is_held(task: Task) -> bool:
+    """Whether the task waits until a rerun has reset all of its tasks; its exetime says nothing else."""
+    return task.state in (BLOCKED, DELAYED) and task.exetime == HELD_UNTIL

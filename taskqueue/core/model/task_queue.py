@@ -1,0 +1,356 @@
+"""The tasks of one project that are in memory: the heads of ready and delayed, and all processing tasks.
+
+Every change of a task's state goes through here, so that it is in exactly one place, is counted there, and is among
+the changes of the turn, which are passed in:
+
+    put ──► ready | delayed        below the floor: in memory;  from it on: in the store only
+        └─► blocked                never in memory
+              ready tasks of a project that is divided lie slot by slot: see ``slot_queue``
+    lease ──► processing           always in memory
+    finish ──► over                never in memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from operator import itemgetter
+from typing import Final
+
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.changes import Changes
+from taskqueue.core.model.counts import TaskCounts
+from taskqueue.core.model.heads import Head, Processing
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.slot_queue import SlotQueue
+from taskqueue.core.model.slot_table import SlotTable
+from taskqueue.core.model.task import (
+    ATTEMPTS_KEPT,
+    BLOCKED,
+    DELAYED,
+    LIVE,
+    NO_FLOOR,
+    PROCESSING,
+    READY,
+    SLOT_SHIFT,
+    STATE_NAMES,
+    STATES,
+    SUCCESS,
+    Task,
+    is_retry,
+    key_time,
+    ready_key,
+    time_key,
+)
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fields import Boot, Token, Wall
+
+_of_live: Final = itemgetter(*sorted(LIVE))
+
+
+class TaskQueue:
+    """Tasks of one project.
+
+    Attributes:
+        tasks: by taskid, everything that is in memory.
+        counts: number of tasks by state, in memory or not.
+        unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
+        held_back: of the delayed tasks with keys below ``counted_to``, those that wait for a retry.
+        counted_to: NO_FLOOR unless the store is from before these were counted: see ``retry_count``.
+        over_low: by state, lower bounds of the keys in the orders of finished tasks.
+        ready: the ready tasks; of a project that is divided those of all ``slots``.
+    """
+
+    __slots__ = (
+        "counted_to", "counts", "delayed", "held_back", "over_low", "processing", "ready", "slots", "tasks",
+        "unfinished",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        counts: TaskCounts,
+        unfinished: int,
+        ready_low: int,
+        delayed_low: int,
+        over_low: list[int],
+        held_back: int | None = None,
+    ) -> None:
+        self.tasks: dict[str, Task] = {}
+        self.unfinished = unfinished
+        self.counts = [0, *(getattr(counts, STATE_NAMES[state]) for state in STATES)]
+        self.ready: Head | SlotQueue = Head(ready_low if counts.ready else NO_FLOOR)
+        self.slots: SlotTable | None = None
+        self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
+        self.processing = Processing()
+        self.over_low = over_low
+        self.held_back = held_back or 0
+        self.counted_to = 0 if held_back is None and counts.delayed else NO_FLOOR
+
+    @property
+    def live(self) -> int:
+        """Number of live tasks."""
+        return sum(_of_live(self.counts))
+
+    @property
+    def known(self) -> int:
+        """Number of tasks, live or over."""
+        return sum(self.counts)
+
+    def due_at(self) -> float:
+        """When the first delayed task in memory is due, in unix seconds; inf: there is none."""
+        first = self.delayed.first()
+        return inf if first is None else key_time(first.key)
+
+    def first_due(self, now: Wall) -> Task | None:
+        """The first delayed task if it is due at ``now`` (unix seconds)."""
+        first = self.delayed.first()
+        return first if first is not None and key_time(first.key) <= now else None
+
+    def is_behind(self, now: Wall) -> bool:
+        """Whether a task may be due at ``now`` (unix seconds) and still delayed, in memory or in the store only."""
+        return self.counts[DELAYED] > 0 and key_time(self.delayed.low_key()) <= now
+
+    def put_ready(self, changes: Changes, task: Task) -> None:
+        """Make the task ready."""
+        if task.state:
+            self._leave(changes, task)
+        task.state = READY
+        task.key = ready_key(task.priority, task.seq)
+        if task.slot:
+            self._place_in_slot(task)
+        task.exetime = 0.0
+        self._enter(changes, task, self.ready)
+
+    def put_delayed(self, changes: Changes, task: Task, until: float) -> None:
+        """Delay the task until ``until`` (unix seconds)."""
+        if task.state:
+            self._leave(changes, task)
+        task.state = DELAYED
+        task.key = time_key(until, task.seq)
+        task.exetime = until
+        self._count_delayed(task, 1)
+        self._enter(changes, task, self.delayed)
+
+    def put_blocked(self, changes: Changes, task: Task, until: float) -> None:
+        """Have the task wait for its parents, and then until ``until`` (unix seconds; 0: no longer)."""
+        if task.state:
+            self._leave(changes, task)
+        task.state = BLOCKED
+        task.key = task.seq
+        task.exetime = until
+        self.counts[BLOCKED] += 1
+        if not task.apart:
+            self.unfinished += 1
+        changes.touch(task)
+        changes.left(task)
+
+    def put(self, changes: Changes, task: Task, until: float) -> None:
+        """Have the task wait for its parents, if it must, and then until ``until`` (unix seconds; 0: it is ready)."""
+        if task.links is not None and task.links.missing:
+            self.put_blocked(changes, task, until)
+        elif until:
+            self.put_delayed(changes, task, until)
+        else:
+            self.put_ready(changes, task)
+
+    def withdraw(self, changes: Changes, task: Task) -> None:
+        """Remove the task from its order before a change that its key, or how it is counted, depends on."""
+        if task.state:
+            self._leave(changes, task)
+        task.state = 0
+
+    def set_apart(self, task: Task) -> None:
+        """Let the project finish while this live task goes on."""
+        if not task.apart:
+            self.unfinished -= 1
+            if task.state == DELAYED:
+                self._count_delayed(task, -1)
+            task.apart = True
+
+    def lease(self, changes: Changes, task: Task, token: Token, lease: Lease) -> float:
+        """Lease a task, which must be the first ready one; returns for how many seconds it is not to be started."""
+        self.ready.pop()
+        wait = 0.0
+        if task.slot and self.slots is not None:
+            wait = self.slots.lend(task.slot)
+            lease.put_off(wait)
+        self.counts[READY] -= 1
+        self.counts[PROCESSING] += 1
+        task.state = PROCESSING
+        task.key = task.seq
+        task.token = token
+        task.lease = lease
+        task.unlisted = not task.kept_state and task.links is None
+        self.processing.add(task, lease.deadline)
+        changes.touch(task)
+        return wait
+
+    def restore(self, task: Task, lease: Lease) -> None:
+        """Add a processing task loaded from the store."""
+        self.tasks[task.taskid] = task
+        task.lease = lease
+        self.processing.add(task, lease.deadline)
+        if self.slots is not None:
+            self.slots.restore_lease(task.slot)
+
+    def list_leases(self, changes: Changes) -> None:
+        """Have records of all processing tasks written by taskid, too."""
+        for task in self.processing.leased.values():
+            if task.unlisted:
+                task.unlisted = False
+                changes.touch(task)
+
+    def extend(self, changes: Changes, task: Task, deadline: Boot) -> None:
+        """Move the deadline (boot-clock seconds) of the task's lease."""
+        if task.lease is None:
+            raise Corrupt(f"task {task.taskid} is extended but not leased")
+        task.lease.deadline = deadline
+        self.processing.extend(task, deadline)
+        changes.touch(task)
+
+    def succeed(self, changes: Changes, task: Task, attempt: AttemptRecord) -> None:
+        """End the task with this success."""
+        self.finish(changes, task, SUCCESS, attempt.at)
+        task.ended = attempt
+        task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
+
+    def finish(self, changes: Changes, task: Task, state: int, at: float) -> None:
+        """End the task as ``state`` at ``at`` (unix seconds)."""
+        self._leave(changes, task)
+        task.state = state
+        task.key = time_key(at, task.seq)
+        task.exetime = 0.0
+        if task.put_off:
+            task.note_put_off(0)
+        self.counts[state] += 1
+        if task.key < self.over_low[state]:
+            self.over_low[state] = task.key
+        if task.links is not None:
+            changes.note_end(task, "succeeded" if state == SUCCESS else "failed")
+        changes.touch(task)
+        changes.left(task)
+
+    def reprioritise(self, changes: Changes, task: Task, priority: int) -> None:
+        """Change the priority of a waiting task; it keeps its seq."""
+        if task.state == READY:
+            self.withdraw(changes, task)
+            task.priority = priority
+            self.put_ready(changes, task)
+            return
+        task.priority = priority
+        changes.touch(task)
+
+    def clear(self) -> None:
+        """Drop all live tasks from memory and from the counts."""
+        self.tasks.clear()
+        self.unfinished = self.held_back = 0
+        self.counted_to = NO_FLOOR
+        for state in sorted(LIVE):
+            self.counts[state] = 0
+        if isinstance(self.ready, SlotQueue):
+            self.ready.clear()
+        else:
+            self.ready = Head()
+        self.delayed = Head()
+        self.processing = Processing()
+
+    def divide(self, slots: SlotTable | None) -> None:
+        """From now on ready tasks lie in these slots, or in none; those in memory leave it."""
+        for task in [task for task in self.tasks.values() if task.state == READY]:
+            del self.tasks[task.taskid]
+        self.slots = slots
+        in_store = 0 if self.counts[READY] else NO_FLOOR
+        self.ready = Head(in_store) if slots is None else SlotQueue(self.tasks, slots)
+
+    def stand_aside(self, task: Task) -> None:
+        """The first ready task lets the next one have its turn, until it ``come_back``s."""
+        if isinstance(self.ready, SlotQueue):
+            self.ready.stand_aside(task)
+        else:
+            self.ready.remove(task)
+
+    def come_back(self, changes: Changes, tasks: Iterable[Task]) -> None:
+        """The tasks that stood aside are ready again."""
+        ready = self.ready
+        for task in tasks:
+            if not (ready.come_back(task) if isinstance(ready, SlotQueue) else ready.add(task)):
+                del self.tasks[task.taskid]
+                changes.left(task)
+
+    def head(self, state: int) -> Head | SlotQueue:
+        """The head of ready or delayed."""
+        return self.ready if state == READY else self.delayed
+
+    def trim(self, state: int, max_tasks: int, max_bytes: int) -> None:
+        """Keep a head within its bounds."""
+        head = self.head(state)
+        while dropped := head.trim(max_tasks, max_bytes):
+            for task in dropped:
+                del self.tasks[task.taskid]
+
+    def refill(self, state: int, tasks: list[Task], following: int) -> None:
+        """Add the next stored entries to a head; ``following`` is the key of the one after them, or NO_FLOOR."""
+        head = self.head(state)
+        if isinstance(head, SlotQueue):
+            raise Corrupt("ready tasks of a divided project are read slot by slot")
+        for task in tasks:
+            self.tasks[task.taskid] = task
+        head.refill(tasks, end=following == NO_FLOOR)
+        if state == DELAYED:
+            head.floor = following  # not lower: what is in the store only would be taken for due too early
+
+    @property
+    def waiting_retries(self) -> int | None:
+        """Number of live tasks that wait for a retry; None: they are still being counted."""
+        return self.held_back if self.counted_to == NO_FLOOR else None
+
+    def count_anew(self) -> None:
+        """Forget how many wait for a retry."""
+        self.held_back, self.counted_to = 0, 0 if self.counts[DELAYED] else NO_FLOOR
+
+    def count_page(self, tasks: Iterable[Task], following: int) -> None:
+        """Count the next delayed tasks, as they are in the store and in memory; ``following``: see ``refill``."""
+        self.held_back += sum(map(is_retry, tasks))
+        self.counted_to = following
+
+    def _count_delayed(self, task: Task, by: int) -> None:
+        if task.held_back and not task.apart and task.key < self.counted_to:
+            self.held_back += by
+
+    def _leave(self, changes: Changes, task: Task) -> None:
+        """Remove the task from its order, in memory or not."""
+        state = task.state
+        self.counts[state] -= 1
+        if state in LIVE and not task.apart:
+            self.unfinished -= 1
+        if state == READY:
+            self.ready.remove(task)
+        elif state == DELAYED:
+            self.delayed.remove(task)
+            self._count_delayed(task, -1)
+        elif state == PROCESSING:
+            self.processing.remove(task)
+            task.lease = None
+            if task.slot and self.slots is not None:
+                self.slots.give_back(task.slot)
+        elif task.ended is not None:
+            changes.keep_attempt(task, task.attempts - 1, task.ended)
+            task.ended = None
+        self.tasks.pop(task.taskid, None)
+
+    def _place_in_slot(self, task: Task) -> None:
+        """Place a ready task in its slot; if that is of a former division, below all slots, to be moved."""
+        if self.slots is None:
+            task.enter_slot(0)
+        elif task.slot >= self.slots.division:
+            task.key |= task.slot << SLOT_SHIFT
+
+    def _enter(self, changes: Changes, task: Task, order: Head | SlotQueue) -> None:
+        self.counts[task.state] += 1
+        if not task.apart:
+            self.unfinished += 1
+        changes.touch(task)
+        if order.add(task):
+            self.tasks[task.taskid] = task
+        else:
+            changes.left(task)

@@ -1,0 +1,80 @@
+"""Answers waiting requests, some per turn, because ten thousand may wait for the same moment; here also those that wait
+for the end of a task.
+
+    task-wait ──► over: answered at once
+              └─► not over: waits ──the task is over at the end of a turn──► answered, with the state
+                              └── seconds are over ──────────────────────► answered: not over
+
+A task that is over and restarted within one turn was never over. If its project is cleared, reset or deleted, those who
+wait are answered at once that it is not over, and learn that it is unknown when they ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.task import OVER, STATE_NAMES
+from taskqueue.core.model.waiters import FOR_EVER, Waiters
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.tasks import TaskWaitReply
+
+ANSWERED_A_TURN: Final = 512
+"""Waiting requests answered in one turn: about 5 ms, including the socket."""
+
+
+def answer(turn: TurnState, waiters: Waiters, reply: Callable[[int], AnyReply], until: Boot = FOR_EVER) -> None:
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds).
+
+    Args:
+        reply: makes the reply to the request of a number.
+    """
+    turn.state.waits.late.extend((waiter, reply(waiter.n)) for waiter in waiters.take(until))
+    _tell(turn)
+
+
+def begin(turn: TurnState) -> None:
+    """At the beginning of a turn, answer waiters that the previous turn had no time for."""
+    _tell(turn)
+
+
+def _tell(turn: TurnState) -> None:
+    waits = turn.state.waits
+    while waits.late and turn.waiters_answered < ANSWERED_A_TURN:
+        waiter, reply = waits.late.popleft()
+        waits.leave(waiter)
+        turn.waiters_answered += 1
+        turn.send(waiter.session, reply, after_sync=True)
+
+
+# ------------------------------------------------------------------------------------------------ waits for tasks
+
+
+def answer_ended_tasks(turn: TurnState) -> None:
+    """At the end of a turn, answer those who wait for tasks that are over now."""
+    for task in turn.changes.touched:
+        if task.state in OVER and (waiters := turn.state.task_waiters.take(TaskRef(task.project, task.taskid))):
+            _answer_task_waits(turn, waiters, STATE_NAMES[task.state])
+
+
+def answer_late(turn: TurnState) -> int:
+    """Answer those whose time is over; returns how many tasks they waited for."""
+    state, count = turn.state, 0
+    for waiters in state.task_waiters.take_due(turn.now.boot):
+        _answer_task_waits(turn, waiters, "", turn.now.boot)
+        count += 1
+    state.boot_timers.note(("task_wait", 0), state.task_waiters.next_at())
+    return count
+
+
+def answer_dropped_tasks(turn: TurnState, number: int) -> None:
+    """Answer those who wait for tasks of a project whose live tasks are dropped."""
+    for waiters in turn.state.task_waiters.take_project(number):
+        _answer_task_waits(turn, waiters, "")
+
+
+def _answer_task_waits(turn: TurnState, waiters: Waiters, name: str, until: Boot = FOR_EVER) -> None:
+    answer(turn, waiters, lambda n: TaskWaitReply(n=n, state=name), until)

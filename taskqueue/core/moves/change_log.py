@@ -1,0 +1,61 @@
+"""The log: who changed what, and how many tasks that was about. For people, long after.
+
+    project-set, -unset, -do, group-set, -do, task-retry, -cancel, bulk, SIGHUP ──► an entry in the commit of the change
+
+Rules:
+1. What is refused has no entry, nor has a retry or a cancel that finds no task to change; a repeat has no second. What
+   is said of a project, such as a pause, has one even if it was so already.
+2. What an operation does has one entry when it ends, with the name of who began it and the names of the projects that
+   it changed, NAMES_MOST an entry; a bulk operation has one when it begins, too. A dry run has none.
+3. An entry has the old values of what was changed. Bodies, and the values of tables such as ``fetch``, are not told:
+   they may hold passwords (``change_text``).
+4. LOG_MOST entries are kept. Producers and fetchers, who do their work, have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.request_rule import Who
+from taskqueue.core.turn_state import TurnState
+
+DETAIL_CHARS: Final = 400
+
+NAMES_MOST = 128
+"""Projects that one entry names: those of a page of the log are read together, 8 MiB of names at most."""
+
+RELOADER: Final = Who("SIGHUP", "")
+"""The author of a config reload: the signal does not say who sent it."""
+
+
+def note(
+    turn: TurnState,
+    by: Who,
+    what: str,
+    *,
+    project: str = "",
+    group: str = "",
+    count: int = 0,
+    detail: str = "",
+    projects: Sequence[str] = (),
+) -> None:
+    """Log a change, in an entry for each NAMES_MOST projects; see ``ChangeRecord``."""
+    state = turn.state
+    for first in range(0, len(projects) or 1, NAMES_MOST):
+        names = list(projects[first : first + NAMES_MOST])
+        change = ChangeRecord(state.next_log, turn.now.wall, what, *by, project, group, count, cut(detail), names)
+        state.next_log += 1
+        turn.changes.writes.log.append(change)
+        count = 0
+
+
+def note_reload(turn: TurnState, changed: Iterable[str]) -> None:
+    """Log a reload of the config file, and which settings it changed."""
+    note(turn, RELOADER, "config reload", detail=", ".join(changed) or "nothing has changed")
+
+
+def cut(text: str) -> str:
+    """At most DETAIL_CHARS of a text."""
+    return text if len(text) <= DETAIL_CHARS else f"{text[: DETAIL_CHARS - 1]}…"

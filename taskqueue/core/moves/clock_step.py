@@ -1,0 +1,77 @@
+"""When the wall clock is put back: what was set by the time that it has shown is set by the time that it shows now.
+
+What the clock shows again counts again, so that nothing is silent, shut, open or held until it is where it has been:
+
+    cron jobs            are planned anew, from the turn before on, as if the clock had been right then
+    active hours         are looked up anew
+    automatic pauses     last no longer than ``pause_time`` from now
+    pauses for a time    keep the seconds that they have left, and so do
+    holds
+
+A step forward needs nothing of this: what it leaps over is due. Tasks keep their times, which may be ones that their
+producers have said.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.model.cron_times import next_at, plan_anew
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.moves.projects import note_pause
+from taskqueue.core.turn_state import TurnState
+
+STEP_SECONDS: Final = 60.0
+"""Lag of the wall clock behind the boot clock, from one turn to the next, that counts as put back."""
+
+
+def put_back(before: Now, now: Now) -> bool:
+    """Whether the wall clock has been put back since the previous turn."""
+    return _step(before, now) < -STEP_SECONDS
+
+
+def follow(turn: TurnState) -> None:
+    """Adapt to a wall clock that has been put back; only then it costs a look at every project and job."""
+    state, now = turn.state, turn.now
+    before, state.last_now = state.last_now, now
+    if now.wall < before.wall:
+        _go_on_with_what_was_due(turn, before)
+    if put_back(before, now):
+        for project in state.projects.by_name.values():
+            _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
+
+
+def _go_on_with_what_was_due(turn: TurnState, before: Now) -> None:
+    """Look again at projects that handed out nothing because of due tasks, which are not due any more."""
+    for project in turn.state.projects.by_name.values():
+        if project.queue.is_behind(before.wall) and not project.queue.is_behind(turn.now.wall):
+            turn.touch(project)
+
+
+def _step(before: Now, now: Now) -> float:
+    """Seconds by which the wall clock has been put forward; negative: back."""
+    return (now.wall - before.wall) - (now.boot - before.boot)
+
+
+def _follow(turn: TurnState, project: Project, after: float, step: float) -> None:
+    state = turn.state
+    plan_anew(project, state.environment, after)
+    state.cron_timers.note(project.number, next_at(project))
+    is_shifted = _shift_holds(project, step) | project.shift_pause(step)
+    if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | is_shifted:
+        turn.touch(project)
+    note_pause(state, project)
+    state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
+
+
+def _set_hours(turn: TurnState, project: Project) -> bool:
+    """Look up the project's active hours again; True: they have changed."""
+    before, project.hours = project.hours, turn.state.environment.hours(project.settings.active, turn.now.wall)
+    return project.hours != before
+
+
+def _shift_holds(project: Project, step: float) -> bool:
+    project.holds = {session: until + step for session, until in project.holds.items()}
+    return bool(project.holds)

@@ -1,0 +1,321 @@
+"""No task waits for itself, by whatever way: the edges that would close a cycle are not made.
+
+    new-task ──► nobody waits for the task, or its parents wait for nobody ──► done
+             ──► else: waits, whole and undecided ──► searched ──► done, without the items that close a cycle
+
+Rules:
+1. Only a task that is given parents while somebody waits for it can close a cycle, and only if one of its parents waits
+   for somebody. Both are known without a search; the request's earlier items count as if they had been taken.
+2. While a request is searched its tasks count as having parents, and its parents as having children.
+3. All valid edges count, the satisfied ones too, because a rerun would go round in a circle; and those of deferred
+   updates.
+4. A search looks at EDGES_A_TURN edges a turn; see ``cycle_search`` for the bound of all.
+5. When the request is done after its search, its tasks may have changed; if it would make other edges than those that
+   were searched, it waits once more, TRIES_MOST times in all.
+6. A report never waits: follow-ups that would need a search are rejected.
+
+The steps of a search are here and not in ``steps``, because pushes ask in one place what they may do, and what has
+been found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+from taskqueue.core.model.cycle_search import EDGES_MOST, LaidOver, Page, PlannedEdges
+from taskqueue.core.model.edges import Edge, FoundEdges, Mark, TaskRef, WalkRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.recrawl import decide
+from taskqueue.core.model.recrawl_interval import good_for
+from taskqueue.core.model.task import Task
+from taskqueue.core.model.waiting_pushes import WaitingPush
+from taskqueue.core.moves.edges import named
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.tasks import NewTasks
+
+EDGES_A_TURN = 4096
+
+READ_A_TURN = 512
+"""Edges read for each direction in a turn, at which others are looked at that were read before."""
+
+TRIES_MOST: Final = 3
+
+NAMES_TOLD: Final = 6
+"""Tasks of a cycle that are named in a reason; of a longer one the first and the last ones."""
+
+NAME_CHARS: Final = 48
+"""Characters of a name in a reason."""
+
+Verdicts = Mapping[int, str]
+"""By index of the items that may have been searched: why its edges can't be made; empty: they can."""
+
+UNSEARCHED: Final[Verdicts] = {}
+
+
+def decide_cycles(turn: TurnState, incoming: Incoming) -> Verdicts | None:
+    """What is known of the edges that a push would make; None: it waits, and nothing of it may be done now.
+
+    Raises:
+        Rejected: too many requests wait already.
+    """
+    request = incoming.request
+    assert isinstance(request, NewTasks)
+    if not any(item is not None and item.depends_on for item in request.tasks):
+        return UNSEARCHED
+    line = turn.state.waiting_pushes
+    former = line.decided if line.decided is not None and line.decided.incoming is incoming else None
+    plan = tuple(_Plan(turn, request).edges())
+    if former is not None and former.plan == plan:
+        return {planned.place: _verdict(turn, former, planned) for planned in plan}
+    searched = dict.fromkeys(_to_search(turn, plan))
+    tries = 1 if former is None else former.tries + 1
+    if searched and tries <= TRIES_MOST:
+        line.add(WaitingPush(incoming, plan, searched, tries))
+        return None
+    late = "depends_on: its tasks change while it is searched whether it closes a cycle; push it again"
+    return {planned.place: late if planned.place in searched else "" for planned in plan}
+
+
+def check(turn: TurnState, project: Project, item: NewTask, verdict: str | None) -> None:
+    """Check that the edges of an item close no cycle; ``verdict``: of the search, None if there was none.
+
+    Raises:
+        Rejected: they do, or that can't be known without a search.
+    """
+    if verdict is None:
+        parents = list(_refs(turn, project, item))
+        if is_search_needed(turn, TaskRef(project.number, item.taskid), parents):
+            raise Rejected("malformed", "depends_on: it may close a cycle, which only a new-task can wait for; push it")
+    elif verdict:
+        raise Rejected("malformed", verdict)
+
+
+def is_search_needed(turn: TurnState, child: TaskRef, parents: Collection[TaskRef]) -> bool:
+    """Whether these edges may close a cycle, as far as that can be known without a search."""
+    return _is_waited_for(turn, child) and any(_waits(turn, parent) for parent in parents)
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up the next edges of the search that is under way."""
+    search = turn.state.waiting_pushes.searching
+    if search is not None:
+        for to_parents in (True, False):
+            wanted.walks.append(WalkRef(to_parents, search.places(to_parents), READ_A_TURN))
+
+
+def step(turn: TurnState) -> None:
+    """Go on with the search."""
+    line = turn.state.waiting_pushes
+    search = line.searching
+    if search is None:
+        return
+    search.known.trim()
+    for to_parents, walk in zip((True, False), turn.found.walks, strict=True):
+        for place, found in walk.items():
+            search.known.add(to_parents, place, _page(turn, to_parents, found))
+    search.go_on(EDGES_A_TURN - 2 * READ_A_TURN)
+
+
+def settle(turn: TurnState) -> None:
+    """At the end of the turn: have the request done with the next one if it has been searched, or go on then."""
+    line = turn.state.waiting_pushes
+    if not line.pending:
+        return
+    search = line.searching
+    if search is None:
+        line.begin_search()
+    else:
+        search.disturbed |= _vanished(turn)
+        if search.in_doubt:
+            line.search_again(search)
+        elif search.ended:
+            line.end_search(search)
+    turn.more = True
+
+
+def _vanished(turn: TurnState) -> bool:
+    """Whether edges have become void in this turn, perhaps."""
+    writes = turn.changes.writes
+    kinds = (each.kind for each in writes.propagations.values() if each is not None)
+    return bool(writes.cleared or writes.dropped_projects) or any(kind in ("edges", "retired") for kind in kinds)
+
+
+# ------------------------------------------------------------------------------------------------ before a search
+
+
+def _is_waited_for(turn: TurnState, ref: TaskRef) -> bool:
+    """Whether somebody waits for the task, or may."""
+    if ref in turn.changes.awaited or turn.state.waiting_pushes.gives_children_to(ref):
+        return True
+    task = turn.task_at(ref) or turn.changes.stale.get(ref)
+    return task is not None and task.links is not None and task.links.has_children
+
+
+def _waits(turn: TurnState, ref: TaskRef) -> bool:
+    """Whether the task has parents, or may have."""
+    return turn.state.waiting_pushes.gives_parents_to(ref) or _has_parents(turn.task_at(ref))
+
+
+def _to_search(turn: TurnState, plan: Sequence[PlannedEdges]) -> Iterator[int]:
+    """The indices of the items that need a search, with those before them laid over."""
+    laid = LaidOver()
+    for planned in plan:
+        child, parents = planned.child, planned.parents
+        may_be_met = parents and (laid.children.get(child) or _is_waited_for(turn, child))
+        if may_be_met and any(parent in laid.parents or _waits_still(turn, laid, parent) for parent in parents):
+            yield planned.place
+        laid.lay(planned)
+
+
+def _waits_still(turn: TurnState, laid: LaidOver, ref: TaskRef) -> bool:
+    """Whether the task has parents that no earlier item takes from it."""
+    if turn.state.waiting_pushes.gives_parents_to(ref):
+        return True
+    return laid.void.get(ref) is not False and _has_parents(turn.task_at(ref))
+
+
+class _Plan:
+    """Which edges a request would make, item by item, as far as that can be known before it is done.
+
+    Items that turn out to be rejected for other reasons, such as a full project, are taken for accepted.
+    """
+
+    def __init__(self, turn: TurnState, request: NewTasks) -> None:
+        self._turn = turn
+        self._request = request
+        self._made: dict[str, int] = {}  # projects that the request would make, by name: negative numbers
+        self._outcomes: dict[TaskRef, NewOutcome] = {}
+
+    def edges(self) -> Iterator[PlannedEdges]:
+        """In the order of the items; also those of items that only take edges away."""
+        for index, item in enumerate(self._request.tasks):
+            number = None if item is None else self._number(item.project or self._request.project, is_child=True)
+            if item is not None and number is not None:
+                planned = self._edges_of(index, item, TaskRef(number, item.taskid))
+                if planned is not None:
+                    yield planned
+
+    def _edges_of(self, index: int, item: NewTask, child: TaskRef) -> PlannedEdges | None:
+        task, before = self._turn.task_at(child), self._outcomes.get(child)
+        outcome = _outcome(self._turn, task, item, before)
+        if outcome == "ignored" or outcome == "merged":
+            return None
+        is_cancelled = outcome == "cancelled"
+        parents = () if is_cancelled else self._parents(item, child)
+        if parents is None:
+            return None
+        self._outcomes[child] = outcome
+        had = _has_parents(task) if before is None else not is_cancelled or before == "deferred"
+        if not parents and not had:
+            return None
+        return PlannedEdges(index, child, parents, is_cancelled or outcome == "deferred")
+
+    def _parents(self, item: NewTask, child: TaskRef) -> tuple[TaskRef, ...] | None:
+        """The parents of an item; None: it will be rejected because of them."""
+        parents: dict[TaskRef, None] = {}
+        for name, taskid in named(item.project or self._request.project, item):
+            number = self._number(name, is_child=False)
+            if number is None or (number, taskid) == child:
+                return None
+            parents[TaskRef(number, taskid)] = None
+        return tuple(parents)
+
+    def _number(self, name: str, *, is_child: bool) -> int | None:
+        """The number of a project; None: there is none, and will be none."""
+        state = self._turn.state
+        project = state.projects.by_name.get(name)
+        if project is not None:
+            return project.number
+        if is_child and state.config.auto_create:
+            self._made.setdefault(name, -1 - len(self._made))
+        return self._made.get(name)
+
+
+def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: NewOutcome | None) -> NewOutcome:
+    """The outcome of an item; ``before``: that of an earlier one for the same task, if there was one."""
+    schedule = item.schedule
+    if before is None:
+        return decide(task, schedule, turn.now.wall)
+    if schedule.cancel:
+        return "cancelled" if schedule.force_update and before != "cancelled" else "ignored"
+    if before == "cancelled":
+        is_restarted = schedule.force_update or schedule.itag or good_for(schedule) is not None
+        return "restarted" if is_restarted else "ignored"
+    if not schedule.force_update:
+        return "ignored"
+    return "deferred" if before == "deferred" else "replaced"
+
+
+# ------------------------------------------------------------------------------------------------ what was found
+
+
+def _page(turn: TurnState, to_parents: bool, found: FoundEdges) -> Page:
+    """The valid ones of the edges that were read."""
+    ends = []
+    for edge, mark, _ in found.edges:
+        deferred = _validity(turn, edge, mark)
+        if deferred is not None:
+            ends.append((edge.parent if to_parents else edge.child, deferred))
+    return Page(ends, found.edges[-1].key if found.edges else b"", found.end)
+
+
+def _validity(turn: TurnState, edge: Edge, mark: Mark) -> bool | None:
+    """Whether an edge is one of a deferred update; None: it is void."""
+    child = turn.task_at(edge.child)
+    if child is None:
+        return None
+    if child.links is not None and child.links.number == mark.number:
+        return False
+    deferred = child.lease.links if child.lease is not None else None
+    return True if deferred is not None and deferred.number == mark.number else None
+
+
+def _verdict(turn: TurnState, push: WaitingPush, planned: PlannedEdges) -> str:
+    """Why the edges of an item can't be made; empty: they can."""
+    if planned.place not in push.cycles:
+        return ""
+    cycle = push.cycles[planned.place]
+    if cycle is None:
+        return f"depends_on: graph-too-large: {EDGES_MOST} edges were looked at, and it may still close a cycle"
+    return f"depends_on: {_shown(turn, cycle)}: it would wait for itself"
+
+
+def _shown(turn: TurnState, cycle: Sequence[TaskRef]) -> str:
+    """The tasks of a cycle, each before the one that it waits for."""
+    names = [_name(turn, ref, cycle[0].project) for ref in (cycle if len(cycle) <= NAMES_TOLD else _ends_of(cycle))]
+    if len(cycle) > NAMES_TOLD:
+        names.insert(NAMES_TOLD // 2, f"… {len(cycle) - NAMES_TOLD} more …")
+    return " → ".join(names)
+
+
+def _ends_of(cycle: Sequence[TaskRef]) -> list[TaskRef]:
+    return [*cycle[: NAMES_TOLD // 2], *cycle[-(NAMES_TOLD // 2) :]]
+
+
+def _name(turn: TurnState, ref: TaskRef, own: int) -> str:
+    """What a task is called in a reason: by its taskid, with its project if that is another one than ``own``."""
+    project = turn.state.projects.by_number.get(ref.project)
+    name = ref.taskid if ref.project == own or project is None else f"{project.name}/{ref.taskid}"
+    return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
+
+
+def _refs(turn: TurnState, project: Project, item: NewTask) -> Iterator[TaskRef]:
+    """The parents of an item, as far as their projects are known."""
+    for name, taskid in named(project.name, item):
+        of = turn.state.projects.by_name.get(name)
+        if of is not None:
+            yield TaskRef(of.number, taskid)
+
+
+def _has_parents(task: Task | None) -> bool:
+    """Whether the store has edges to parents of the task."""
+    if task is None:
+        return False
+    deferred = task.lease.links if task.lease is not None else None
+    return any(links is not None and links.number for links in (task.links, deferred))

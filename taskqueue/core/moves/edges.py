@@ -1,0 +1,168 @@
+"""Which tasks a task waits for: edges are made, replaced and given up here; see ``propagation`` for what follows.
+
+    depends_on ──► parent is a success   edge satisfied
+               ──► parent is unknown     edge not satisfied, parent awaited
+               ──► anything else         edge not satisfied; a parent that has failed is noticed in a turn to come
+
+Rules:
+1. Each time a task is given parents all of its edges get one new number, and former ones are void.
+2. The edges of a deferred update count from its arrival on: the lease has them. A task with parents keeps those of the
+   update when a cancel drops it, as edges that both have have been made anew.
+3. What is forgotten while somebody waits for it is awaited. An awaited task is not known, not counted and not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from taskqueue.core.model.edges import POLICIES, SATISFIED, UNSATISFIED, Edge, Links, Mark, TaskRef
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.task import CANCELLED, FAILED, SUCCESS, Task
+from taskqueue.core.moves import flows
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import NewTask
+
+
+def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
+    """Look up the tasks that the item waits for."""
+    by_name = turn.state.projects.by_name
+    for name, taskid in named(project.name, item):
+        parent = by_name.get(name)
+        if parent is not None and taskid not in parent.queue.tasks:
+            wanted.tasks.append(TaskRef(parent.number, taskid))
+            if parent.making:
+                flows.need(parent, taskid, wanted)
+
+
+def make_edges(turn: TurnState, project: Project, item: NewTask) -> Links:
+    """Make the edges to the parents of an item, which have been looked up; what becomes of the task they are of is left
+    to the caller.
+
+    Raises:
+        Rejected: a parent is of an unknown project, or the task itself; nothing has changed.
+    """
+    _check(turn, project, item)
+    state, changes = turn.state, turn.changes
+    child = TaskRef(project.number, item.taskid)
+    links = Links(number=state.next_number(), on_failure=POLICIES.index(item.on_parent_failure))
+    has_failed = False
+    _mark_linked(turn, project)
+    for name, taskid in dict.fromkeys(named(project.name, item)):
+        of = state.projects.by_name[name]
+        parent = turn.find(of, taskid)
+        ref = TaskRef(of.number, taskid)
+        _mark_linked(turn, of)
+        if parent is None:
+            _await(turn, ref)
+        else:
+            _have_children(turn, parent)
+        is_satisfied = parent is not None and parent.state == SUCCESS
+        links.missing += not is_satisfied
+        has_failed |= parent is not None and parent.state in (FAILED, CANCELLED)
+        changes.make_edge(Edge(child, ref), Mark(SATISFIED if is_satisfied else UNSATISFIED, links.number))
+    if has_failed:
+        changes.propagate("edges", *child)
+    return links
+
+
+def arrive(turn: TurnState, task: Task) -> None:
+    """A task becomes known: somebody may wait for it, and ``clear`` may have left something of a former one."""
+    changes = turn.changes
+    ref = TaskRef(task.project, task.taskid)
+    stale = changes.forget_stale(*ref)
+    former = stale.links if stale is not None else None
+    if changes.arrive(ref) or (former is not None and former.has_children):
+        links = task.links or Links()
+        links.has_children = True
+        task.tie(links)
+    if former is not None and former.number:
+        changes.propagate("edges", *ref)
+
+
+def give(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
+    """Give the task the parents of the item, in place of those that it has; they have been looked up.
+
+    Raises:
+        Rejected: see ``make_edges``.
+    """
+    adopt(turn, task, make_edges(turn, project, item) if item.depends_on else None)
+
+
+def adopt(turn: TurnState, task: Task, edges: Links | None) -> None:
+    """Let the task wait for the parents of these edges, in place of those that it has."""
+    links = task.links
+    if links is None:
+        if edges is not None:
+            task.tie(edges)
+        return
+    if links.number:
+        turn.changes.propagate("edges", task.project, task.taskid)
+    edges = edges or Links()
+    links.number, links.missing, links.on_failure = edges.number, edges.missing, edges.on_failure
+
+
+def defer(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+    """Keep the edges of a deferred update, in place of those of a former one."""
+    edges = make_edges(turn, project, item) if item.depends_on else None
+    if lease.links is not None:
+        turn.changes.propagate("edges", task.project, task.taskid)
+    lease.defer_edges(edges)
+
+
+def take_deferred_parents(turn: TurnState, task: Task, lease: Lease | None) -> None:
+    """Give a task that has parents those of its deferred update, which a cancel is about to drop (rule 2)."""
+    if lease is None or lease.deferred is None or task.links is None or not task.links.number:
+        return
+    adopt(turn, task, lease.links)
+
+
+def _check(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Check what can be wrong with the parents of an item.
+
+    Raises:
+        Rejected: one is of an unknown project, or the task itself.
+    """
+    for name, taskid in named(project.name, item):
+        if name not in turn.state.projects.by_name:
+            raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
+        if name == project.name and taskid == item.taskid:
+            raise Rejected("malformed", f"depends_on: {taskid} → {taskid}: it would wait for itself")
+        of = turn.state.projects.by_name[name]
+        if of.making:
+            flows.await_task(turn, of, taskid)
+
+
+def _await(turn: TurnState, ref: TaskRef) -> None:
+    """Somebody waits for an unknown task; ``clear`` may have left something of a former one, which has failed."""
+    stale = turn.changes.forget_stale(*ref)
+    if stale is not None:
+        turn.changes.forget_links(stale)
+        turn.changes.note_end(stale, "failed")
+    turn.changes.await_task(ref)
+
+
+def _have_children(turn: TurnState, parent: Task) -> None:
+    links = parent.links
+    if links is None:
+        parent.tie(Links(has_children=True))
+    elif not links.has_children:
+        links.has_children = True
+    else:
+        return
+    turn.changes.touch_links(parent)
+
+
+def _mark_linked(turn: TurnState, project: Project) -> None:
+    """Note that the project has edges, which must be walked before it can be deleted."""
+    if not project.linked:
+        project.linked = True
+        turn.touch(project)
+
+
+def named(project: str, item: NewTask) -> Iterator[tuple[str, str]]:
+    """Project and taskid of each task that an item of this project waits for."""
+    for parent in item.depends_on:
+        yield (project, parent) if isinstance(parent, str) else (parent.project, parent.taskid)

@@ -1,0 +1,215 @@
+"""Flows as far as all rules are concerned: how tasks of them are counted, and what is taken in beside them.
+
+    task of a flow ──moves──► counted in the flow ──none is live──► ended: those who wait are told
+
+Rules:
+1. A flow's counts are of the same commit as the moves of its tasks. What is forgotten stays counted as it ended.
+2. While a flow is being made, a push of a task that it is about to make is ignored: the flow's own task comes. A push
+   that comes while the flow is being checked counts: the task is known when the flow is accepted.
+3. If tasks of a flow wait for others outside, no task outside can wait for one that is not made yet: else the two might
+   close a cycle that nobody has looked for.
+4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
+5. ENDED_KEPT flows that have ended are remembered, with the lists of their tasks.
+
+How a flow is checked, made and cancelled, step by step: ``steps/flows``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.model.edges import Links
+from taskqueue.core.model.flow import KNOWN_NAMED, Flow
+from taskqueue.core.model.needs import MemberRef, Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.task import CANCELLED, LIVE, Task
+from taskqueue.core.model.waiters import FOR_EVER
+from taskqueue.core.moves.answer_waiters import answer
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.flows import FlowReply
+
+STAGE_SECONDS: Final = 3600.0
+"""After so long without another task for it a flow that nobody submits is dropped."""
+
+# ------------------------------------------------------------------------------------------------ counting
+
+
+def join(turn: TurnState, flow: Flow, task: Task) -> None:
+    """The task belongs to the flow from now on."""
+    if task.links is None:
+        task.tie(Links(flow=flow.number))
+    else:
+        task.links.flow = flow.number
+    flow.record.counts[turn.flow_states.get(id(task), task.kept_state)] += 1
+    turn.changes.touch_links(task)
+    turn.changed_flows[flow.number] = flow
+
+
+def count(turn: TurnState) -> None:
+    """Count the moves of this turn so far."""
+    by_number, states = turn.state.flows.by_number, turn.flow_states
+    if not by_number:
+        return
+    for task in turn.changes.touched:
+        links = task.links
+        flow = by_number.get(links.flow) if links is not None and links.flow else None
+        if flow is not None and (before := states.get(id(task), task.kept_state)) != task.state:
+            flow.record.counts[before] -= 1
+            flow.record.counts[task.state] += 1
+            states[id(task)] = task.state
+            turn.changed_flows[flow.number] = flow
+
+
+def settle(turn: TurnState) -> None:
+    """At the end of the turn: end the flows of which nothing is live, and write those that have changed."""
+    count(turn)
+    touched = list(turn.changed_flows.values())
+    for flow in touched:
+        note(turn.state, flow)
+        if flow.live and flow.is_settled:
+            _go_on(turn, flow)
+    for flow in touched:  # afterwards, so that none is forgotten that runs again
+        if not flow.live and flow.is_settled and not flow.record.ended_at:
+            _end(turn, flow)
+    turn.changes.writes.flows += [flow.record for flow in turn.changed_flows.values()]
+
+
+def _go_on(turn: TurnState, flow: Flow) -> None:
+    """The flow runs, whether or not it had ended or was cancelled; what had not been made then is not made any more."""
+    record = flow.record
+    record.ended_at = 0.0
+    record.is_cancelled = record.is_cancelled and record.unrolled < record.tasks
+    turn.state.flows.go_on(flow)
+
+
+def _end(turn: TurnState, flow: Flow) -> None:
+    flow.record.ended_at = turn.now.wall
+    tell(turn, flow)
+    oldest = turn.state.flows.end(flow)
+    if oldest is not None:
+        drop(turn, oldest, Rejected("unknown-flow", "it ended so long ago that it is forgotten"))
+
+
+# ------------------------------------------------------------------------------------------------ the life of a flow
+
+
+def note(state: State, flow: Flow) -> None:
+    """The flow may have a step to take from now on, or none any more."""
+    state.flows.note(flow)
+    project = state.projects.by_number.get(flow.record.project)
+    if project is not None:
+        project.note_flow(flow)
+
+
+def tell(turn: TurnState, flow: Flow, until: Boot = FOR_EVER) -> None:
+    """Answer those who wait for the flow's end and whose limit is at most ``until`` (boot-clock seconds)."""
+    project = turn.state.projects.by_number[flow.record.project]
+    answer(turn, flow.waiters, lambda n: FlowReply(n=n, flow=flow.view(project.name)), until)
+
+
+def refuse(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
+    """The flow can't be accepted: it is a stage as before, and those who submitted it are told why."""
+    flow.check = None
+    flow.page = ()
+    note(turn.state, flow)
+    answer(turn, flow.submitters, lambda n: ErrorReply(n=n, code=refusal.code, reason=refusal.reason))
+
+
+def drop(turn: TurnState, flow: Flow, refusal: Rejected) -> None:
+    """Forget the flow and what was staged for it; whoever waits for it is told why."""
+    refuse(turn, flow, refusal)
+    answer(turn, flow.waiters, lambda n: ErrorReply(n=n, code=refusal.code, reason=refusal.reason))
+    state = turn.state
+    project = state.projects.by_number.get(flow.record.project)
+    if project is not None:
+        project.forget_flow(flow)
+    state.flows.drop(flow)
+    turn.changed_flows.pop(flow.number, None)
+    state.boot_timers.drop(("flow", flow.number))
+    state.wall_timers.drop(("stage", flow.number))
+    turn.changes.writes.dropped_flows.append(flow.number)
+
+
+def end_all(turn: TurnState, project: Project) -> None:
+    """All live tasks of the project have been dropped, and counted until then: its flows are cancelled."""
+    for flow in turn.state.flows.of_project(project.number):
+        record = flow.record
+        if not record.is_accepted or not (flow.is_unrolling or flow.live):
+            continue
+        for state in LIVE:
+            record.counts[CANCELLED] += record.counts[state]
+            record.counts[state] = 0
+        record.is_cancelled = True
+        record.cancelled_to = record.unrolled
+        flow.page = ()
+        note(turn.state, flow)
+        turn.changed_flows[flow.number] = flow
+
+
+def forget_all(turn: TurnState, project: Project) -> None:
+    """The project is deleted or reset."""
+    for flow in turn.state.flows.of_project(project.number):
+        drop(turn, flow, Rejected("unknown-project", f'project: "{project.name}" has been deleted'))
+
+
+# ------------------------------------------------------------------------------------------------ beside a flow
+
+
+def need(project: Project, taskid: str, wanted: Needs) -> None:
+    """Look up whether a task belongs to a flow of the project that is being checked or made."""
+    wanted.members += [MemberRef(number, taskid) for number in project.making]
+
+
+def is_promised(turn: TurnState, project: Project, taskid: str) -> bool:
+    """Whether a flow is about to make the task."""
+    return any(flow.is_unrolling and _is_ahead(turn, flow, taskid) for flow in project.making.values())
+
+
+def note_arrival(turn: TurnState, project: Project, taskid: str) -> None:
+    """An unknown task has arrived: a flow that has been checked as far as this one finds it known all the same."""
+    for flow in project.making.values():
+        if _is_checked(turn, flow, taskid):
+            note_known(flow, taskid)
+
+
+def note_known(flow: Flow, taskid: str) -> None:
+    """A task of the flow, which is being checked, is known already."""
+    check = flow.check
+    if check is None:
+        return
+    check.known_count += 1
+    check.outside = check.outside or taskid
+    if len(check.known) < KNOWN_NAMED:
+        check.known.append(taskid)
+
+
+def await_task(turn: TurnState, project: Project, taskid: str) -> None:
+    """A task is to wait for this one of the project.
+
+    Raises:
+        Rejected: a flow is about to make that, and has tasks that wait for others outside.
+    """
+    for flow in project.making.values():
+        if blocks(turn, flow, taskid):
+            reason = f'{taskid} is still to be made by flow "{flow.record.name}", which waits for other tasks itself'
+            raise Rejected("state", f"depends_on: {reason}; push it again when the flow is running")
+        if flow.check is not None and _is_checked(turn, flow, taskid):
+            flow.check.awaited = taskid
+
+
+def blocks(turn: TurnState, flow: Flow, taskid: str) -> bool:
+    """Whether nothing outside the flow can wait for the task yet."""
+    return flow.is_unrolling and flow.record.has_outside and _is_ahead(turn, flow, taskid)
+
+
+def _is_ahead(turn: TurnState, flow: Flow, taskid: str) -> bool:
+    return turn.found.members.get(MemberRef(flow.number, taskid), -1) >= flow.record.unrolled
+
+
+def _is_checked(turn: TurnState, flow: Flow, taskid: str) -> bool:
+    index = turn.found.members.get(MemberRef(flow.number, taskid))
+    return flow.check is not None and index is not None and index < flow.check.checked

@@ -1,0 +1,445 @@
+"""How a lease ends: done, failed, run out, or given back.
+
+    processing ──ok──────────────────► success        (recurring: delayed until it is due again)
+               ──not ok, run out─────► ready, delayed or failed: see ``retry``
+               ──released, lost──────► ready, no retry used up
+               ──fetcher silent──────► ready behind its equals; one that is to blame as if not ok: see ``handout``
+
+An answer counts if and only if its token is that of the task, which it uses up: a second answer is stale. Running out
+of time leaves the token, so a late success counts if nobody else has been given the task; a late failure changes
+nothing. A success that counts replaces the task's result, or leaves it with none.
+
+A failure may say how the next attempt differs (``again``): the task keeps its seq, and a deferred update wins over it.
+Each failed attempt is stored twice (``note``): in the history of its task, and in the order of all failures.
+
+A part of a report ends nothing: its new tasks are taken if a success with its token would count, and the lease goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from taskqueue.core.model.attempts import AttemptRecord, Failure, KeptFailure, kind_of
+from taskqueue.core.model.chance import jitter
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.pause import CHECKS
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.recrawl_interval import NOTHING_SAID, PageFacts, after_success, recurs_after
+from taskqueue.core.model.retry import (
+    THROTTLED_MOST,
+    Retry,
+    after_failure,
+    after_put_off,
+    after_throttle,
+    after_timeout,
+    delay_after,
+    gives_up,
+)
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import DELAYED, FAILED, NO_TOKEN, PROCESSING, READY, RETRIED_MOST, Task
+from taskqueue.core.moves import disk_full, slots
+from taskqueue.core.moves.push import apply_deferred, give_seq, queue_up, take_batch
+from taskqueue.core.turn_state import TurnState
+from taskqueue.error_texts import kind_in, kind_line
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.hosts import Verdict, host_of
+from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
+from taskqueue.protocol.fields import NIL, Again, TaskReport
+from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
+from taskqueue.protocol.messages import Flaws
+from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.settings.settings import CRASHES_MOST
+
+CRASHED: Final = "its fetcher fell silent while it ran"
+
+REASON_CHARS: Final = 300
+"""Characters of the reason for a pause, which quotes the last error."""
+
+
+def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
+    """Apply a batch of reports, each by itself, and take in the follow-ups of those that count."""
+    outcomes: list[DoneOutcome] = []
+    reply = DoneReply(n=request.n, outcomes=outcomes)
+    has_new = any(item is not None and item.new for item in request.tasks)
+    for index, item in enumerate(request.tasks):
+        new: list[NewOutcome] = []
+        if item is None:
+            outcomes.append("rejected")
+            reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
+        else:
+            origin = _spec_of(turn, item) if has_new and item.new else None
+            try:
+                outcomes.append(_keep(turn, item, index, reply) if item.part else finish(turn, session, item))
+            except Rejected as rejected:
+                outcomes.append("rejected")
+                reply.errors.append(ItemError(index, rejected.reason))
+            if has_new and item.new and (outcomes[-1] == "done" or outcomes[-1] == "kept"):
+                new, errors = take_batch(turn, item.project, item.new, flaws, (index,), origin)
+                reply.errors += errors
+        if has_new:
+            reply.new.append(new)
+    if reply.errors:
+        known = len(outcomes) + sum(map(len, reply.new))
+        reply.errors = errors_that_fit(reply.errors, known, len(reply.new), turn.state.config.max_message)
+    return reply
+
+
+def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+    """Apply a fetcher's report on a task.
+
+    Raises:
+        Rejected: the body of its next attempt is too large; nothing has changed.
+    """
+    state = turn.state
+    if session.ended and session.ended.pop(item.token, None) is not None:
+        state.memory.ended_changed(-1)
+        turn.freed[session.id] = session
+    project = state.projects.by_name.get(item.project)
+    task = turn.find(project, item.taskid) if project else None
+    token = item.token
+    if project is None or task is None or not token or task.token != token:
+        return "stale"
+    if task.state == PROCESSING:
+        if item.again is not None:
+            _check_body(turn, project, task, item.again)
+        _end(turn, session, project, task, item)
+    elif item.ok and (task.state == READY or task.state == DELAYED):
+        turn.touch(project)
+        task.crashes = 0
+        slots.heed(turn, project, task, item)
+        # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
+        task.write_anew(turn.spec_of(task))
+        _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label), item)
+    else:
+        return "stale"
+    if item.ok and (item.result is not NIL or task.has_result):
+        turn.changes.keep_result(task, item.result)
+    task.token = NO_TOKEN
+    if session.rest_seconds:
+        session.work_counts()
+        turn.freed[session.id] = session
+    return "done"
+
+
+def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> DoneOutcome:
+    """Apply a part of a report; while the disk is nearly full it is refused."""
+    if not turn.state.config.has_room:
+        reply.errors.append(ItemError(index, disk_full.REASON))
+        return "rejected"
+    return keep_part(turn, item)
+
+
+def keep_part(turn: TurnState, item: TaskReport) -> DoneOutcome:
+    """Tell whether a part of a report counts: a success with its token would. The lease stays as it is."""
+    project = turn.state.projects.by_name.get(item.project)
+    task = turn.find(project, item.taskid) if project else None
+    if task is None or not item.token or task.token != item.token:
+        return "stale"
+    return "kept" if task.state == PROCESSING or task.state == READY or task.state == DELAYED else "stale"
+
+
+def expire(turn: TurnState, project: Project, task: Task) -> None:
+    """The task's lease has run out: a failure with the reason ``timeout``."""
+    retry = after_timeout(turn.spec_of(task), project.settings, task.retried, timed_out=task.timed_out)
+    lease = _lease_of(turn, project, task)
+    session = turn.revoke(task, timed_out=True)
+    task.timed_out = True
+    task.note_throttled(0)
+    project.totals.timeout += 1
+    note(turn, task, _attempt(turn, project, lease, session, "timeout", "timeout"))
+    _retry(turn, project, task, retry)
+    _fail_project(turn, project, lease, "timeout")
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def give_back(turn: TurnState, project: Project, task: Task) -> None:
+    """The task was not run: make it ready in its former place, without using up a retry."""
+    lease = _lease_of(turn, project, task)
+    turn.unlease(task)
+    _wait_again(turn, project, task, lease)
+
+
+def take_back(turn: TurnState, session: Session, project: Project, task: Task) -> None:
+    """The session reports that the task was not started; it need not be the one that it was handed to."""
+    lease = _lease_of(turn, project, task)
+    _end_by(turn, session, task, lease)
+    _wait_again(turn, project, task, lease)
+
+
+def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> None:
+    """The task's fetcher went silent while it ran.
+
+    Args:
+        to_blame: count it as a failure if there were too many crashes.
+    """
+    now = turn.now
+    settings = project.settings
+    lease = _lease_of(turn, project, task)
+    session = turn.unlease(task)
+    crashes = task.crashes + 1
+    seconds = now.boot - lease.selected_at
+    note(turn, task, AttemptRecord(now.wall, "crashed", session.label, seconds, CRASHED))
+    if to_blame and crashes >= settings.max_crashes:
+        # One crash more is its failure again.
+        task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
+        _retry(turn, project, task, after_failure(turn.spec_of(task), settings, task.retried))
+        _fail_project(turn, project, lease, CRASHED)
+    else:
+        task.crashes = min(crashes, max(1, settings.max_crashes - 1))
+        queue_up(turn, project, task)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def lose(turn: TurnState, project: Project, task: Task) -> None:
+    """The task's fetcher went silent before it ran: make it ready, behind its equals."""
+    lease = _lease_of(turn, project, task)
+    turn.unlease(task)
+    queue_up(turn, project, task)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def _wait_again(turn: TurnState, project: Project, task: Task, lease: Lease) -> None:
+    project.queue.put_ready(turn.changes, task)
+    turn.state.hollow.want(task)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def _end(turn: TurnState, session: Session, project: Project, task: Task, item: TaskReport) -> None:
+    lease = _lease_of(turn, project, task)
+    holder = _end_by(turn, session, task, lease)
+    task.crashes = 0
+    verdict = slots.heed(turn, project, task, item) if task.slot else "answered"
+    if item.ok:
+        _succeed(turn, project, task, _attempt(turn, project, lease, holder, "success"), item)
+    else:
+        kind = kind_line(item.kind) or kind_in(item.error)
+        note(turn, task, _attempt(turn, project, lease, holder, "failed", item.error, kind))
+        _fail(turn, project, task, item, lease, verdict, kind)
+    if lease.deferred is not None:
+        apply_deferred(turn, project, task, lease, lease.deferred)
+
+
+def _lease_of(turn: TurnState, project: Project, task: Task) -> Lease:
+    """The lease that is to end; the caller applies its deferred update."""
+    lease = task.lease
+    if lease is None:
+        raise Corrupt(f"task {task.taskid!r} has no lease to end")
+    turn.touch(project)
+    return lease
+
+
+def _end_by(turn: TurnState, session: Session, task: Task, lease: Lease) -> Session:
+    """End the lease as the session reports; the fetcher that it was handed to, if another, may still work on it."""
+    return turn.unlease(task) if lease.session == session.id else turn.revoke(task)
+
+
+def _attempt(
+    turn: TurnState,
+    project: Project,
+    lease: Lease,
+    session: Session,
+    outcome: AttemptOutcome,
+    error: str = "",
+    kind: str = "",
+) -> AttemptRecord:
+    """The record of how a lease ended; its duration is added to the counters of its project, and of all."""
+    now, durations = turn.now, turn.state.attempt_seconds
+    seconds = now.boot - lease.selected_at
+    durations.counts[project.counters.took(seconds, now.wall)] += 1
+    durations.sum += seconds
+    if outcome == "success":
+        session.done += 1
+    else:
+        session.failed += 1
+    return AttemptRecord(now.wall, outcome, session.label, seconds, error, kind)
+
+
+def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, item: TaskReport) -> None:
+    now = turn.now
+    spec = task.spec or turn.spec_of(task)
+    task.retried = 0
+    if task.throttled:
+        task.note_throttled(0)
+    task.timed_out = False
+    task.lastcrawltime = now.wall
+    project.totals.success += 1
+    if project.paused_itself:
+        project.set_running()
+        turn.emit("resumed", project, "a task has succeeded")
+    project.pause.record.failures = 0
+    schedule = spec.schedule
+    if schedule.auto_recrawl or schedule.recrawl is not None:  # most tasks don't recur: no call for them
+        interval = recurs_after(schedule, spec.page)
+        if interval is not None:
+            _come_again(turn, project, task, attempt, interval, item)
+            return
+    project.queue.succeed(turn.changes, task, attempt)
+
+
+def _come_again(
+    turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, interval: float, item: TaskReport
+) -> None:
+    """Have a recurring task that has succeeded wait for its next run, after ``interval`` if its page tells nothing."""
+    task.note_put_off(0)
+    turn.note_attempt(task, attempt)
+    turn.changes.note_end(task, "succeeded")
+    project.queue.set_apart(task)
+    spec = turn.spec_of(task)
+    bounds = spec.schedule.recrawl
+    if bounds is not None:
+        page = after_success(spec.page or PageFacts(interval), bounds, item.fetched or NOTHING_SAID)
+        _note_page(turn, project, task, spec, page)
+        interval = page.interval * jitter(task.taskid, task.attempts)
+    _hold_back(turn, project, task, turn.now.wall + interval)
+
+
+def _note_page(turn: TurnState, project: Project, task: Task, spec: Spec, page: PageFacts) -> None:
+    """Keep what is known of the task's page, and have the task go behind its equals when it is due again.
+
+    While an operation goes through tasks it keeps its seq, as in ``queue_up``.
+    """
+    if turn.state.operations.running:
+        project.queue.withdraw(turn.changes, task)
+    else:
+        give_seq(turn, project, task)
+    task.respecify(_fitting(turn, project, spec.with_page(page)))
+
+
+def _fitting(turn: TurnState, project: Project, spec: Spec) -> Spec:
+    """The spec; what its page was like, which goes out beside the task's body, only if there is room for both."""
+    page = spec.page
+    if page is None or _room_for_body(turn, project, spec) - len(spec.body) >= VALIDATORS_BYTES:
+        return spec
+    return spec.with_page(PageFacts(page.interval))
+
+
+def _room_for_body(turn: TurnState, project: Project, spec: Spec) -> int:
+    """Bytes that a body may have to go out again with this url and schedule."""
+    room = room_beside(spec.url, spec.schedule, turn.state.config.max_message)
+    return room if project.fetch is None else room - len(project.fetch)
+
+
+def _fail(
+    turn: TurnState, project: Project, task: Task, item: TaskReport, lease: Lease, verdict: Verdict, kind: str
+) -> None:
+    task.timed_out = False
+    throttled = task.throttled
+    task.note_throttled(min(throttled + 1, THROTTLED_MOST) if verdict == "throttled" else 0)
+    after = item.retry_after
+    counts = None if item.again is None else item.again.counts
+    if not item.retry:
+        retry = None
+        _pass_check(turn, project, lease)
+    elif counts is None and verdict == "throttled":
+        retry = after_throttle(turn.spec_of(task), project.settings, task.retried, throttled)
+        _pass_check(turn, project, lease)
+    elif counts is False or (counts is None and after is not None):
+        task.note_put_off(task.put_off + 1)
+        delay = delay_after(turn.spec_of(task), project.settings, task.retried) if after is None else after
+        retry = after_put_off(delay, task.put_off)
+        _pass_check(turn, project, lease)
+    else:
+        retry = after_failure(turn.spec_of(task), project.settings, task.retried)
+        if retry is not None and after is not None:
+            retry = Retry(after, True)
+        if verdict != "answered":
+            _pass_check(turn, project, lease)
+        else:
+            _fail_project(turn, project, lease, kind)
+    _retry(turn, project, task, retry, item.again)
+
+
+def _check_body(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+    room = _room_for_body(turn, project, turn.spec_of(task))
+    if len(again.body) > room:
+        reason = f"again.body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url"
+        raise Rejected("too-large", reason)
+
+
+def _differ(turn: TurnState, project: Project, task: Task, again: Again) -> None:
+    """Take the task out of its order, and give it what its next attempt is to have."""
+    project.queue.withdraw(turn.changes, task)
+    if again.priority is not None:
+        task.priority = again.priority
+    if again.body != NIL:
+        was = turn.spec_of(task)
+        spec = Spec(was.url, was.schedule, again.body.copy(), was.depth, was.page)
+        task.respecify(_fitting(turn, project, spec))
+
+
+def _retry(turn: TurnState, project: Project, task: Task, retry: Retry | None, again: Again | None = None) -> None:
+    now = turn.now
+    task.lastcrawltime = now.wall
+    if retry is None:
+        project.totals.failed += 1
+        project.queue.finish(turn.changes, task, FAILED, now.wall)
+        return
+    project.totals.retried += 1
+    if retry.counts:
+        task.retried = min(task.retried + 1, RETRIED_MOST)
+        task.note_put_off(0)
+    schedule = turn.spec_of(task).schedule
+    if recurs_after(schedule) is not None and gives_up(schedule, project.settings, task.retried):
+        project.queue.set_apart(task)
+    if again is not None:
+        _differ(turn, project, task, again)
+    if retry.delay:
+        _hold_back(turn, project, task, now.wall + retry.delay)
+    elif retry.behind:
+        queue_up(turn, project, task)
+    else:
+        project.queue.put_ready(turn.changes, task)
+
+
+def _fail_project(turn: TurnState, project: Project, lease: Lease, error: str) -> None:
+    """Count a failure of the project, and pause it if that was one too many.
+
+    An event is emitted for the pause only, not for every failed check phase: that may go on for days.
+    """
+    said = error or "no reason given"
+    is_first = project.state == "running"
+    if is_first and project.pause.fail(project.settings.fail_pause_num):
+        failures = project.pause.record.failures
+        reason = f"{failures} failure{'s' * (failures > 1)} in a row, the last one: {said}"
+    elif project.state == "checking" and project.pause.fail_check(lease.check):
+        reason = f"{CHECKS} checks have failed, the last one: {said}"
+    else:
+        return
+    project.pause_itself(turn.now, reason[:REASON_CHARS])
+    turn.state.wall_timers.note(("check", project.number), project.check_at())
+    if is_first:
+        turn.emit("paused", project, project.pause.record.reason)
+
+
+def _pass_check(turn: TurnState, project: Project, lease: Lease) -> None:
+    """A check was neither success nor failure; after enough of these the project goes on."""
+    if project.state == "checking" and project.pause.pass_check(lease.check):
+        project.set_running()
+        turn.emit("resumed", project, "the site answers")
+
+
+def _hold_back(turn: TurnState, project: Project, task: Task, until: float) -> None:
+    task.held_back = True
+    project.queue.put_delayed(turn.changes, task, until)
+
+
+def _spec_of(turn: TurnState, item: TaskReport) -> Spec | None:
+    """The spec of a reported task; None: it is unknown."""
+    project = turn.state.projects.by_name.get(item.project)
+    task = turn.find(project, item.taskid) if project else None
+    return task.spec if task is not None else None
+
+
+def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
+    """Store a failed attempt in the history of its task, and in the order of failures."""
+    state = turn.state
+    turn.note_attempt(task, attempt)
+    host = host_of(turn.spec_of(task).url, state.environment.ascii_host)
+    failure = Failure(task.project, task.taskid, host, attempt.fetcher, kind_of(attempt))
+    turn.changes.writes.failures.append(KeptFailure(state.failures.add(attempt.at), failure))
+    state.wall_timers.note(("failures", 0), state.failures.old_at)

@@ -1,0 +1,222 @@
+"""Creating, changing and removing projects, as far as it concerns more than the project itself.
+
+A change of settings leads to other timers, another bucket, other slots, other cron times; a removal ends flows, waits
+and timers, and drops all that the store has. So whatever makes, loads or changes a project does it here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from taskqueue.core.model import cron_times
+from taskqueue.core.model.bucket import Bucket, SharedBucket
+from taskqueue.core.model.project import Project, new_record
+from taskqueue.core.model.task import DELAYED, NO_FLOOR, READY
+from taskqueue.core.moves import answer_waiters, flows, slots
+from taskqueue.core.moves.answer_waiters import answer
+from taskqueue.core.state import BOOT_OF_PROJECT, NO_PACE, WALL_OF_PROJECT, State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.fields import Setting
+from taskqueue.settings.jobs import NO_JOBS, CronJob
+from taskqueue.settings.layer_size import MAX_OVERRIDES_MEMORY, check_memory, check_size, memory_bytes
+from taskqueue.settings.settings import Layer, check, merge
+
+NOTHING_SAID: Final[Layer] = {}
+
+
+def project_for_push(turn: TurnState, name: str) -> Project:
+    """The project of that name; with ``auto_create`` an unknown one is created.
+
+    Raises:
+        Rejected: it is unknown, or there are ``max_projects`` already.
+    """
+    state = turn.state
+    if name not in state.projects.by_name and state.config.auto_create:
+        return make_another(turn, name)
+    return state.projects.named(name)
+
+
+def make_another(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
+    """Create a project on request.
+
+    Raises:
+        Rejected: there are ``max_projects`` already.
+    """
+    state = turn.state
+    most, known = state.config.max_projects, len(state.projects.by_name)
+    if known >= most:
+        hint = "delete some with: taskqueue project delete NAME"
+        raise Rejected("full", f"project: there are {known}, and limits.max_projects is {most}; {hint}")
+    return make_project(turn, name, overrides)
+
+
+def make_project(turn: TurnState, name: str, overrides: Layer = NOTHING_SAID) -> Project:
+    """Create a project, running, with a full bucket, and with these overrides."""
+    now = turn.now
+    layers = turn.state.layers(name)
+    record = new_record(turn.new_project_number(), name, merge(*layers, overrides), now.boot)
+    record.overrides = dict(overrides)
+    project = Project(record, layers, now.boot)
+    add_project(turn, project)
+    plan_cron(turn, project, {})
+    turn.touch(project)
+    return project
+
+
+def check_settings(state: State, name: str, overrides: Layer, besides: int = 0) -> int:
+    """Check that a project could have these overrides; it need not exist.
+
+    Args:
+        besides: bytes of memory that other overrides take of the same request.
+
+    Returns:
+        The bytes of memory that the project's overrides grow by; negative if they shrink.
+
+    Raises:
+        Rejected: with the code ``setting``: one of them can't be used, or they are too large; or with the code
+            ``full``: the overrides of all projects would take more than MAX_OVERRIDES_MEMORY.
+    """
+    check_memory(overrides)
+    settings = merge(*state.layers(name), overrides)
+    project = state.projects.by_name.get(name)
+    check(settings, state.environment, project.settings.cron if project else NO_JOBS)
+    check_size(overrides, state.environment)
+    said = memory_bytes(overrides)
+    more = said - (project.overrides_bytes if project is not None else 0)
+    taken = state.projects.overrides_bytes + besides
+    if more > 0 and taken + more > MAX_OVERRIDES_MEMORY:
+        raise Rejected(
+            "full",
+            f"settings: what was said of all projects takes {taken} bytes in memory, "
+            f"this would take {said}, and {MAX_OVERRIDES_MEMORY} are the most; unset some",
+        )
+    if settings.bucket and settings.bucket not in state.config.buckets:
+        raise Rejected("setting", f'bucket: there is no "{settings.bucket}"; it needs a section [buckets.NAME]')
+    return more
+
+
+def in_group(state: State, group: str) -> list[Project]:
+    """The projects of a group, in the order of their names.
+
+    Raises:
+        Rejected: there are none.
+    """
+    members = state.projects.in_group(group)
+    if not group or not members:
+        raise Rejected("unknown-group", f'group: no project belongs to a group "{group}"')
+    return members
+
+
+def add_project(turn: TurnState, project: Project) -> None:
+    """Register a project."""
+    state = turn.state
+    state.projects.add(project)
+    state.grand_totals.note(project, project.totals.row())
+    if project.cleared:
+        state.pending.sweep(project.number, project.cleared)
+    note_pause(state, project)
+    count_delayed(state, project)
+    _adopt(turn, project)
+
+
+def note_pause(state: State, project: Project) -> None:
+    """Set the timers by which a pause of the project goes on or ends."""
+    state.wall_timers.note(("check", project.number), project.check_at())
+    state.wall_timers.note(("resume", project.number), project.resumes_at())
+
+
+def use_settings(turn: TurnState, project: Project, layers: Sequence[Layer], overrides: Mapping[str, Setting]) -> None:
+    """Give the project other settings.
+
+    Raises:
+        Rejected: they are invalid; nothing has changed.
+    """
+    state, now = turn.state, turn.now
+    before = project.settings.cron
+    said_before = project.overrides_bytes
+    project.apply(layers, overrides, now.boot)
+    state.projects.note_overrides(said_before, project)
+    if project.cap_wait(now.wall):
+        state.wall_timers.note(("check", project.number), project.check_at())
+    _adopt(turn, project)
+    plan_cron(turn, project, before)
+    turn.touch(project)
+
+
+def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) -> None:
+    """Plan the jobs of a project; ``before`` are its former jobs."""
+    state = turn.state
+    cron_times.plan(project, state.environment, turn.now, before)
+    state.cron_timers.note(project.number, cron_times.next_at(project))
+
+
+def remove_project(turn: TurnState, project: Project) -> None:
+    """Remove a project, delete everything of it from the store, and refuse the requests that wait for its end."""
+    state = turn.state
+    for task in list(project.queue.processing.leased.values()):
+        turn.revoke(task)
+    flows.forget_all(turn, project)
+    state.projects.remove(project)
+    turn.dirty.pop(project.number, None)
+    state.pending.forget(project.number)
+    state.cron_timers.drop(project.number)
+    for of_boot in BOOT_OF_PROJECT:
+        state.boot_timers.drop((of_boot, project.number))
+    for of_wall in WALL_OF_PROJECT:
+        state.wall_timers.drop((of_wall, project.number))
+    state.fair_queue.remove(project)
+    state.grand_totals.remove(project)
+    if state.watch_log is not None:
+        state.watch_log.remove(project)
+    state.history.remove(project.number, project.totals.row())
+    for which in (READY, DELAYED):
+        state.memory.note(project.number, which, 0)
+    leave_shared(project)
+    slots.forget_project(state, project)
+    turn.changes.writes.dropped_projects.append(project.number)
+    if project.linked:
+        turn.changes.propagate("retired", project.number)
+    reason = f'project: "{project.name}" has been deleted'
+    for waiters in (project.waiters, project.early_waiters):
+        answer(turn, waiters, lambda n: ErrorReply(n=n, code="unknown-project", reason=reason))
+    answer_waiters.answer_dropped_tasks(turn, project.number)
+
+
+def leave_shared(project: Project) -> None:
+    """Remove the project from its shared bucket."""
+    if project.shared is not None:
+        project.shared.forget(project.number)
+        project.shared = None
+        project.virtual = 0.0
+
+
+def _adopt(turn: TurnState, project: Project) -> None:
+    """Apply the effects of its settings outside of the project."""
+    state = turn.state
+    settings = project.settings
+    slots.divide(turn, project)
+    state.wall_timers.note(("retention", project.number), project.old_at())
+    project.hours = state.environment.hours(settings.active, turn.now.wall)
+    project.fetch = state.environment.pack(settings.fetch) if settings.fetch else None
+    if project.shared is not None and project.shared.name != settings.bucket:
+        leave_shared(project)
+    if settings.bucket and project.shared is None:
+        project.shared = state.shared.get(settings.bucket) or _make_shared(turn, settings.bucket)
+
+
+def _make_shared(turn: TurnState, name: str) -> SharedBucket:
+    """A full shared bucket; one that the config does not have (any more) has a rate of 0."""
+    state = turn.state
+    pace = state.config.buckets.get(name, NO_PACE)
+    shared = SharedBucket(name, Bucket(pace.rate, pace.burst, pace.burst, turn.now.boot))
+    state.shared[name] = turn.drawn[name] = shared
+    return shared
+
+
+def count_delayed(state: State, project: Project) -> None:
+    """Have a project's delayed tasks counted, if they are not."""
+    if project.queue.counted_to < NO_FLOOR:
+        state.pending.count(project.number)

@@ -1,0 +1,492 @@
+"""new-task: takes in tasks of producers, follow-ups of reports, and the scheduler's own tasks.
+
+``recrawl.decide`` determines the outcome; this module carries it out. Of a batch each task is decided in turn, and sees
+those before it.
+
+When new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot. What a
+trap looks like: ``model/growth``. When it was told is kept with the project, so that a restart does not tell it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import structs
+
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.growth import SAMPLES, Finding, TrapKind
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.recrawl import decide, due_at, hurries
+from taskqueue.core.model.recrawl_interval import as_replaced, recurs_after
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import CANCELLED, NO_TOKEN, PROCESSING, STATE_NAMES, Task, deferred_bytes
+from taskqueue.core.moves import cycles, edges, flows, slots
+from taskqueue.core.moves.projects import project_for_push
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.protocol.choices import KnownState, NewOutcome
+from taskqueue.protocol.fields import NewTask, Schedule
+from taskqueue.protocol.message_room import room_beside
+from taskqueue.protocol.messages import Flaws
+from taskqueue.protocol.tasks import ItemError
+from taskqueue.settings.jobs import Template
+
+DEFERRED_PART: Final = 8
+"""Deferred updates may take one part in so many of ``memory_bytes``, on top of it."""
+
+
+def take_batch(
+    turn: TurnState,
+    project: str,
+    items: Sequence[NewTask | None],
+    flaws: Flaws,
+    parent: tuple[int, ...] = (),
+    origin: Spec | None = None,
+    verdicts: cycles.Verdicts = cycles.UNSEARCHED,
+    states: list[KnownState] | None = None,
+) -> tuple[list[NewOutcome], list[ItemError]]:
+    """Take in a batch of new tasks, each by itself.
+
+    Args:
+        project: of the items that name none.
+        parent: path of the batch in its message; a batch of follow-ups has one, and ``max_queue`` does not apply to it.
+        origin: the task that led to these; None: they were pushed by themselves.
+        verdicts: on the items that were searched for cycles.
+        states: to which that of each item is added, as it is known before; None: they were not asked for.
+
+    Returns:
+        The outcome of each item, and the reasons of rejected ones.
+    """
+    outcomes: list[NewOutcome] = []
+    errors: list[ItemError] = []
+    depth = 0 if origin is None else origin.depth + 1
+    projects = turn.state.projects.by_name
+    for index, item in enumerate(items):
+        if states is not None:
+            states.append(_known_state(turn, project, item))
+        try:
+            if item is None:
+                raise Rejected("malformed", flaws.get((*parent, index), "expected a map, got nil"))
+            verdict = verdicts.get(index) if verdicts else None
+            name = item.project or project
+            outcome = take(turn, name, item, depth, verdict, bounded=not parent)
+            outcomes.append(outcome)
+            if outcome == "new":
+                of = projects[name]
+                if of.totals.new >= of.sampling.at:
+                    look_for_trap(turn, of, items, index, origin)
+        except Rejected as rejected:
+            outcomes.append("rejected")
+            code = rejected.code if rejected.code == "slot-full" else ""
+            errors.append(ItemError(index, rejected.reason, parent[0] if parent else None, code))
+    return outcomes, errors
+
+
+def _known_state(turn: TurnState, project: str, item: NewTask | None) -> KnownState:
+    """The state of the item's task; empty: it is unknown, or the item is malformed."""
+    of = None if item is None else turn.state.projects.by_name.get(item.project or project)
+    task = None if item is None or of is None else turn.find(of, item.taskid)
+    return "" if task is None else STATE_NAMES[task.state]
+
+
+def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], wanted: Needs) -> None:
+    """Look up the items' tasks that are not in memory; ``name``: the project of items that name none."""
+    projects = turn.state.projects.by_name
+    default = projects.get(name)
+    unseen = wanted.tasks
+    for item in items:
+        if item is None:
+            continue
+        own = item.project
+        project = projects.get(own) if own else default
+        taskid = item.taskid
+        if project is not None and taskid not in project.queue.tasks:
+            unseen.append((project.number, taskid))
+        if item.schedule.recrawl is not None and project is not None:
+            _need_page(turn, project, item, wanted)
+        if item.depends_on:
+            turn.gives_parents = True
+            if project is not None:
+                edges.need(turn, project, item, wanted)
+    if turn.state.divided:
+        for item in items:
+            project = None if item is None else projects.get(item.project or name)
+            if item is not None and project is not None:
+                slots.need_name(turn, project, item.url, item.schedule.slot, wanted)
+    if turn.state.flows.active:
+        for item in items:
+            project = None if item is None else projects.get(item.project or name)
+            if item is not None and project is not None and item.taskid not in project.queue.tasks:
+                flows.need(project, item.taskid, wanted)
+
+
+def take(
+    turn: TurnState, name: str, item: NewTask, depth: int, verdict: str | None = None, *, bounded: bool
+) -> NewOutcome:
+    """Take in one task.
+
+    Args:
+        verdict: see ``cycles.check``.
+        bounded: the project's ``max_queue`` applies.
+
+    Raises:
+        Rejected: the project is unknown, it, the task's slot or the memory for deferred updates is full, or the task is
+            too large, or closes a cycle.
+    """
+    state = turn.state
+    project = state.projects.by_name.get(name) or project_for_push(turn, name)
+    task = turn.find(project, item.taskid)
+    if turn.found.unreadable:
+        _refuse_unreadable(turn, project, item)
+    outcome = decide(task, item.schedule, turn.now.wall)
+    if outcome == "ignored" or (depth and depth > project.settings.max_depth):
+        return "ignored"
+    is_arrival = task is None and project.making
+    if is_arrival and flows.is_promised(turn, project, item.taskid):
+        return "ignored"
+    is_counted = False
+    if project.has_limits and (outcome == "new" or outcome == "restarted"):
+        is_awaited = TaskRef(project.number, item.taskid) in turn.changes.awaited
+        _check_room(project, bounded=bounded and not is_awaited, is_new=outcome == "new")
+        is_counted = project.counts_slots and outcome == "new"
+        if is_counted:
+            slots.check_room(turn, project, item)
+    # What came in must be able to go out again, with its token and the like around it.
+    room = room_beside(item.url, item.schedule, state.config.max_message)
+    if project.fetch is not None:
+        room -= len(project.fetch)
+    if len(item.body) > room:
+        raise Rejected("too-large", f"body: {len(item.body)} bytes, at most {max(0, room)} are taken with this url")
+    if outcome == "deferred":
+        _check_deferred(state, item)
+    if item.depends_on and outcome != "merged" and outcome != "cancelled":
+        cycles.check(turn, project, item, verdict)
+    _carry_out(turn, project, task, item, outcome, depth)
+    if is_counted:
+        slots.count_new(turn, project, item)
+    if is_arrival:
+        flows.note_arrival(turn, project, item.taskid)
+    return outcome
+
+
+def make(turn: TurnState, project: Project, item: NewTask) -> Task:
+    """Make an unknown task, for which there is room; what it waits for has been looked up.
+
+    Raises:
+        Rejected: it waits for itself, or for a task of an unknown project.
+    """
+    turn.touch(project)
+    task = _add(turn, project, item, 0)
+    project.arm()
+    return task
+
+
+def push(turn: TurnState, project: Project, taskid: str, url: str, template: Template) -> None:
+    """Push a task of the scheduler's own, with ``force_update``; no limit of the project's applies to it."""
+    schedule = Schedule(
+        template.priority, retries=template.retries, age=template.age, timeout=template.timeout, force_update=True
+    )
+    item = NewTask(taskid, url, schedule, turn.state.environment.pack(template.body))
+    task = turn.find(project, taskid)
+    _carry_out(turn, project, task, item, decide(task, schedule, turn.now.wall), 0)
+
+
+def apply_deferred(turn: TurnState, project: Project, task: Task, lease: Lease, item: NewTask) -> None:
+    """Apply a ``force_update`` that was deferred until the end of the task's lease."""
+    if task.state == PROCESSING:
+        raise Corrupt(f"task {task.taskid!r} is still processing")
+    depth = task.spec.depth if task.spec else 0
+    outcome = decide(task, item.schedule, turn.now.wall)
+    if outcome == "cancelled":
+        cancel(turn, project, task)
+        return
+    edges.adopt(turn, task, lease.links)
+    if outcome == "restarted":
+        _begin_again(turn, project, task)
+    _describe_anew(turn, project, task, item, depth)
+
+
+def revive(turn: TurnState, project: Project, task: Task) -> None:
+    """Make a waiting or finished task ready now, with all its retries, or blocked if it has to wait for its parents."""
+    task.retried = 0
+    task.note_put_off(0)
+    task.note_throttled(0)
+    task.token = NO_TOKEN
+    project.queue.withdraw(turn.changes, task)
+    task.held_back = task.timed_out = False
+    if task.seq <= project.cleared:  # what ``clear`` left behind; a task that is live again must not be among it
+        _renumber(turn, project, task)
+    project.queue.put(turn.changes, task, 0.0)
+    project.arm()
+    turn.touch(project)
+    turn.state.want_held(project, task)
+
+
+def queue_up(turn: TurnState, project: Project, task: Task) -> None:
+    """Make a live task ready, behind its equals, for which it gets a new seq.
+
+    While an operation goes through tasks it keeps its seq: with a newer one it would be skipped.
+    """
+    if not turn.state.operations.running:
+        _renumber(turn, project, task)
+    project.queue.put_ready(turn.changes, task)
+
+
+def _renumber(turn: TurnState, project: Project, task: Task) -> None:
+    """Give a task a new seq, under which its spec is written anew."""
+    task.write_anew(turn.spec_of(task))
+    give_seq(turn, project, task)
+
+
+def give_seq(turn: TurnState, project: Project, task: Task) -> None:
+    """Take a task, whose spec is to be written anew, out of its order, and give it a new seq."""
+    project.queue.withdraw(turn.changes, task)
+    task.renumber(turn.state.next_number())
+
+
+def _carry_out(
+    turn: TurnState, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
+) -> None:
+    turn.touch(project)
+    if task is None:
+        _add(turn, project, item, depth)
+    else:
+        _CHANGES[outcome](turn, project, task, item, depth)
+    if not project.armed:
+        project.arm()
+
+
+def cancel(turn: TurnState, project: Project, task: Task) -> None:
+    """End a task in any state; a fetcher that is processing it will find its report stale."""
+    if task.state == PROCESSING:
+        edges.take_deferred_parents(turn, task, task.lease)
+        turn.revoke(task)
+    turn.touch(project)
+    project.queue.finish(turn.changes, task, CANCELLED, turn.now.wall)
+    task.token = NO_TOKEN
+
+
+def _refuse_unreadable(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Refuse a task that is known, and of which the store can't tell in which state it is, and one that waits for it.
+
+    Raises:
+        Rejected: it is such a task.
+    """
+    for name, taskid in [(project.name, item.taskid), *edges.named(project.name, item)]:
+        of = turn.state.projects.by_name.get(name)
+        if of is not None and (of.number, taskid) in turn.found.unreadable and taskid not in of.queue.tasks:
+            raise Rejected("damaged", f"taskid: the record of {taskid} can't be read; run: taskqueue store repair")
+
+
+def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
+    settings, queue = project.settings, project.queue
+    reserved = project.reserved if project.making else 0
+    if bounded and queue.live + reserved >= settings.max_queue:
+        raise Rejected("full", f'project "{project.name}" is full: max_queue is {settings.max_queue:g}')
+    if is_new and queue.known + reserved >= settings.max_tasks:
+        raise Rejected("full", f'project "{project.name}" is full: max_tasks is {settings.max_tasks:g}')
+
+
+def _check_deferred(state: State, item: NewTask) -> None:
+    """Deferred updates are held in memory, however long that takes: their total size is bounded."""
+    most = state.config.memory_bytes // DEFERRED_PART
+    if state.memory.deferred + deferred_bytes(item) > most:
+        raise Rejected(
+            "full",
+            f"the task is processing, and updates that wait for the ends of leases take {state.memory.deferred} bytes "
+            f"already, of at most {most}; push it again when it has ended",
+        )
+
+
+def _add(turn: TurnState, project: Project, item: NewTask, depth: int) -> Task:
+    links = edges.make_edges(turn, project, item) if item.depends_on else None
+    task = Task(project.number, item.taskid, 0, 0, turn.state.next_number(), links=links, pushed_at=turn.second)
+    if turn.changes.left_overs:
+        edges.arrive(turn, task)
+    project.totals.new += 1
+    spec = _spec(item, depth)
+    task.describe(spec, apart=task.taskid == project.finisher)
+    if project.queue.slots is not None:
+        task.enter_slot(slots.number_for(turn, project, spec.url, spec.schedule.slot))
+    project.queue.put(turn.changes, task, due_at(spec.schedule, turn.now.wall))
+    return task
+
+
+def _merge(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    now = turn.now
+    schedule = item.schedule
+    sooner = hurries(task, schedule, now.wall)
+    if schedule.priority > task.priority:
+        project.queue.reprioritise(turn.changes, task, schedule.priority)
+    if sooner:
+        project.queue.put(turn.changes, task, due_at(schedule, now.wall))
+    turn.state.want_held(project, task)
+
+
+def _replace(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _replace_parents(turn, project, task, item)
+    _describe_anew(turn, project, task, item, depth)
+
+
+def _replace_parents(turn: TurnState, project: Project, task: Task, item: NewTask) -> None:
+    """A plain link that restarts a task leaves its parents as they are, unless it names some."""
+    if item.depends_on or (item.schedule.force_update and task.links is not None and task.links.number):
+        edges.give(turn, project, task, item)
+
+
+def _describe_anew(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    task.token = NO_TOKEN
+    task.retried = 0
+    task.note_put_off(0)
+    task.note_throttled(0)
+    task.timed_out = False
+    until = due_at(item.schedule, turn.now.wall)
+    # It has run, and is told what to bring along when it runs again: it waits for that as it would have by itself.
+    put_off = task.state != 0 and task.apart and recurs_after(item.schedule) is not None and until > 0
+    spec = _spec(item, depth)
+    if item.schedule.force_update and task.spec is not None and task.spec.url == item.url:
+        spec = spec.with_page(as_replaced(item.schedule, task.spec.page))
+    project.queue.withdraw(turn.changes, task)
+    task.describe(spec, apart=task.taskid == project.finisher)
+    task.held_back = put_off
+    task.apart = task.apart or put_off
+    if project.queue.slots is not None:
+        task.enter_slot(slots.number_for(turn, project, item.url, item.schedule.slot))
+    project.queue.put(turn.changes, task, until)
+
+
+def _restart(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    _replace_parents(turn, project, task, item)
+    _begin_again(turn, project, task)
+    _describe_anew(turn, project, task, item, depth)
+
+
+def _begin_again(turn: TurnState, project: Project, task: Task) -> None:
+    project.totals.new += 1
+    give_seq(turn, project, task)
+
+
+def _defer(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is processing without a lease")
+    edges.defer(turn, project, task, task.lease, item)
+    update = _kept_until_later(item, turn.now)
+    former = task.lease.deferred
+    turn.state.memory.deferred_changed(deferred_bytes(update) - (deferred_bytes(former) if former is not None else 0))
+    task.lease.deferred = update
+    turn.changes.touch(task)
+
+
+def _cancel(turn: TurnState, project: Project, task: Task, item: NewTask, depth: int) -> None:
+    cancel(turn, project, task)
+
+
+_Change = Callable[[TurnState, Project, Task, NewTask, int], None]
+_CHANGES: Final[Mapping[NewOutcome, _Change]] = {
+    "merged": _merge,
+    "replaced": _replace,
+    "restarted": _restart,
+    "deferred": _defer,
+    "cancelled": _cancel,
+}
+"""How each outcome changes a known task."""
+
+
+def _spec(item: NewTask, depth: int) -> Spec:
+    # A Raw keeps the whole frame that it came in alive, so the body is copied out, once.
+    return Spec(item.url, item.schedule, item.body.copy(), depth)
+
+
+def _need_page(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:
+    """Look up what is known of the page of a task that the item may replace."""
+    if not item.schedule.force_update:
+        return
+    task = project.queue.tasks.get(item.taskid)
+    if task is None:
+        wanted.whole.append(TaskRef(project.number, item.taskid))
+    else:
+        turn.ask(task)
+
+
+def _kept_until_later(item: NewTask, now: Now) -> NewTask:
+    """The item with a copy of its body, and with its delay, which counts from its arrival, converted to a time."""
+    schedule = item.schedule
+    if schedule.delay is not None:
+        schedule = structs.replace(schedule, exetime=now.wall + schedule.delay, delay=None)
+    return NewTask(item.taskid, item.url, schedule, item.body.copy(), item.project)
+
+
+# ------------------------------------------------------------------------------------------------ traps
+
+
+TRAP_URL_CHARS: Final = 200
+"""Characters of a url that an event shows."""
+
+_WORDS: Final[dict[TrapKind, tuple[str, str]]] = {
+    "repeated": (
+        "have a part that occurs four times or more",
+        "exclude such links, or set max_depth; a relative link or a login that returns to itself may make them",
+    ),
+    "session": (
+        "have an id that each page makes anew for all of its links, such as one of a session",
+        "push urls without that parameter",
+    ),
+    "deep": (
+        "lie more than 30 links deep, each like the page that led to it, as in a calendar",
+        "set max_depth, or exclude such links",
+    ),
+    "combined": (
+        "combine parts of known urls in new ways, such as filters of a search",
+        "exclude such links, or set max_depth",
+    ),
+}
+"""What the tasks do, and what an operator can do, by kind."""
+
+
+def look_for_trap(
+    turn: TurnState, project: Project, items: Sequence[NewTask | None], index: int, origin: Spec | None
+) -> None:
+    """Look at a new task of a batch.
+
+    Args:
+        project: of the task.
+        origin: the task that led to the batch; None: it was pushed by itself.
+    """
+    project.sampling.go_on(project.totals.new)
+    item = items[index]
+    if item is None:
+        return
+    # A project without slots has one, whose name is empty.
+    slot = slots.name_of(turn, project, item.url, item.schedule.slot) if project.settings.slot != "none" else ""
+    growth = turn.state.growth.of(project.number, slot, int(min(SAMPLES, project.settings.growing)))
+    if origin is None:
+        finding = growth.look(item.url, 0)
+    else:
+        finding = growth.look(item.url, origin.depth + 1, origin.url, _sibling(items, index))
+    if finding is not None and project.note_growing(slot, turn.now.wall):
+        turn.emit("growing", project, _trap_reason(project, slot, finding))
+
+
+def _sibling(items: Sequence[NewTask | None], index: int) -> str:
+    """The url of the first or the last item of a batch, whichever is farther away; empty: there is no other.
+
+    Neighbours often belong together, such as a document and its history, which have the same id.
+    """
+    other = items[0] if 2 * index >= len(items) else items[-1]
+    return other.url if other is not None and len(items) > 1 else ""
+
+
+def _trap_reason(project: Project, slot: str, finding: Finding) -> str:
+    does, remedy = _WORDS[finding.kind]
+    whole = f'slot "{slot}"' if slot else "the project"
+    tasks = max(finding.looked_at, round(finding.looked_at * project.settings.growing / SAMPLES))
+    url = finding.url if len(finding.url) <= TRAP_URL_CHARS else finding.url[:TRAP_URL_CHARS] + "…"
+    return (
+        f"{whole} seems to grow without end: of the last {tasks} new tasks about {finding.share:.0%} {does} "
+        f"({finding.kind}), such as {url} - {remedy}"
+    )

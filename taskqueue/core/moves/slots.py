@@ -1,0 +1,409 @@
+"""Slots in a turn: projects divided, names looked up, tasks read, windows waited for.
+
+    push ──name──► number in memory, or looked up; an unknown name is a new slot
+    slots that ran low ──► read with their next tasks ──► ready, waiting or parked
+    a window is over ──timer──► ready, and the project is offered
+    a report ──► its slot keeps its distance, is blocked or backs off: see ``back_off``
+    setting ``slot`` changes ──► a new division, whose slots get numbers of their own and a share of the memory
+
+What a slot is: ``slot_records``; where slots wait: ``slot_table``. Tasks of the division before are moved in steps, by
+``slot_division``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from math import inf
+from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from taskqueue.core.model.back_off import back_off, block, is_proper
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.slot import AHEAD, SECOND
+from taskqueue.core.model.slot_names import slot_name
+from taskqueue.core.model.slot_pace import SlotPace, max_tasks_of, pace_of
+from taskqueue.core.model.slot_queue import SlotQueue
+from taskqueue.core.model.slot_records import DivisionRecord, SlotName, SlotPageRef, SlotRecord, SlotRef
+from taskqueue.core.model.slot_table import FIRST_TASKS, SlotTable
+from taskqueue.core.model.task import READY, SLOT_SHIFT, Task
+from taskqueue.core.moves.memory_limits import share
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt, Rejected
+from taskqueue.hosts import Verdict, verdict_of
+from taskqueue.protocol.fields import UNSAID, Assignment, NewTask, TaskReport
+
+T = TypeVar("T")
+
+START_WITHIN: Final = 1.0
+"""Seconds after its time in which a fetcher starts a task of a slot with a pace, or gives it back."""
+
+SLOTS_A_TURN = 256
+"""Slots of a project that are read in a turn, of each order and of those that are wanted."""
+
+# ------------------------------------------------------------------------------------------------ names
+
+
+def name_of(turn: TurnState, project: Project, url: str, named: str | None) -> str:
+    """The name of the slot of a task; empty: nothing tells it from others."""
+    environment = turn.state.environment
+    return slot_name(project.settings.slot, url, named, environment.domain, environment.ascii_host)
+
+
+def need_name(turn: TurnState, project: Project, url: str, named: str | None, wanted: Needs) -> None:
+    """Look up the slot of a task, if its number is not in memory."""
+    slots = project.queue.slots
+    if slots is None:
+        return
+    name = name_of(turn, project, url, named)
+    if project.counts_slots:  # also if it is in memory, which it may leave before the tasks are taken in
+        wanted.slot_records.append(SlotName(project.number, name, slots.division))
+        wanted.slot_names.append(wanted.slot_records[-1])
+    elif not slots.number_of(name):
+        wanted.slot_names.append(SlotName(project.number, name, slots.division))
+
+
+def number_for(turn: TurnState, project: Project, url: str, named: str | None) -> int:
+    """The number of the slot of a task, which is made if it was looked up and there is none.
+
+    0: the project is not divided, or it was not looked up; then ``slot_division`` does it, and the task waits for that.
+    """
+    slots = project.queue.slots
+    if slots is None:
+        return 0
+    return find_number(turn, project, slots, name_of(turn, project, url, named))
+
+
+def find_number(turn: TurnState, project: Project, slots: SlotTable, name: str) -> int:
+    """The number of the slot of that name; 0: it was not looked up."""
+    number = slots.number_of(name)
+    if number:
+        return number
+    ref = SlotName(project.number, name, slots.division)
+    known = turn.found.slot_numbers.get(ref)
+    if known is None or known >= slots.division:
+        return known or 0
+    turn.touch(project)
+    record = turn.found.slot_records.get(ref)
+    return slots.make(replace(record) if record is not None else SlotRecord(name))
+
+
+# ------------------------------------------------------------------------------------------------ counts
+
+
+class _Counted(NamedTuple):
+    """A slot that has been looked up, for its tasks to be counted."""
+
+    number: int
+    record: SlotRecord
+
+
+def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
+    """See that a new task may be in its slot.
+
+    Raises:
+        Rejected: the slot has had as many as it may. The first time for each slot people are told.
+    """
+    found = _counted(turn, project, item)
+    if found is None:
+        return
+    record = found.record
+    most, taken = max_tasks_of(project.settings, record.name, record.choice), taken_of(project, record)
+    if taken < most:
+        return
+    if not record.refused:
+        record.refused = True
+        _keep(turn, project, found)
+        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken} of {most:g} (slot_max_tasks)'
+        turn.emit("slot-full", project, reason)
+    raise Rejected("slot-full", f'slot: "{record.name}" is full: it has had {taken} tasks of {most:g} (slot_max_tasks)')
+
+
+def count_new(turn: TurnState, project: Project, item: NewTask) -> None:
+    """Count a task that is new now."""
+    found = _counted(turn, project, item)
+    if found is not None:
+        record = found.record
+        record.taken, record.taken_from = taken_of(project, record) + 1, taken_from(project)
+        record.refused = False
+        _keep(turn, project, found)
+
+
+def taken_of(project: Project, record: SlotRecord) -> int:
+    """How many tasks have been new in a slot since the division began, or the project was cleared."""
+    return record.taken if record.taken_from == taken_from(project) else 0
+
+
+def taken_from(project: Project) -> int:
+    """See ``DivisionRecord.taken_from``."""
+    return 0 if project.division is None else project.division.taken_from
+
+
+def _counted(turn: TurnState, project: Project, item: NewTask) -> _Counted | None:
+    """The slot of a new task; None: it is not known yet, or was not looked up."""
+    slots = project.queue.slots
+    if slots is None:
+        return None
+    ref = SlotName(project.number, name_of(turn, project, item.url, item.schedule.slot), slots.division)
+    number = slots.number_of(ref.name) or turn.found.slot_numbers.get(ref, 0)
+    if number < slots.division:
+        return None
+    slot = slots.by_number.get(number)
+    written = slots.entries.writes.records.get(number)
+    record = slot.record if slot is not None else written or turn.found.slot_records.get(ref)
+    return None if record is None else _Counted(number, record)
+
+
+def _keep(turn: TurnState, project: Project, found: _Counted) -> None:
+    slots = project.queue.slots
+    if slots is not None:
+        turn.touch(project)
+        slots.keep_record(found.number, found.record)
+
+
+# ------------------------------------------------------------------------------------------------ reads
+
+
+def need_reads(state: State, project: Project, wanted: Needs) -> bool:
+    """What is to be read of the project's slots for this turn; False: nothing."""
+    slots = project.queue.slots
+    if slots is None or not slots.wants_reads:
+        return False
+    number, most = project.number, share(state) // 2
+    places = [(dry.number, dry.head.floor, dry.read_tasks) for dry in _some(slots.dry.values())]
+    places += [(each, each << SLOT_SHIFT, FIRST_TASKS) for each in _some(slots.entries.wanted)]
+    wanted.slots += [SlotRef(number, *place, most) for place in places]
+    page = (SLOTS_A_TURN, FIRST_TASKS, most // SLOTS_A_TURN)
+    entries = slots.entries
+    if slots.is_low:
+        wanted.slot_pages.append(SlotPageRef(number, "best", slots.division, entries.floor, 1 << 128, *page))
+    if slots.is_time:
+        wanted.slot_pages.append(
+            SlotPageRef(number, "time", slots.division, entries.time_floor, slots.time_bound(), *page)
+        )
+    return True
+
+
+def absorb(turn: TurnState) -> None:
+    """Take in what was read of slots."""
+    found = turn.found
+    for ref, slot in found.slots.items():
+        _queue_of(turn, ref.project).take_slot(ref.number, slot)
+    for page in found.slot_pages:
+        if page.ref.order == "best" or page.ref.order == "time":
+            _queue_of(turn, page.ref.project).take_page(page)
+
+
+def _queue_of(turn: TurnState, number: int) -> SlotQueue:
+    project = turn.state.projects.by_number.get(number)
+    if project is None or not isinstance(project.queue.ready, SlotQueue):
+        raise Corrupt(f"slots of project number {number} were read, which has none")
+    turn.state.pending.was_read(number)
+    turn.touch(project)
+    return project.queue.ready
+
+
+def _some(items: Iterable[T]) -> list[T]:
+    return list(islice(items, SLOTS_A_TURN))
+
+
+# ------------------------------------------------------------------------------------------------ reports
+
+
+def need_slot(turn: TurnState, project: Project, task: Task, item: TaskReport, wanted: Needs) -> None:
+    """Have the slot of a task in memory read if a report says something to it, as of the first turns after a start."""
+    slots = project.queue.slots
+    if (
+        slots is not None
+        and task.slot >= slots.division
+        and task.slot not in slots.by_number
+        and (item.fetched is not None or item.retry_after is not None)
+    ):
+        place = (task.slot, task.slot << SLOT_SHIFT, FIRST_TASKS)
+        wanted.slots.append(SlotRef(project.number, *place, share(turn.state) // 2))
+
+
+def heed(turn: TurnState, project: Project, task: Task, item: TaskReport) -> Verdict:
+    """Have the task's slot heed a report that counts; the task still has the token of its lease.
+
+    Of a success that comes so late that neither its slot nor the task is in memory nobody takes note.
+
+    Returns:
+        What the host did; of a task without a slot always ``answered``.
+    """
+    slots = project.queue.slots
+    if slots is None or (item.fetched is None and item.retry_after is None):
+        return "answered"
+    slot = slots.by_number.get(task.slot)
+    if slot is None or not slot.record.name:
+        return "answered"
+    fetched = item.fetched
+    if fetched is not None and fetched.seconds is not None:
+        slots.answered(slot, fetched.seconds, is_proper=is_proper(fetched, ok=item.ok))
+    verdict = verdict_of(item)
+    if verdict != "answered" or item.retry_after is not None:
+        _hold_up(turn, slot.record, task, item, verdict)
+        slots.changed(slot)
+    return verdict
+
+
+def _hold_up(turn: TurnState, record: SlotRecord, task: Task, item: TaskReport, verdict: Verdict) -> None:
+    now = turn.now.wall
+    if verdict != "answered":
+        record.errors += 1
+    if item.retry_after is not None:
+        block(record, now, item.retry_after)
+    elif task.lease is not None:
+        back_off(record, now, turn.state.lease_number(task), turn.state.next_number())
+
+
+# ------------------------------------------------------------------------------------------------ time
+
+
+def next_at(project: Project) -> float:
+    """When a slot of the project may go on (boot-clock seconds); inf: never, or none waits."""
+    slots = project.queue.slots
+    return inf if slots is None else slots.next_at()
+
+
+def advance(turn: TurnState, project: Project, budget: int) -> int:
+    """Let slots go on whose time has come; returns how many."""
+    slots = project.queue.slots
+    turn.touch(project)
+    return 1 + (0 if slots is None else slots.advance(budget))
+
+
+def with_pace(project: Project, number: int, assignment: Assignment, wait: float) -> Assignment:
+    """The assignment of a task of the slot of this number, with its name, to be started in ``wait`` seconds."""
+    slots = project.queue.slots
+    if slots is None:
+        return assignment
+    slot = slots.by_number.get(number)
+    name = "" if slot is None else slot.record.name
+    if slots.is_paced(number):
+        return replace(assignment, not_before=wait or UNSAID, start_within=START_WITHIN, slot=name)
+    return replace(assignment, slot=name) if name else assignment
+
+
+def sent_again(turn: TurnState, project: Project, task: Task, assignment: Assignment, timeout: float) -> Assignment:
+    """The assignment of a leased task that has not arrived, with the rest of its wait; its slot counts from now on.
+
+    Args:
+        assignment: its ``timeout`` is what is left of the lease.
+        timeout: of the task, which a lease has from when it may be started.
+    """
+    slots = project.queue.slots
+    if slots is None or not task.slot:
+        return assignment
+    wait = min(max(0.0, assignment.timeout - timeout), AHEAD / SECOND)
+    slots.sent_again(task.slot, wait)
+    turn.touch(project)
+    again = with_pace(project, task.slot, assignment, wait)
+    name = again.slot
+    if not name and task.slot >= slots.division:  # after a start the slot is not in memory yet
+        name = name_of(turn, project, assignment.url, turn.spec_of(task).schedule.slot)
+    return replace(again, timeout=assignment.timeout - wait, slot=name)
+
+
+def settle(turn: TurnState, project: Project) -> None:
+    """Write what has changed of the project's slots, and set their timer."""
+    slots = project.queue.slots
+    if slots is None:
+        return
+    if slots.take_moving():
+        project.move_tasks(is_left=True)
+        turn.state.pending.move(project.number)
+        turn.more = True  # for a turn that moves them
+    writes = slots.take_writes()
+    if writes is not None:
+        turn.changes.writes.slots.append(writes)
+    turn.state.boot_timers.note(("slot", project.number), slots.next_at())
+
+
+# ------------------------------------------------------------------------------------------------ divisions
+
+
+SLOTS_LEAST = 8
+"""Slots that each divided project may have in memory at least."""
+
+
+def divide(turn: TurnState, project: Project) -> None:
+    """Divide the project as its settings say, or go on with how it is divided."""
+    by, division, slots = project.settings.slot, project.division, project.queue.slots
+    former = "none" if division is None else division.by
+    if former != by:
+        _divide(turn, project, division)
+    elif slots is not None:
+        slots.change_paces()
+    elif division is not None and by != "none":
+        _reopen(turn, project, division)
+    if project.is_moving:
+        turn.state.pending.move(project.number)
+
+
+def forget_project(state: State, project: Project) -> None:
+    """The project is no more."""
+    if project.queue.slots is not None:
+        _share_anew(state, project, None)
+
+
+def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) -> None:
+    """Begin another division."""
+    queue = project.queue
+    next_slot = 1 if former is None else former.next_slot
+    next_slot = next_slot if queue.slots is None else queue.slots.next_number
+    division = project.begin_division(project.settings.slot, next_slot, turn.state.next_number())
+    slots = None if division.by == "none" else _table(turn.state, project, division)
+    queue.divide(slots)
+    if slots is not None and (former is not None or project.totals.new):
+        slots.begin()
+    if queue.counts[READY]:
+        project.move_tasks(is_left=True)
+        if slots is not None:
+            slots.note_old(0)
+    _share_anew(turn.state, project, slots)
+    turn.touch(project)
+
+
+def _reopen(turn: TurnState, project: Project, division: DivisionRecord) -> None:
+    """Go on with the division that the store has."""
+    queue = project.queue
+    low, time_low = queue.ready.low_key(), int.from_bytes(division.time_low, "big")
+    slots = _table(turn.state, project, division)
+    queue.divide(slots)
+    if queue.counts[READY]:
+        slots.open(low, time_low)
+    else:
+        slots.begin()
+    _share_anew(turn.state, project, slots)
+
+
+def _table(state: State, project: Project, division: DivisionRecord) -> SlotTable:
+    if division.by == "domain":
+        state.environment.domain("example.org")  # the first look takes tens of milliseconds, the others none
+    if division.by in ("host", "domain"):
+        state.environment.ascii_host("é")  # the same
+
+    def pace(record: SlotRecord) -> SlotPace:
+        return pace_of(project.settings, record.name, record.choice, record.auto_delay)
+
+    return SlotTable(project.number, state.slot_clock, pace, division.division, division.next_slot, SLOTS_LEAST)
+
+
+def _share_anew(state: State, project: Project, slots: SlotTable | None) -> None:
+    """The project is divided, or is no more; all that are share the memory for slots."""
+    if slots is None:
+        state.divided.pop(project.number, None)
+    else:
+        state.divided[project.number] = slots
+    share_memory(state)
+
+
+def share_memory(state: State) -> None:
+    """Give all divided projects equal shares of the memory for slots."""
+    most = max(SLOTS_LEAST, state.config.memory_slots // max(1, len(state.divided)))
+    for each in state.divided.values():
+        each.bound(most)

@@ -1,0 +1,89 @@
+"""Requests about the daemon: its status, and its figures.
+
+The core knows what is connected, what memory the tasks take and how long attempts took; the shell adds the uptime, and
+the figures of the process and the store. How the daemon was in each minute is in ``steps/history``, the check of its
+state in ``invariants``.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from msgspec.structs import astuple
+
+from taskqueue.core.model.histogram import Histogram
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
+from taskqueue.core.requests.pages import of_projects, that_fit
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, Status, StatusReply
+from taskqueue.protocol.values import Counts, Totals
+
+FIGURES_BYTES: Final = 8 << 10
+"""More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
+
+
+def status(turn: TurnState, message: Status) -> StatusReply:
+    """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
+    state, now = turn.state, turn.now
+    page = of_projects(turn, message)
+    sessions = (session for session in state.sessions.values() if session.fetches)
+    room = state.config.max_message - FIGURES_BYTES
+    projects = that_fit(state, (project.view(now, state.environment) for project in page.projects), room // 2)
+    room -= len(state.environment.pack(projects))
+    list_fetchers = that_fit(state, (each.view(now.boot) for each in islice(sessions, message.fetchers)), room)
+    return StatusReply(
+        n=message.n,
+        epoch=state.epoch,
+        version=state.config.version,
+        uptime_seconds=0.0,
+        counts=Counts(*astuple(state.grand_totals.counts())),
+        totals=Totals(*astuple(state.grand_totals.totals())),
+        projects=projects,
+        more=page.more or len(projects) < len(page.projects),
+        fetchers=list_fetchers,
+        found=page.found,
+        numbers=list(page.numbers[: len(projects)]),
+    )
+
+
+def _status_ms(request: Status) -> float:
+    """Cost in milliseconds: by name that of its rows; any other order looks at all projects."""
+    return 5.0 if request.sort == "name" else SLOW_MS
+
+
+def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
+    """What is connected, what memory the tasks take, how long attempts took, and how late tasks became ready."""
+    state = turn.state
+    fetching = [session for session in state.sessions.values() if session.fetches]
+    memory = state.memory
+    return DaemonReply(
+        n=request.n,
+        epoch=state.epoch,
+        version=state.config.version,
+        projects=len(state.projects.by_number),
+        sessions=len(state.sessions),
+        fetchers=len(fetching),
+        capacity=sum(session.capacity for session in fetching),
+        holds=memory.leases,
+        hung=sum(session.hung_places for session in fetching),
+        beyond=sum(session.beyond for session in fetching),
+        task_bytes=memory.heads + memory.leased + memory.deferred,
+        task_bytes_most=state.config.memory_bytes,
+        has_room=state.config.has_room,
+        histograms={
+            "attempt_seconds": histogram_view(state.attempt_seconds),
+            "lateness_seconds": histogram_view(state.lateness_seconds),
+        },
+    )
+
+
+def histogram_view(histogram: Histogram) -> HistogramView:
+    """A histogram as it is now."""
+    return HistogramView(list(histogram.bounds), histogram.counts.copy(), histogram.sum)
+
+
+REQUESTS: Final = (
+    RequestRule(DaemonShow, asked(show_daemon), keeps=False, slow_ms=2.0),
+    RequestRule(Status, asked(status), keeps=False, slow_ms_of=_status_ms),
+)

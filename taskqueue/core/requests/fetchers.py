@@ -1,0 +1,376 @@
+"""Requests of and about fetchers: hello, lists, drain and resume; and what follows if a fetcher falls silent.
+
+Capacity, not credit: a hello states facts, so a lost, repeated or late one does no harm. Of what a fetcher was sent
+
+    number <= seen, not in holds      is lost: given back at once, or timed out if its lease is over
+    number >  seen                    has not arrived: sent again, under the same number, RESENT_MOST at a time
+    could not even be sent            is given back at once
+
+Draining: the fetchers of a name get no new tasks, finish what they have begun, and are told so.
+
+    drain NAME ──► its sessions leave the line ──► hello-wanted ──► hello ──► welcome: draining
+    a hello of that name, today or in a year ───────────────────────────────► welcome: draining
+    resume NAME ─────────────────────────────────► hello-wanted ──► hello ──► welcome: not draining, and tasks
+
+1. Drained is a name, not a session: who comes later under it, or changes its name to it, gets nothing either. One that
+   states no name has its pseudonym. It stays drained, across restarts, until it is resumed.
+2. From the turn of the request on nothing new is handed to these. What they hold stays theirs, with its lease: a
+   ``select`` that has not arrived is sent again, reports count, leases are extended.
+3. They are asked for a hello at once. Only its welcome says whether they drain, so nothing that is lost or late can say
+   it wrongly. Who is resumed gets tasks from that hello on, not before: it would hand back what it does not expect.
+4. What they hand back counts like any other release, but for the rest that follows one: there is nothing to rest from.
+5. DRAINED_MOST names may be drained. A name may be drained while nobody has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final
+
+from msgspec import Raw
+
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import Task
+from taskqueue.core.moves import change_log, handout
+from taskqueue.core.moves.handout import as_assignment, may_give
+from taskqueue.core.moves.lease_end import crash, expire, give_back, lose
+from taskqueue.core.moves.slots import sent_again
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.requests.leases import is_over, lease_of, timeout_of
+from taskqueue.core.requests.pages import of_fetchers, that_fit
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fetchers import (
+    FetcherDo,
+    FetcherReply,
+    Fetchers,
+    FetcherShow,
+    FetchersReply,
+    Hello,
+    HelloWanted,
+    Select,
+    Welcome,
+)
+from taskqueue.protocol.fields import Assignment
+from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
+from taskqueue.protocol.messages import Outgoing
+
+RESENT_MOST: Final = 64
+"""Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer
+can't read so fast, the welcome with them. What a fetcher claims to have seen is only its word: one that says 2^62 today
+and 0 tomorrow must not be sent all that lies between."""
+
+
+def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
+    """Apply a fetcher's hello; a repeat of the last one only gets the reply.
+
+    Raises:
+        Rejected: a later hello has been applied (``too-old``). This may also reach the fetcher itself, if the hello was
+            delayed; it has sent a newer one meanwhile, and heeds the reply to that. A fetcher that is refused its
+            newest hello learns that somebody else uses its session. Or (``full``) there are ``max_sessions`` fetchers,
+            or fetchers name too many projects.
+    """
+    state = turn.state
+    if message.n < session.last_hello:
+        raise Rejected(
+            "too-old", f"n: {message.n} is too old; hello {session.last_hello} of this session has been heeded"
+        )
+    if message.n > session.last_hello:
+        _check_room(state, session, message)
+        session.interest = state.wishes.exchange(session.interest, message.projects if message.capacity else ())
+        _end_unstated(turn, session, message)
+        state.memory.ended_changed(-len(session.ended))
+        session.take_hello(message, turn.now.boot)
+        session.draining = session.label in state.drained
+        state.fair_queue.prioritise(session, message.priority)
+        session.keep_ended(state.config.max_leases - state.memory.ended)
+        state.memory.ended_changed(+len(session.ended))
+        _send_unseen(turn, session, message.seen)
+        _enrol(turn, session, message.projects)
+    config = state.config
+    return Welcome(
+        n=message.n,
+        epoch=state.epoch,
+        fetcher_timeout=config.fetcher_timeout,
+        max_message=config.max_message,
+        version=config.version,
+        ended=_ended(session, message, config.max_message),
+        draining=session.draining,
+    )
+
+
+def _ended(session: Session, message: Hello, max_message: int) -> list[int]:
+    """Tokens of the hello whose leases are not in force, as many as fit; the next hello is told of the others."""
+    ended = [token for token in message.holds if token not in session.leases]
+    return ended[: room_in(max_message) // TOKEN_BYTES]
+
+
+def fall_silent(turn: TurnState, session: Session) -> None:
+    """The fetcher has been silent for ``fetcher_timeout``: return its tasks, behind their equals.
+
+    A task that it ran and is to blame fails instead: see ``handout``. A returned task gets a new seq and is written
+    anew, for which its spec may have to be read in the next turns.
+    """
+    state = turn.state
+    state.memory.ended_changed(-len(session.ended))
+    session.take_nothing()
+    state.dismiss(session)
+    if session.crashed is None:
+        session.crashed = handout.blame(session)
+    for token, task in list(session.leases.items()):
+        if task.spec is None:
+            break
+        if token in session.crashed:
+            crash(turn, _project(state, task), task, to_blame=session.crashed[token])
+        else:
+            lose(turn, _project(state, task), task)
+    for task in session.leases.values():
+        state.hollow.want(task)
+        state.silent[session.id] = session
+
+
+def go_on_silent(turn: TurnState) -> None:
+    """Return tasks of silent fetchers that the previous turn could not; a fetcher that is active again keeps them."""
+    state, now = turn.state, turn.now
+    silent, state.silent = state.silent, {}
+    for session in silent.values():
+        if session.heard_at < now.boot:
+            fall_silent(turn, session)
+        else:
+            session.crashed = None
+            state.boot_timers.note(("silence", session.id), now.boot + state.config.fetcher_timeout)
+
+
+def miss(turn: TurnState, undelivered: Outgoing) -> None:
+    """A message could not be sent: return its tasks, and hand the fetcher nothing until its next hello.
+
+    This is only a hint: a fetcher that has changed its address since is not affected, and its hello is authoritative.
+    """
+    state = turn.state
+    session = state.sessions.get(undelivered.session)
+    if session is None or session.peer != undelivered.peer or not isinstance(undelivered.message, Select):
+        return
+    state.fair_queue.dismiss(session)
+    for handed in undelivered.message.tasks:
+        if task := session.leases.get(handed.token):
+            give_back(turn, _project(state, task), task)
+
+
+def _check_room(state: State, session: Session, message: Hello) -> None:
+    limit = state.config.max_sessions
+    if message.capacity and not session.capacity and len(state.fair_queue) >= limit:
+        raise Rejected("full", f"capacity: there are {limit} fetchers already, which is max_sessions")
+
+
+def _end_unstated(turn: TurnState, session: Session, message: Hello) -> None:
+    """End the leases that a hello has seen and does not hold: timed out if they are over, else given back."""
+    stated = set(message.holds)
+    for token, task in list(session.leases.items()):
+        if lease_of(task).number > message.seen or token in stated:
+            continue
+        if is_over(turn, task):
+            expire(turn, _project(turn.state, task), task)
+        else:
+            give_back(turn, _project(turn.state, task), task)
+
+
+def _send_unseen(turn: TurnState, session: Session, seen: int) -> None:
+    """Send again messages that have not arrived, RESENT_MOST at most; empty ones fill gaps in the numbers."""
+    state = turn.state
+    last = min(session.select_number, seen + RESENT_MOST)
+    unseen: dict[int, list[Assignment]] = {number: [] for number in range(seen + 1, last + 1)}
+    for task in session.leases.values():
+        lease = lease_of(task)
+        left = lease.deadline - turn.now.boot
+        if seen < lease.number <= last and left > 0:
+            project = _project(state, task)
+            assignment = as_assignment(project, task, turn.spec_of(task), left)
+            unseen[lease.number].append(sent_again(turn, project, task, assignment, timeout_of(task, project)))
+    for number, tasks in unseen.items():
+        turn.send(session, Select(number=number, tasks=tasks, fetch=_fetch_of(state, tasks)), after_sync=False)
+
+
+def _fetch_of(state: State, tasks: Sequence[Assignment]) -> dict[str, Raw]:
+    """The present ``fetch`` settings of the tasks' projects, to be sent with the tasks.
+
+    They may have grown since the message was made. What would exceed ``max_message`` is left out: such a project's
+    tasks come without it.
+    """
+    room = room_in(state.config.max_message) - sum(map(assignment_bytes, tasks))
+    fetch: dict[str, Raw] = {}
+    for name in dict.fromkeys(task.project for task in tasks):
+        packed = state.projects.by_name[name].fetch
+        if packed is not None and fetch_bytes(packed) <= room:
+            room -= fetch_bytes(packed)
+            fetch[name] = packed
+    return fetch
+
+
+def _enrol(turn: TurnState, session: Session, names: Sequence[str] | None) -> None:
+    state = turn.state
+    state.boot_timers.note(("silence", session.id), turn.now.boot + state.config.fetcher_timeout)
+    turn.freed[session.id] = session
+    if session.capacity == 0:
+        state.fair_queue.dismiss(session)
+    elif ring := state.fair_queue.enrol(session, names):
+        for project in _wanted_by(state, names):
+            if may_give(turn, project):
+                ring.offer(project)
+
+
+def _wanted_by(state: State, names: Sequence[str] | None) -> Iterable[Project]:
+    if names is None:
+        return state.projects.by_name.values()
+    return [state.projects.by_name[name] for name in sorted(name for name in names if name in state.projects.by_name)]
+
+
+def _project(state: State, task: Task) -> Project:
+    return state.projects.by_number[task.project]
+
+
+def _need_unseen(turn: TurnState, request: Hello, wanted: Needs) -> None:
+    """Look up the specs of tasks in messages that will be sent again, and of those whose leases are over."""
+    session = turn.state.sessions.get(request.session)
+    for task in session.leases.values() if session is not None else ():
+        if request.seen < lease_of(task).number <= request.seen + RESENT_MOST or is_over(turn, task):
+            turn.ask(task)
+
+
+# ------------------------------------------------------------------------------------------------ draining
+
+
+DRAINED_MOST: Final = 1000
+"""Names; all of them are written when one changes, and each has 128 characters at most."""
+
+SHOWN_MOST: Final = 100
+"""Fetchers of one name that are shown."""
+
+AWAY_SHOWN: Final = 100
+"""Drained names of nobody that a list of fetchers ends with."""
+
+
+def drain_or_resume(turn: TurnState, by: Who, message: FetcherDo) -> FetcherReply:
+    """Drain or resume a name.
+
+    Raises:
+        Rejected: to be resumed is a name that is not drained and that no fetcher has (``unknown-fetcher``), or there
+            are DRAINED_MOST already (``full``).
+    """
+    state, name = turn.state, message.fetcher
+    sessions = _sessions(state, name)
+    before = "drained" if name in state.drained else "not drained"
+    if message.action == "drain":
+        _check_drained(state, name)
+        state.drained[name] = None
+    else:
+        _check_known(state, name, sessions)
+        state.drained.pop(name, None)
+    turn.changes.writes.drained = list(state.drained)
+    for session in sessions:
+        if session.draining != (name in state.drained):
+            turn.send(session, HelloWanted(epoch=state.epoch), after_sync=True)
+    if message.action == "drain":
+        _dismiss(turn, sessions)
+    change_log.note(turn, by, f"fetcher {message.action}", detail=f"{name} (was {before})")
+    return _fetcher_reply(state, message.n, name, sessions)
+
+
+def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
+    """The fetchers of a name, and whether it is drained.
+
+    Raises:
+        Rejected: no fetcher has the name, and it is not drained (``unknown-fetcher``).
+    """
+    state, name = turn.state, message.fetcher
+    sessions = _sessions(state, name)
+    _check_known(state, name, sessions)
+    reply = _fetcher_reply(state, message.n, name, sessions)
+    fetching = [session for session in sessions if session.fetches]
+    first = islice(sorted(fetching, key=lambda session: session.pseudonym), SHOWN_MOST)
+    views = (session.view(turn.now.boot) for session in first)
+    reply.fetchers = that_fit(state, views, room_in(state.config.max_message))
+    return reply
+
+
+def names_away(state: State) -> list[str]:
+    """The first drained names that no fetcher has now."""
+    if not state.drained:
+        return []
+    present = {session.label for session in state.sessions.values() if session.fetches}
+    return list(islice((name for name in state.drained if name not in present), AWAY_SHOWN))
+
+
+def _dismiss(turn: TurnState, sessions: list[Session]) -> None:
+    """Nothing is handed to these from this turn on."""
+    for session in sessions:
+        session.draining = True
+        turn.freed[session.id] = session
+
+
+def _sessions(state: State, name: str) -> list[Session]:
+    """Who has that name, fetching or not; since the start of the daemon it has said so."""
+    return [each for each in state.sessions.values() if each.last_hello and each.label == name]
+
+
+def _check_drained(state: State, name: str) -> None:
+    if name not in state.drained and len(state.drained) >= DRAINED_MOST:
+        hint = "resume some; taskqueue fetchers names those that nobody has"
+        raise Rejected("full", f"fetcher: {DRAINED_MOST} names are drained already, which is the most; {hint}")
+
+
+def _check_known(state: State, name: str, sessions: list[Session]) -> None:
+    if name not in state.drained and not any(session.fetches for session in sessions):
+        reason = f'fetcher: nobody of the name "{name}" is connected, and it is not drained; see: taskqueue fetchers'
+        raise Rejected("unknown-fetcher", reason)
+
+
+def _fetcher_reply(state: State, n: int, name: str, sessions: list[Session]) -> FetcherReply:
+    fetching = [session for session in sessions if session.fetches]
+    return FetcherReply(
+        n=n,
+        fetcher=name,
+        draining=name in state.drained,
+        found=len(fetching),
+        capacity=sum(session.capacity for session in fetching),
+        holds=sum(len(session.leases) for session in fetching),
+        hung=sum(session.hung_places for session in fetching),
+        beyond=sum(session.beyond for session in fetching),
+    )
+
+
+# ------------------------------------------------------------------------------------------------ lists
+
+
+def list_fetchers(turn: TurnState, message: Fetchers) -> FetchersReply:
+    """A page of fetchers, and sums over all matching ones."""
+    state = turn.state
+    if message.project:
+        state.projects.named(message.project)
+    page = of_fetchers(turn, message)
+    room = room_in(state.config.max_message)
+    away = that_fit(state, names_away(state), room // 4)
+    room -= len(state.environment.pack(away))
+    shown = that_fit(state, (session.view(turn.now.boot) for session in page.sessions), room)
+    return FetchersReply(
+        n=message.n,
+        fetchers=shown,
+        more=page.more or len(shown) < len(page.sessions),
+        found=len(page.found),
+        capacity=sum(session.capacity for session in page.found),
+        holds=sum(len(session.leases) for session in page.found),
+        hung=sum(session.hung_places for session in page.found),
+        beyond=sum(session.beyond for session in page.found),
+        away=away,
+    )
+
+
+REQUESTS: Final = (
+    RequestRule(Hello, asked_by(hello), _need_unseen, keeps=False),
+    RequestRule(FetcherDo, asked_for_change(drain_or_resume), slow_ms=2.0),
+    RequestRule(FetcherShow, asked(show_fetcher), keeps=False, slow_ms=2.0),
+    RequestRule(Fetchers, asked(list_fetchers), keeps=False, slow_ms=SLOW_MS),
+)

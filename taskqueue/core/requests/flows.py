@@ -1,0 +1,319 @@
+"""Requests about flows: staged, submitted, shown, listed, cancelled; ``steps/flows`` has what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.flow import Check, Flow
+from taskqueue.core.model.needs import MemberRef, Needs, StageRef
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import StagedTask
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import OVER, STATE_NAMES, key_time
+from taskqueue.core.model.waiters import Waiter
+from taskqueue.core.moves import change_log, flows
+from taskqueue.core.moves.projects import project_for_push
+from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.protocol.flows import (
+    FlowCancel,
+    FlowList,
+    FlowReply,
+    FlowShow,
+    FlowsReply,
+    FlowStage,
+    FlowStaged,
+    FlowSubmit,
+    FlowTasks,
+    FlowTasksReply,
+    FlowTaskView,
+)
+from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
+from taskqueue.protocol.tasks import ItemError
+
+STAGES_MOST = 100
+"""Flows that are staged and not accepted."""
+
+RUNNING_MOST = 1000
+"""Flows that are accepted and have not ended."""
+
+TASKS_MOST = 2_000_000
+"""Tasks of a flow."""
+
+BYTES_MOST = 4 << 30
+"""Bytes of the tasks of a flow, about."""
+
+SUBMIT_SECONDS: Final = 3600.0
+"""A check is over long before that."""
+
+_TASK_BYTES: Final = 64
+"""Of a staged task besides its texts."""
+
+
+# ------------------------------------------------------------------------------------------------ stage, submit
+
+
+def stage(turn: TurnState, request: FlowStage) -> FlowStaged:
+    """Keep tasks for a flow, all or none.
+
+    Raises:
+        Rejected: the project is unknown; the flow has been submitted; the tasks don't follow on those that are staged;
+            there are too many tasks, bytes or stages.
+    """
+    state, now = turn.state, turn.now
+    project = state.projects.by_name.get(request.project) or project_for_push(turn, request.project)
+    flow = state.flows.by_name.get((project.number, request.flow))
+    if flow is not None and (flow.record.is_accepted or flow.check is not None):
+        raise Rejected("state", f'flow: "{request.flow}" has been submitted already')
+    staged = flow.record.tasks if flow is not None else 0
+    if request.first not in (0, staged):
+        reason = f"{staged} tasks are staged: go on with {staged}, or begin anew with 0"
+        raise Rejected("state", f"first: {request.first}; {reason}")
+    errors = _errors(turn, project, flow if request.first else None, request.tasks)
+    if errors:
+        return FlowStaged(n=request.n, staged=staged, errors=errors_that_fit(errors, 0, 0, state.config.max_message))
+    size = sum(map(_size, request.tasks))
+    _check_limits(state, flow if request.first else None, len(request.tasks), size, is_new=flow is None)
+    if flow is not None and not request.first:
+        flows.drop(turn, flow, Rejected("unknown-flow", "it has been begun anew"))
+    if flow is None or not request.first:
+        flow = state.flows.begin(project.number, request.flow, now.wall)
+        turn.changes.writes.next_flow = state.flows.next_number
+    record = flow.record
+    turn.changes.writes.staged += [
+        StagedTask(flow.number, record.tasks + index, task) for index, task in enumerate(request.tasks)
+    ]
+    record.tasks += len(request.tasks)
+    record.size += size
+    record.staged_at = now.wall
+    state.wall_timers.note(("stage", flow.number), now.wall + flows.STAGE_SECONDS)
+    turn.changed_flows[flow.number] = flow
+    return FlowStaged(n=request.n, staged=record.tasks)
+
+
+def submit(turn: TurnState, session: Session, request: FlowSubmit) -> FlowReply | None:
+    """Have a flow checked, and accepted if nothing is wrong with it: that is answered later, by a step of the check.
+
+    Raises:
+        Rejected: the flow is unknown or has another number of tasks; too many flows are running, or requests waiting.
+    """
+    state = turn.state
+    project, flow = _named(state, request.project, request.flow)
+    record = flow.record
+    if record.tasks != request.count:
+        raise Rejected("state", f"count: {record.tasks} tasks are staged, not {request.count}")
+    if record.is_accepted:
+        return FlowReply(n=request.n, flow=flow.view(project.name))
+    if flow.check is None and state.flows.running >= RUNNING_MOST:
+        raise Rejected("full", f"there are {RUNNING_MOST} flows under way already; wait for one to end")
+    if flow.check is not None and flow.check.reuse != request.reuse:
+        raise Rejected("state", f'flow: "{record.name}" is being submitted already, with another word on reuse')
+    state.waits.add(flow.submitters, Waiter(session, request.n, turn.now.boot + SUBMIT_SECONDS))
+    if flow.check is None:
+        flow.check = Check(reuse=request.reuse)
+        flows.note(state, flow)
+    return None
+
+
+def _errors(turn: TurnState, project: Project, flow: Flow | None, tasks: Sequence[NewTask]) -> list[ItemError]:
+    """What is wrong with tasks that are to be staged."""
+    errors: list[ItemError] = []
+    places = {task.taskid: index for index, task in enumerate(tasks)}
+    for index, task in enumerate(tasks):
+        try:
+            _check_task(turn, project, flow, index, task, places)
+        except Rejected as rejected:
+            errors.append(ItemError(index, rejected.reason))
+    return errors
+
+
+def _check_task(
+    turn: TurnState, project: Project, flow: Flow | None, index: int, task: NewTask, places: dict[str, int]
+) -> None:
+    if task.project not in (None, project.name):
+        raise Rejected("malformed", f"project: a task of a flow is of its project, not of {task.project}")
+    if task.schedule.cancel:
+        raise Rejected("malformed", "schedule.cancel: a flow has only tasks to run")
+    if places[task.taskid] != index or (flow is not None and MemberRef(flow.number, task.taskid) in turn.found.members):
+        raise Rejected("malformed", f"taskid: {task.taskid} is in the flow already")
+    for parent in task.depends_on:
+        name, taskid = (project.name, parent) if isinstance(parent, str) else (parent.project, parent.taskid)
+        if name not in turn.state.projects.by_name:
+            raise Rejected("unknown-project", f'depends_on: there is no project "{name}"')
+        if name == project.name and places.get(taskid, -1) >= index:
+            raise Rejected("malformed", f"depends_on: {taskid} does not come before {task.taskid}: parents come first")
+    room = room_beside(task.url, task.schedule, turn.state.config.max_message)
+    room -= len(project.fetch) if project.fetch is not None else 0
+    if len(task.body) > room:
+        raise Rejected("too-large", f"body: {len(task.body)} bytes, at most {max(0, room)} are taken with this url")
+
+
+def _check_limits(state: State, flow: Flow | None, tasks: int, size: int, *, is_new: bool) -> None:
+    if is_new and state.flows.stages >= STAGES_MOST:
+        raise Rejected("full", f"there are {STAGES_MOST} flows staged already; submit or cancel one")
+    if tasks + (flow.record.tasks if flow is not None else 0) > TASKS_MOST:
+        raise Rejected("full", f"tasks: a flow has {TASKS_MOST} of them at most")
+    if size + (flow.record.size if flow is not None else 0) > BYTES_MOST:
+        raise Rejected("full", f"tasks: those of a flow take {BYTES_MOST} bytes at most")
+
+
+def _size(task: NewTask) -> int:
+    parents = sum(len(parent) if isinstance(parent, str) else len(parent.taskid) for parent in task.depends_on)
+    return _TASK_BYTES + len(task.taskid) + len(task.url) + len(task.body) + parents
+
+
+def _need_stage(turn: TurnState, request: FlowStage, wanted: Needs) -> None:
+    flow = _find(turn.state, request.project, request.flow)
+    if flow is not None and request.first:
+        wanted.members += [MemberRef(flow.number, task.taskid) for task in request.tasks]
+
+
+# ------------------------------------------------------------------------------------------------ look
+
+
+def show(turn: TurnState, session: Session, request: FlowShow) -> FlowReply | None:
+    """How far a flow is; if it has not ended and the request can wait, later.
+
+    Raises:
+        Rejected: the flow is unknown or forgotten, or too many requests wait already.
+    """
+    state, now = turn.state, turn.now
+    project, flow = _named(state, request.project, request.flow)
+    if request.seconds and not flow.record.ended_at:
+        state.waits.add(flow.waiters, Waiter(session, request.n, now.boot + request.seconds))
+        state.boot_timers.note(("flow", flow.number), now.boot + request.seconds)
+        return None
+    return FlowReply(n=request.n, flow=flow.view(project.name))
+
+
+def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
+    """A page of all flows, in the order of projects and names.
+
+    Raises:
+        Rejected: the project is unknown.
+    """
+    state = turn.state
+    projects = state.projects
+    if request.project:
+        projects.named(request.project)
+    rows = sorted(
+        (projects.by_number[flow.record.project].name, flow.record.name, flow.number)
+        for flow in state.flows.by_number.values()
+    )
+    after = tuple(request.after.partition("/")[::2])
+    rows = [row for row in rows if (not request.project or row[0] == request.project) and row[:2] > after]
+    page = [state.flows.by_number[number].view(name) for name, _, number in rows[: request.limit]]
+    return FlowsReply(n=request.n, flows=page, more=len(rows) > request.limit)
+
+
+def list_tasks(turn: TurnState, request: FlowTasks) -> FlowTasksReply:
+    """A page of the tasks of a flow.
+
+    Raises:
+        Rejected: the flow is unknown or forgotten.
+    """
+    project, flow = _named(turn.state, request.project, request.flow)
+    ref = _page_ref(flow, request)
+    found = turn.found.stages.get(ref)
+    first = ref.first
+    reply = FlowTasksReply(n=request.n, tasks=[])
+    room = room_in(turn.state.config.max_message)
+    for index, item in enumerate(found.tasks if found is not None else (), first):
+        view = _task_view(turn, project, flow, index, item, found.attempts.get(item.taskid) if found else None)
+        room -= flow_task_bytes(view)
+        if room < 0 and reply.tasks:
+            break
+        reply.tasks.append(view)
+    first += len(reply.tasks)
+    reply.next = first if first < flow.record.tasks else None
+    return reply
+
+
+def _task_view(
+    turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: AttemptRecord | None
+) -> FlowTaskView:
+    view = FlowTaskView(index, item.taskid, item.url, "staged")
+    view.depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]
+    if index >= flow.record.unrolled:
+        return view
+    task = turn.find(project, item.taskid)
+    if task is None:
+        view.state = "unknown"
+        return view
+    view.state = STATE_NAMES[task.state]  # type: ignore[assignment]  # the names are those of the literals
+    view.missing = task.links.missing if task.links is not None else 0
+    view.seconds = attempt.seconds if attempt is not None else 0.0
+    view.ended_at = key_time(task.key) if task.state in OVER else 0.0
+    return view
+
+
+def _parent_view(turn: TurnState, flow: Flow, parent: str | TaskOf, project: Project) -> int | tuple[str, str]:
+    if not isinstance(parent, str):
+        return parent.project, parent.taskid
+    index = turn.found.members.get(MemberRef(flow.number, parent))
+    return (project.name, parent) if index is None else index
+
+
+def _page_ref(flow: Flow, request: FlowTasks) -> StageRef:
+    return StageRef(flow.number, min(request.after or 0, flow.record.tasks), request.limit, flow.record.project)
+
+
+def _need_tasks(turn: TurnState, request: FlowTasks, wanted: Needs) -> None:
+    flow = _find(turn.state, request.project, request.flow)
+    if flow is not None:
+        wanted.stages.append(_page_ref(flow, request))
+
+
+# ------------------------------------------------------------------------------------------------ cancel
+
+
+def cancel(turn: TurnState, by: Who, request: FlowCancel) -> FlowReply:
+    """End the live tasks of a flow, step by step; a stage is dropped. What has ended stays as it is.
+
+    Raises:
+        Rejected: the flow is unknown or forgotten.
+    """
+    project, flow = _named(turn.state, request.project, request.flow)
+    record = flow.record
+    if record.is_accepted and record.ended_at:
+        return FlowReply(n=request.n, flow=flow.view(project.name))
+    change_log.note(turn, by, "flow cancel", project=project.name, detail=record.name)
+    if not record.is_accepted:
+        flows.drop(turn, flow, Rejected("unknown-flow", "it has been cancelled"))
+        return FlowReply(n=request.n, flow=replace(flow.view(project.name), state="cancelled"))
+    record.is_cancelled, record.cancelled_to = True, 0
+    flow.page = ()
+    flows.note(turn.state, flow)
+    turn.changed_flows[flow.number] = flow
+    turn.touch(project)
+    return FlowReply(n=request.n, flow=flow.view(project.name))
+
+
+def _named(state: State, project: str, name: str) -> tuple[Project, Flow]:
+    found = state.projects.named(project)
+    flow = state.flows.by_name.get((found.number, name))
+    if flow is None:
+        raise Rejected("unknown-flow", f'flow: project "{project}" has no flow "{name}", or it was forgotten')
+    return found, flow
+
+
+def _find(state: State, project: str, name: str) -> Flow | None:
+    found = state.projects.by_name.get(project)
+    return None if found is None else state.flows.by_name.get((found.number, name))
+
+
+REQUESTS: Final = (
+    RequestRule(FlowStage, asked(stage), _need_stage, grows=True),
+    RequestRule(FlowSubmit, asked_by(submit), grows=True),
+    RequestRule(FlowShow, asked_by(show), keeps=False),
+    RequestRule(FlowList, asked(list_all), keeps=False, slow_ms=1.0),
+    RequestRule(FlowTasks, asked(list_tasks), _need_tasks, keeps=False, slow_ms=5.0),
+    RequestRule(FlowCancel, asked_for_change(cancel)),
+)

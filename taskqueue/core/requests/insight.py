@@ -1,0 +1,98 @@
+"""Requests about what has happened: statistics of projects, and the log of changes.
+
+Elsewhere: failures and history, which take steps (``steps/failures``, ``steps/history``), and ``why`` and ``watch``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import astuple
+
+from taskqueue.core.model.needs import LOG_MOST, LogRef, Needs
+from taskqueue.core.model.windows import Counters, WindowSums
+from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.requests.pages import of_stats
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import Wall
+from taskqueue.protocol.insight import QUIET, Log, LogEntry, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.message_room import room_in
+from taskqueue.protocol.values import Totals
+
+
+def stats(turn: TurnState, message: Stats) -> StatsReply:
+    """A page of the projects' statistics."""
+    page = of_stats(turn.state, message)
+    rows = [
+        ProjectStats(project.name, Totals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
+        for project in page.projects
+    ]
+    return StatsReply(n=message.n, projects=rows, more=page.more)
+
+
+def windows_of(counters: Counters, now_wall: Wall) -> Windows:
+    """The windows that end now (unix seconds)."""
+    return Windows(*map(_window, counters.sums(now_wall)))
+
+
+def _window(sums: WindowSums | None) -> Window:
+    """The view of one window; QUIET itself if nothing happened, because a message omits that very value."""
+    if sums is None:
+        return QUIET
+    new, selected, success, failed, retried, timeout = sums.events
+    if sums.seconds is None:
+        return Window(new, selected, success, failed, retried, timeout)
+    return Window(new, selected, success, failed, retried, timeout, *sums.seconds)
+
+
+# ------------------------------------------------------------------------------------------------ the log
+
+
+LOOKED_AT = 1000
+"""Entries examined for a page: reading them takes about 2 ms."""
+
+
+def _page(state: State, request: Log) -> LogRef:
+    """The entries examined for a page."""
+    end = min(request.before or state.next_log, state.next_log)
+    return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
+
+
+def need_log(turn: TurnState, request: Log, wanted: Needs) -> None:
+    """Have a page read."""
+    wanted.log.append(_page(turn.state, request))
+
+
+def show_log(turn: TurnState, request: Log) -> LogReply:
+    """A page of the log, the newest entry first."""
+    state = turn.state
+    reply = LogReply(n=request.n, entries=[])
+    found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log
+    first, end = _page(state, request)
+    room = room_in(state.config.max_message)
+    for number in range(end - 1, first - 1, -1):
+        entry = found.get(number)
+        if entry is None:
+            continue
+        if entry.at < request.since:
+            return reply
+        if request.project is not None and request.project != entry.project and request.project not in entry.projects:
+            continue
+        room -= len(state.environment.pack(entry))
+        if reply.entries and (room < 0 or len(reply.entries) == request.limit):
+            reply.next = number + 1
+            return reply
+        reply.entries.append(LogEntry(*astuple(entry)))
+    reply.next = first if first > _oldest(state) else 0
+    return reply
+
+
+def _oldest(state: State) -> int:
+    return max(1, state.next_log - LOG_MOST)
+
+
+REQUESTS: Final = (
+    RequestRule(Log, asked(show_log), need_log, keeps=False, slow_ms=5.0),
+    RequestRule(Stats, asked(stats), keeps=False, slow_ms=2.0),
+)

@@ -1,0 +1,142 @@
+"""Requests of fetchers about their leases: done, extend, release. What they lead to is in ``lease_end``.
+
+project, taskid, token ──► the task is processed under this token? ──yes──► in force
+                                                                └──no───► stale, and answered so
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import LeaseAnswer, Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import NO_TOKEN, PROCESSING, Task
+from taskqueue.core.moves import lease_end, slots
+from taskqueue.core.moves.lease_end import expire, take_back
+from taskqueue.core.moves.push import need_tasks
+from taskqueue.core.request_rule import RequestRule, asked_by
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt
+from taskqueue.protocol.fetchers import Extend, Release, TokensReply
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.tasks import Done, DoneReply
+
+
+def _need_done(turn: TurnState, request: Done, wanted: Needs) -> None:
+    for item in request.tasks:
+        project = turn.state.projects.by_name.get(item.project) if item else None
+        if item is None or project is None:
+            continue
+        task = project.queue.tasks.get(item.taskid)
+        if task is None:
+            wanted.answered.append(LeaseAnswer(project.number, item.taskid, item.token))
+        elif task.token == item.token:
+            if task.spec is None:
+                turn.ask(task)
+            if task.slot:
+                slots.need_slot(turn, project, task, item, wanted)
+        if item.new:
+            need_tasks(turn, item.project, item.new, wanted)
+
+
+def _done(turn: TurnState, session: Session, incoming: Incoming) -> DoneReply:
+    request = incoming.request
+    assert isinstance(request, Done)
+    return lease_end.finish_batch(turn, session, request, incoming.flaws)
+
+
+def extend(turn: TurnState, session: Session, message: Extend) -> TokensReply:
+    """Move the deadlines of leases to ``seconds`` from now, by default their tasks' timeouts; others are stale."""
+    in_force, reply = _in_force(turn.state, message)
+    for project, task in in_force:
+        project.queue.extend(turn.changes, task, turn.now.boot + (message.seconds or timeout_of(task, project)))
+        turn.touch(project)
+    return reply
+
+
+def release(turn: TurnState, session: Session, message: Release) -> TokensReply:
+    """Take back tasks that have not been started; leases that are not in force are answered as stale.
+
+    A lease that is over has timed out: in the next turn it would, and a retry must not depend on which comes first.
+    """
+    state = turn.state
+    in_force, reply = _in_force(state, message)
+    own = sum(task.token in session.leases and not is_over(turn, task) for _, task in in_force)
+    for project, task in in_force:
+        if is_over(turn, task):
+            expire(turn, project, task)
+        else:
+            take_back(turn, session, project, task)
+        task.token = NO_TOKEN
+    for ref in message.leases:
+        if session.ended.pop(ref.token, None) is not None:
+            state.memory.ended_changed(-1)
+            turn.freed[session.id] = session
+    if own:
+        state.boot_timers.note(("fetcher_rest", session.id), session.hand_back(own, turn.now.boot) or inf)
+    return reply
+
+
+def _in_force(state: State, message: Extend | Release) -> tuple[list[tuple[Project, Task]], TokensReply]:
+    """The leases of the message that are in force, each once, and the reply."""
+    in_force: list[tuple[Project, Task]] = []
+    stale: list[int] = []
+    for ref in dict.fromkeys(message.leases):
+        project = state.projects.by_name.get(ref.project)
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if project is None or task is None or task.state != PROCESSING or task.token != ref.token:
+            stale.append(ref.token)
+        else:
+            in_force.append((project, task))
+    return in_force, TokensReply(n=message.n, counted=len(in_force), stale=stale)
+
+
+def timeout_of(task: Task, project: Project) -> float:
+    """Seconds that processing the task may take."""
+    schedule = task.spec.schedule if task.spec else None
+    if schedule is None or schedule.timeout is None:
+        return project.settings.processing_timeout
+    return schedule.timeout
+
+
+def is_over(turn: TurnState, task: Task) -> bool:
+    """Whether the time of the task's lease has run out, though it has not ended."""
+    return lease_of(task).deadline <= turn.now.boot
+
+
+def lease_of(task: Task) -> Lease:
+    """The lease of a task that is held.
+
+    Raises:
+        Corrupt: it has none.
+    """
+    if task.lease is None:
+        raise Corrupt(f"task {task.taskid!r} is held without a lease")
+    return task.lease
+
+
+def _need_extended(turn: TurnState, request: Extend, wanted: Needs) -> None:
+    """Look up the specs of extended tasks, whose schedules may have a timeout."""
+    for ref in () if request.seconds is not None else request.leases:
+        project = turn.state.projects.by_name.get(ref.project)
+        task = project.queue.tasks.get(ref.taskid) if project is not None else None
+        if task is not None and task.token == ref.token:
+            turn.ask(task)
+
+
+def _need_over(turn: TurnState, request: Release, wanted: Needs) -> None:
+    """Look up the specs of released tasks whose leases are over."""
+    for _, task in _in_force(turn.state, request)[0]:
+        if is_over(turn, task):
+            turn.ask(task)
+
+
+REQUESTS: Final = (
+    RequestRule(Extend, asked_by(extend), _need_extended, by_fetchers=True),
+    RequestRule(Release, asked_by(release), _need_over, by_fetchers=True),
+    RequestRule(Done, _done, _need_done, by_fetchers=True),
+)

@@ -1,0 +1,148 @@
+"""Pages of projects and of fetchers, in an order that somebody asks for.
+
+By name, a page of projects goes on after the last one of the page before, and its cost is that of its rows. Any other
+order is made anew for each page, from numbers that are at hand: of three thousand projects in 0.3 ms; by events of the
+last five minutes, if all of them had some, in 5 ms. Such pages go on after so many rows (``skip``), and what has moved
+between two of them is shown twice or not at all.
+
+Numbers come largest first; equal projects by name, equal fetchers by pseudonym. A filter is a part of a name; its case
+does not matter. It is no glob because a hostile one would cost more over ten thousand names than a turn may.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest, nsmallest
+from typing import Final, NamedTuple, TypeVar
+
+from taskqueue.core.model.counts import EventTotals
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import STATE_NAMES
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.choices import FetcherSort, ProjectSort
+from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.fetchers import Fetchers
+from taskqueue.protocol.insight import Stats
+
+View = TypeVar("View")
+
+LATELY: Final = "_5m"
+"""Suffix of sort orders by events of the last five minutes."""
+
+
+class ProjectPage(NamedTuple):
+    """A page of the matching projects.
+
+    Attributes:
+        found: number of all matching ones.
+        more: there are further ones.
+        numbers: what each is sorted by; empty: by name.
+    """
+
+    projects: list[Project]
+    found: int
+    more: bool
+    numbers: Sequence[int] = ()
+
+
+class FetcherPage(NamedTuple):
+    """A page of the matching fetchers, and all matching ones."""
+
+    sessions: list[Session]
+    found: list[Session]
+    more: bool
+
+
+def of_projects(turn: TurnState, message: Status) -> ProjectPage:
+    """The projects of a status request."""
+    state = turn.state
+    names = _names(state, message.group)
+    if message.filter:
+        part = message.filter.lower()
+        names = [name for name in names if part in name.lower()]
+    found = len(names)
+    names = names[bisect_right(names, message.after) :]
+    end = message.skip + message.limit
+    more = end < len(names)
+    if message.sort == "name":
+        return ProjectPage([state.projects.by_name[name] for name in names[message.skip : end]], found, more)
+    number = _number_of_project(turn, message.sort)
+    page = nlargest(end, names, number)[message.skip :]
+    return ProjectPage([state.projects.by_name[name] for name in page], found, more, [number(name) for name in page])
+
+
+def of_stats(state: State, message: Stats) -> ProjectPage:
+    """The projects of a stats request."""
+    names = _names(state, message.group)
+    first = bisect_right(names, message.after)
+    page = names[first : first + message.limit]
+    return ProjectPage([state.projects.by_name[name] for name in page], len(names), first + message.limit < len(names))
+
+
+def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
+    """The fetchers that match the filter, and want tasks of the project or group if one is named."""
+    state = turn.state
+    found = [session for session in state.sessions.values() if session.fetches]
+    if message.project or message.group:
+        wanted = frozenset([message.project] if message.project else _names(state, message.group))
+        found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
+    if message.filter:
+        part = message.filter.lower()
+        found = [each for each in found if part in (each.label).lower() or part in each.address]
+    left = [session for session in found if session.pseudonym > message.after] if message.after else found
+    end = message.skip + message.limit
+    page = nsmallest(end, left, _order_of_fetchers(turn.now, message.sort))[message.skip :]
+    return FetcherPage(page, found, end < len(left))
+
+
+def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
+    """The first of the views, as many as fit into ``room`` bytes, but at least one, so that paging advances."""
+    fitting: list[View] = []
+    for view in views:
+        room -= len(state.environment.pack(view))
+        if room < 0 and fitting:
+            break
+        fitting.append(view)
+    return fitting
+
+
+def _names(state: State, group: str) -> list[str]:
+    if not group:
+        return state.projects.names
+    return [project.name for project in state.projects.in_group(group)]
+
+
+def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:
+    projects = turn.state.projects.by_name
+    if sort.endswith(LATELY):
+        event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
+        return lambda name: projects[name].counters.lately(event, turn.now.wall)
+    tasks = STATE_NAMES.index(sort)
+    return lambda name: projects[name].queue.counts[tasks]
+
+
+def _order_of_fetchers(now: Now, sort: FetcherSort) -> Callable[[Session], tuple[float | str, str]]:
+    """The sort key; equals are sorted by pseudonym, so that rows stay where they are."""
+    match sort:
+        case "session":
+            return lambda session: (session.pseudonym, "")
+        case "name":
+            return lambda session: (session.label, session.pseudonym)
+        case "capacity":
+            return lambda session: (-session.capacity, session.pseudonym)
+        case "holds":
+            return lambda session: (-len(session.leases), session.pseudonym)
+        case "oldest":
+            return lambda session: (-session.oldest_seconds(now.boot), session.pseudonym)
+        case "done":
+            return lambda session: (-session.done, session.pseudonym)
+        case "failed":
+            return lambda session: (-session.failed, session.pseudonym)
+        case "hung":
+            return lambda session: (-session.hung_seconds(now.boot), session.pseudonym)
+        case "silent":
+            return lambda session: (session.heard_at, session.pseudonym)

@@ -1,0 +1,341 @@
+"""Requests of people about projects: one project, its settings, its actions, such as pausing and clearing.
+
+Clearing a project: its live tasks are gone at once, however many there are.
+
+    clear ──► the orders of live tasks dropped, leases revoked, counts zero      this commit
+         └──► what is left of these tasks by taskid and by seq                   swept away, step by step: ``sweep``
+
+1. What the store has of a live task with a seq up to ``Project.cleared`` was dropped: the task is unknown. A task that
+   is over and is made live again meanwhile gets another seq.
+2. What is over stays known: no url twice. ``reset`` forgets that, too, by giving the project a new number.
+3. Neither finishes the project.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.task import LIVE, OVER
+from taskqueue.core.moves import answer_waiters, change_log, flows
+from taskqueue.core.moves.projects import (
+    add_project,
+    check_settings,
+    in_group,
+    make_another,
+    note_pause,
+    plan_cron,
+    remove_project,
+    use_settings,
+)
+from taskqueue.core.moves.push import cancel
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, Who, asked, asked_for_change
+from taskqueue.core.requests.slots import division_view
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.projects import (
+    LOSSES,
+    ConfigLayer,
+    GroupDo,
+    GroupReply,
+    GroupSet,
+    ProjectDo,
+    ProjectReply,
+    ProjectSet,
+    ProjectShow,
+    ProjectUnset,
+)
+from taskqueue.protocol.values import Action
+from taskqueue.settings import schema
+from taskqueue.settings.change_text import pairs, pairs_of_many, values, was
+from taskqueue.settings.settings import Settings, as_layer, overlay
+
+GROUP_SET_MOST = 1000
+"""Projects whose settings one request changes."""
+
+SLOT_PACE: Final = frozenset(("slot_delay", "slot_rate"))
+"""Settings of which one takes the place of the other."""
+
+
+def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
+    """One project, and which layer set each of its settings."""
+    state = turn.state
+    project = state.projects.named(message.project)
+    view = project.view(turn.now, turn.state.environment)
+    view.configured = _configured(state, project)
+    view.slots = division_view(project)
+    return ProjectReply(n=message.n, project=view)
+
+
+def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
+    """Which layer of the config set each setting, or key of one that is a table."""
+    defaults, own = state.layers(project.name)
+    said: dict[str, list[ConfigLayer]] = {}
+    for name, value in own.items():
+        is_joined = isinstance(value, dict) and isinstance(defaults.get(name), dict)
+        said[name] = ["project", "defaults"] if is_joined else ["project"]
+    for name in defaults:
+        # Whoever shares a bucket has no rate of the defaults.
+        if name not in own and not (name == "rate" and project.settings.bucket):
+            said[name] = ["defaults"]
+    return said
+
+
+def set_project(turn: TurnState, by: Who, message: ProjectSet) -> ProjectReply:
+    """Override settings of a project, which is created if it is unknown; nothing changes if one of them is invalid."""
+    state = turn.state
+    project = state.projects.by_name.get(message.project)
+    before = _told(project) if project else None
+    overrides = dict(project.overrides) if project else {}
+    overlay(overrides, message.settings)
+    check_settings(state, message.project, overrides)
+    if project is None:
+        project = make_another(turn, message.project, overrides)
+    else:
+        use_settings(turn, project, project.layers, overrides)
+    detail = pairs([before] if before is not None else [], _told(project), _flat(message.settings))
+    change_log.note(turn, by, _what_is_set(message.settings), project=project.name, detail=detail)
+    return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
+
+
+def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
+    """Override settings of each project of a group; nothing changes if one of them is invalid in one of the projects.
+
+    Raises:
+        Rejected: the group is unknown or too large, or a setting is invalid; the reason names the project.
+    """
+    projects = in_group(turn.state, message.group)
+    layers = _checked_layers(turn.state, message, projects)
+    names = [*message.settings, *(SLOT_PACE if not SLOT_PACE.isdisjoint(message.settings) else ())]
+    before = [values(as_layer(project.settings), names) for project in projects]
+    for project, overrides in zip(projects, layers, strict=True):
+        use_settings(turn, project, project.layers, overrides)
+    after = [values(as_layer(project.settings), names) for project in projects]
+    detail = pairs_of_many(before, after, _flat(message.settings))
+    change_log.note(
+        turn,
+        by,
+        _what_is_set(message.settings),
+        group=message.group,
+        detail=detail,
+        projects=[project.name for project in projects],
+    )
+    return GroupReply(n=message.n, projects=len(projects), changed=change_log.cut(detail))
+
+
+def _checked_layers(state: State, message: GroupSet, projects: Sequence[Project]) -> list[dict[str, Setting]]:
+    """What will have been said of each of these projects."""
+    if len(projects) > GROUP_SET_MOST:
+        reason = f'group: "{message.group}" has {len(projects)} projects, at most {GROUP_SET_MOST} can be set at once'
+        raise Rejected("full", f"{reason}; say it in their sections of the config file, or in [defaults]")
+    layers: list[dict[str, Setting]] = []
+    more = 0
+    for project in projects:
+        overrides = dict(project.overrides)
+        overlay(overrides, message.settings)
+        try:
+            more += check_settings(state, project.name, overrides, more)
+        except Rejected as error:
+            reason = f'{error.reason} (project "{project.name}"; none of the group is changed)'
+            raise Rejected(error.code, reason) from None
+        layers.append(overrides)
+    return layers
+
+
+def _what_is_set(settings: Mapping[str, Setting]) -> str:
+    return "cron set" if list(settings) == ["cron"] else "project set"
+
+
+def _told(project: Project) -> dict[str, str]:
+    """All settings of a project, for the log."""
+    settings = as_layer(project.settings)
+    return values(settings, settings)
+
+
+def _flat(said: Mapping[str, Setting]) -> list[str]:
+    """Names of what was said; those in tables key by key."""
+    return [
+        flat
+        for name, value in said.items()
+        for flat in ([f"{name}.{key}" for key in value] if isinstance(value, dict) else [name])
+    ]
+
+
+def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
+    """Remove overrides of a project; all of them if the request names none."""
+    project = turn.state.projects.named(message.project)
+    kept = dict(project.overrides) if message.keys else {}
+    before, unset = _told(project), list(message.keys) or _flat(project.overrides)
+    for key in message.keys:
+        _unset(project, kept, key)
+    use_settings(turn, project, project.layers, kept)
+    is_cron = all(key.startswith("cron.") for key in message.keys) and message.keys
+    what = "cron remove" if is_cron else "project unset"
+    detail = pairs([before], _told(project), unset) or "nothing was set"
+    change_log.note(turn, by, what, project=project.name, detail=detail)
+    return ProjectReply(n=message.n, project=project.view(turn.now, turn.state.environment))
+
+
+def act_on_project(turn: TurnState, by: Who, message: ProjectDo) -> ProjectReply:
+    """Pause, resume, stop, start, clear, reset or delete a project; ``start`` creates an unknown one."""
+    state = turn.state
+    until = pause_end(turn, message)
+    is_new = message.action == "start" and message.project not in state.projects.by_name
+    if is_new:
+        make_another(turn, message.project)
+    project = state.projects.named(message.project)
+    count, detail = lost(project, message.action), "made" if is_new else told_before(turn, message, [project])
+    after = act(turn, project, message.action, until)
+    what = f"project {message.action}"
+    change_log.note(turn, by, what, project=project.name, count=count, detail=detail)
+    return ProjectReply(n=message.n, project=after.view(turn.now, turn.state.environment) if after else None)
+
+
+def pause_end(turn: TurnState, message: ProjectDo | GroupDo) -> float:
+    """Unix seconds at which the pause that is asked for ends; 0: not by itself.
+
+    Raises:
+        Rejected: a time is said of another action.
+    """
+    if message.seconds is None:
+        return 0.0
+    if message.action != "pause":
+        raise Rejected("malformed", f"seconds: only a pause is for a time, not {message.action}")
+    return turn.now.wall + message.seconds
+
+
+def lost(project: Project, action: Action) -> int:
+    """Number of tasks that the action drops."""
+    if action == "clear":
+        return project.queue.live
+    return project.queue.known if action in ("reset", "delete") else 0
+
+
+def told_before(turn: TurnState, message: ProjectDo | GroupDo, projects: Iterable[Project]) -> str:
+    """Tell for how long the action is meant, and the states that it ends: ``for 600 s (was running)``."""
+    if message.action in LOSSES:
+        return ""
+    states, seconds = was(_state(turn, project) for project in projects), message.seconds
+    return states if seconds is None else f"for {seconds:g} s ({states})"
+
+
+def _state(turn: TurnState, project: Project) -> str:
+    """``running``, or ``paused for 540 s more`` of a pause for a time."""
+    until = project.pause.record.until if project.state == "paused" else 0.0
+    return f"paused for {max(0, round(until - turn.now.wall))} s more" if until else project.state
+
+
+def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -> Project | None:
+    """Apply the action; returns the project as it is then, or None if it was deleted.
+
+    Args:
+        until: unix seconds at which a pause ends; 0: not by itself.
+
+    Raises:
+        Rejected: the action is impossible now; nothing has changed.
+    """
+    if action == "delete":
+        remove_project(turn, project)
+        return None
+    if action == "reset":
+        return reset(turn, project)
+    if action == "clear":
+        clear(turn, project)
+    else:
+        project.act(action, until)
+        note_pause(turn.state, project)
+        turn.touch(project)
+    return project
+
+
+def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
+    """Remove one override: a setting, or (``cron.JOB``) one key of a table."""
+    name, dot, part = key.partition(".")
+    table = overrides.get(name)
+    if not dot and name in overrides:
+        del overrides[name]
+    elif isinstance(table, dict) and part in table:
+        overrides[name] = {other: value for other, value in table.items() if other != part}
+        if not overrides[name]:
+            del overrides[name]
+    else:
+        raise Rejected("setting", _why_kept(project, key))
+
+
+def _why_kept(project: Project, key: str) -> str:
+    """Why an override can't be removed that was never set."""
+    name, _, part = key.partition(".")
+    if name not in Settings.__struct_fields__:
+        return schema.unknown("", name, Settings)
+    if name != "cron" or not part:
+        return f'{key}: "project set" has said nothing of it in project "{project.name}"'
+    if part not in project.settings.cron:
+        return f'{key}: there is no job "{part}" in project "{project.name}"'
+    off = f"taskqueue project set {project.name} 'cron={{\"{part}\": null}}'"
+    return f"{key}: stands in the config file; remove it there, or switch it off with: {off}"
+
+
+# ------------------------------------------------------------------------------------------------ clearing
+
+
+def clear(turn: TurnState, project: Project) -> None:
+    """Drop the project's live tasks."""
+    project.armed = False
+    turn.touch(project)
+    if project.division is not None:
+        project.division.taken_from = turn.state.next_number()
+    if project.queue.live:
+        _drop_live(turn, project)
+    flows.end_all(turn, project)
+
+
+def reset(turn: TurnState, project: Project) -> Project:
+    """Forget everything that is known of the project's tasks; its settings, its state and its pace stay.
+
+    So do those who wait for its end, and those who hold it open.
+    """
+    state = turn.state
+    fresh = project.anew(project.record(), turn.new_project_number(), turn.now)
+    fresh.holds = project.holds
+    fresh.take_waiters(project)
+    remove_project(turn, project)
+    add_project(turn, fresh)
+    if fresh.queue.slots is not None:
+        fresh.queue.slots.begin()  # nobody knows any more what was handed out just now
+    plan_cron(turn, fresh, {})
+    state.boot_timers.note(("wait", fresh.number), fresh.next_wait_at())
+    state.wall_timers.note(("project_hold", fresh.number), min(fresh.holds.values(), default=inf))
+    turn.touch(fresh)
+    return fresh
+
+
+def _drop_live(turn: TurnState, project: Project) -> None:
+    state = turn.state
+    changes, queue = turn.changes, project.queue
+    for task in [task for task in changes.touched if task.project == project.number]:
+        # Restarted in this very turn: the store has it as over, where it would still be counted.
+        if task.state in LIVE and task.kept_state in OVER:
+            cancel(turn, project, task)
+    flows.count(turn)
+    for task in list(queue.processing.leased.values()):
+        turn.revoke(task)
+    changes.drop_live(project.number, queue.tasks.values())
+    queue.clear()
+    project.cleared = state.next_number()
+    state.pending.sweep(project.number, project.cleared)
+    project.swept_to = ""
+    changes.writes.cleared.append(project.number)
+    answer_waiters.answer_dropped_tasks(turn, project.number)
+
+
+REQUESTS: Final = (
+    RequestRule(ProjectShow, asked(show_project), keeps=False),
+    RequestRule(ProjectSet, asked_for_change(set_project), grows=True, slow_ms=SLOW_MS / 2),
+    RequestRule(GroupSet, asked_for_change(set_group), grows=True, slow_ms=SLOW_MS),
+    RequestRule(ProjectUnset, asked_for_change(unset_project)),
+    RequestRule(ProjectDo, asked_for_change(act_on_project), slow_ms=0.2),
+)

@@ -1,0 +1,447 @@
+"""Requests about tasks: push, show (also parents and children), wait for the end, retry, cancel, reprioritise.
+
+    task ──edges──► parents ──► results        as many as have room in a message
+    task ◄──edges── children                   a page of edges
+
+A page of parents begins at a place among the edges, void ones included, a page of children after an edge of the store;
+those that are void are left out. While parents of a task change, pages of before and after that need not fit together.
+Edges that are made in the very turn of the request are not seen among the children.
+
+What a push does is in ``moves/push``, what ends a wait in ``answer_waiters``; lists are in ``task_list``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from msgspec import Raw
+from msgspec.structs import astuple, replace
+
+from taskqueue.core.model.attempts import AttemptRecord, kind_of
+from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, Mark, ParentsRef, TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.spec import NO_SPEC, Spec
+from taskqueue.core.model.task import (
+    ATTEMPTS_KEPT,
+    BLOCKED,
+    DELAYED,
+    OVER,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Task,
+    is_held,
+    key_time,
+)
+from taskqueue.core.model.waiters import Waiter, Waiters
+from taskqueue.core.moves import change_log, cycles
+from taskqueue.core.moves.push import cancel, need_tasks, revive, take_batch
+from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.choices import KnownState
+from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.message_room import attempt_bytes, errors_that_fit, parent_bytes, room_beside, room_in
+from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.tasks import (
+    Attempt,
+    ChildView,
+    NewTasks,
+    NewTasksReply,
+    ParentView,
+    TaskCancel,
+    TaskChildren,
+    TaskChildrenReply,
+    TaskParents,
+    TaskParentsReply,
+    TaskReply,
+    TaskReprioritise,
+    TaskRetry,
+    TaskShow,
+    TasksReply,
+    TaskWait,
+    TaskWaitReply,
+)
+
+# ------------------------------------------------------------------------------------------------ push
+
+
+def _need_pushed(turn: TurnState, request: NewTasks, wanted: Needs) -> None:
+    need_tasks(turn, request.project, request.tasks, wanted)
+
+
+def _push(turn: TurnState, session: Session, incoming: Incoming) -> NewTasksReply | None:
+    request = incoming.request
+    assert isinstance(request, NewTasks)
+    verdicts = cycles.decide_cycles(turn, incoming) if turn.gives_parents else cycles.UNSEARCHED
+    if verdicts is None:
+        return None
+    states: list[KnownState] = []
+    outcomes, errors = take_batch(
+        turn,
+        request.project,
+        request.tasks,
+        incoming.flaws,
+        verdicts=verdicts,
+        states=states if request.states else None,
+    )
+    if errors:
+        errors = errors_that_fit(errors, len(outcomes), 0, turn.state.config.max_message, len(states))
+    return NewTasksReply(n=request.n, outcomes=outcomes, errors=errors, states=states)
+
+
+# ------------------------------------------------------------------------------------------------ show and change
+
+
+NamedTasks = TaskRetry | TaskCancel | TaskReprioritise
+"""Requests that change tasks by their names."""
+
+LOGGED_AS: Final[dict[type, str]] = {
+    TaskRetry: "task retry",
+    TaskCancel: "task cancel",
+    TaskReprioritise: "task reprioritise",
+}
+
+TASKIDS_LOGGED = 5
+"""Taskids that a log entry names."""
+
+
+def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
+    """One task with its body."""
+    state = turn.state
+    project = state.projects.named(message.project)
+    task = turn.find(project, message.taskid)
+    if task is None:
+        raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
+    spec = NO_SPEC if task.bare else spec_of(turn, project, task)
+    fetcher = state.sessions[task.lease.session].label if task.lease else ""
+    room = room_beside(spec.url, spec.schedule, state.config.max_message) - len(spec.body) - len(fetcher.encode())
+    result = result_of(turn, project, task)
+    reply = TaskReply(
+        n=message.n,
+        project=project.name,
+        taskid=task.taskid,
+        url=spec.url,
+        state=STATE_NAMES[task.state],
+        schedule=spec.schedule,
+        priority=task.priority,
+        retried=task.retried,
+        lastcrawltime=task.lastcrawltime,
+        body=spec.body,
+        depth=spec.depth,
+        fetcher=fetcher,
+        put_off=task.put_off,
+        pushed_at=float(task.pushed_at),
+    )
+    if result is not None:
+        reply.result_bytes = len(result)
+        if len(result) <= room:
+            room -= len(result)
+            reply.result = result
+    reply.history = _that_fit(history_of(turn, project, task), room)
+    _tell_state(turn, task, reply)
+    return reply
+
+
+def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
+    """The spec of a task that was looked up whole for this turn, wherever the task is now."""
+    return task.spec or turn.spec_of(turn.changes.beyond.get((project.number, task.taskid)) or task)
+
+
+def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRecord]:
+    """The last attempts of a task, the newest first, this turn's included."""
+    # The store may have the history of a task of that name that is no more.
+    looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
+    by_slot = dict(looked_up)
+    for kept in turn.changes.writes.attempts:
+        if (kept.project, kept.taskid) == (project.number, task.taskid):
+            by_slot[kept.slot] = kept.attempt
+    if task.ended is not None:
+        by_slot[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
+    slots = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
+    return [by_slot[slot] for slot in slots if slot in by_slot]
+
+
+def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:
+    """The result of a task's last success, this turn's included; it was looked up for this turn."""
+    if not task.has_result:
+        return None
+    ref = TaskRef(project.number, task.taskid)
+    return turn.changes.writes.results.get(ref) or turn.found.results.get(ref)
+
+
+def retry_tasks(turn: TurnState, by: Who, message: TaskRetry) -> TasksReply:
+    """Make delayed and finished tasks ready now, with all their retries; ones in other states are ignored."""
+    ignored = (READY, PROCESSING, BLOCKED)
+    return _change_each(turn, by, message, ignored, lambda project, task: revive(turn, project, task))
+
+
+def cancel_tasks(turn: TurnState, by: Who, message: TaskCancel) -> TasksReply:
+    """End live tasks as cancelled; finished ones are ignored."""
+    return _change_each(turn, by, message, OVER, lambda project, task: cancel(turn, project, task))
+
+
+def reprioritise_tasks(turn: TurnState, by: Who, message: TaskReprioritise) -> TasksReply:
+    """Give live tasks another priority; finished ones are ignored."""
+
+    def change(project: Project, task: Task) -> None:
+        turn.touch(project)
+        project.queue.reprioritise(turn.changes, task, message.priority)
+        turn.state.want_held(project, task)
+
+    return _change_each(turn, by, message, OVER, change)
+
+
+def _change_each(
+    turn: TurnState,
+    by: Who,
+    message: NamedTasks,
+    ignored: tuple[int, ...],
+    change: Callable[[Project, Task], None],
+) -> TasksReply:
+    """Change the named tasks, except those in a state in which there is nothing to change, and log it."""
+    project = turn.state.projects.named(message.project)
+    reply = TasksReply(n=message.n, outcomes=[])
+    changed: list[str] = []
+    for taskid in message.taskids:
+        task = turn.find(project, taskid)
+        if task is None:
+            reply.outcomes.append("unknown")
+        elif task.state in ignored:
+            reply.outcomes.append("ignored")
+        elif task.bare:
+            reply.outcomes.append("bare")
+        else:
+            if len(changed) < TASKIDS_LOGGED:
+                changed.append(_with_old_value(message, task))
+            change(project, task)
+            reply.outcomes.append("done")
+    if changed:
+        _log(turn, by, message, changed, reply.outcomes.count("done"))
+    return reply
+
+
+def _with_old_value(message: NamedTasks, task: Task) -> str:
+    """A taskid as the log names it, with what the request is about to change."""
+    old = task.priority if isinstance(message, TaskReprioritise) else STATE_NAMES[task.state]
+    return f"{task.taskid} (was {old})"
+
+
+def _log(turn: TurnState, by: Who, message: NamedTasks, tasks: Sequence[str], count: int) -> None:
+    said = [f"priority={message.priority}"] if isinstance(message, TaskReprioritise) else []
+    detail = " ".join([*said, *tasks])
+    change_log.note(turn, by, LOGGED_AS[type(message)], project=message.project, count=count, detail=detail)
+
+
+def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
+    """The first of the attempts, as many as fit into ``room`` bytes; the error of the very first is sent twice."""
+    fitting: list[Attempt] = []
+    for attempt in attempts:
+        kind = kind_of(attempt)
+        room -= attempt_bytes(attempt.fetcher, attempt.error, kind, errors=1 if fitting else 2)
+        if room < 0:
+            break
+        fitting.append(Attempt(*astuple(replace(attempt, kind=kind))))
+    return fitting
+
+
+def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
+    reply.crashes = task.crashes
+    if task.state in (DELAYED, BLOCKED):
+        reply.exetime = 0.0 if is_held(task) else task.exetime
+    elif task.lease is not None:
+        reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
+        reply.session = turn.state.sessions[task.lease.session].pseudonym
+    elif task.state in OVER:
+        reply.finished_at = key_time(task.key)
+        reply.bare_since = task.exetime
+    if task.state != SUCCESS and reply.history:
+        reply.error = reply.history[0].error
+
+
+def need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
+    """Look up everything that is known of a task."""
+    project = turn.state.projects.by_name.get(name)
+    if project is not None:
+        ref = TaskRef(project.number, taskid)
+        if (held := project.queue.tasks.get(taskid)) is not None:
+            turn.ask(held)
+        wanted.whole.append(ref)
+        wanted.histories.append(ref)
+
+
+def _need_shown(turn: TurnState, request: TaskShow, wanted: Needs) -> None:
+    need_shown(turn, request.project, request.taskid, wanted)
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        wanted.results.append(TaskRef(project.number, request.taskid))
+
+
+def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
+    """Look up the named tasks; with their specs if a retry may revive cleared ones, which are written anew."""
+    state = turn.state
+    project = state.projects.by_name.get(request.project)
+    if project is not None:
+        refs = [TaskRef(project.number, taskid) for taskid in request.taskids]
+        is_swept = project.number in state.pending.swept or turn.clears
+        (wanted.whole if is_swept and isinstance(request, TaskRetry) else wanted.tasks).extend(refs)
+
+
+# ------------------------------------------------------------------------------------------------ wait
+
+
+def wait(turn: TurnState, session: Session, request: TaskWait) -> TaskWaitReply | None:
+    """Answer at once if the task is over or the request has no ``seconds``; else add a waiter.
+
+    Raises:
+        Rejected: project or task is unknown, or too many requests wait already.
+    """
+    state, until = turn.state, turn.now.boot + request.seconds
+    project = state.projects.named(request.project)
+    task = turn.find(project, request.taskid)
+    if task is None:
+        raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
+    if task.state in OVER or not request.seconds:
+        return TaskWaitReply(n=request.n, state=STATE_NAMES[task.state] if task.state in OVER else "")
+    ref = TaskRef(project.number, task.taskid)
+    waiters = state.task_waiters.of(ref) or Waiters()
+    state.waits.add(waiters, Waiter(session, request.n, until))
+    state.task_waiters.keep(ref, waiters)
+    state.boot_timers.note(("task_wait", 0), until)
+    return None
+
+
+def _need_waited(turn: TurnState, request: TaskWait, wanted: Needs) -> None:
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        wanted.tasks.append(TaskRef(project.number, request.taskid))
+
+
+# ------------------------------------------------------------------------------------------------ parents
+
+
+PAGE_BYTES: Final = 1 << 20
+"""Bytes of results at which a page is full."""
+
+
+def show_parents(turn: TurnState, message: TaskParents) -> TaskParentsReply:
+    """A page of the task's parents."""
+    state = turn.state
+    project = state.projects.named(message.project)
+    task = turn.find(project, message.taskid)
+    if task is None:
+        raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
+    reply = TaskParentsReply(n=message.n, parents=[])
+    if task.links is None or not task.links.number:
+        return reply
+    page = turn.found.parents.get(_parents_ref(turn, project.number, message))
+    if page is None or _has_new_edges(turn, task, task.links):
+        raise Rejected("changed", "taskid: it has just been given other tasks to wait for; ask again")
+    room = min(PAGE_BYTES, room_in(state.config.max_message))
+    for place, each in enumerate(page.edges, message.after):
+        mark = turn.changes.mark_of(each)
+        if mark is None or mark.number != task.links.number:
+            continue
+        parent = _parent_view(turn, TaskRef(*each.edge.parent), mark)
+        room -= parent_bytes(parent)
+        if room < 0 and reply.parents:
+            reply.next = place
+            return reply
+        reply.parents.append(parent)
+    if not page.end:
+        reply.next = message.after + len(page.edges)
+    return reply
+
+
+def _has_new_edges(turn: TurnState, task: Task, links: Links) -> bool:
+    """Whether this very turn has made the task's edges: they are not among those that were looked up."""
+    child = TaskRef(task.project, task.taskid)
+    edges = turn.changes.writes.new_edges
+    return bool(edges) and any(
+        mark is not None and edge.child == child and mark.number == links.number
+        for edge, mark in turn.changes.writes.edges.items()
+        if edge in edges
+    )
+
+
+def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> ParentView:
+    is_satisfied = mark.state != UNSATISFIED
+    of = turn.state.projects.by_number.get(ref.project)
+    parent = turn.find(of, ref.taskid) if of is not None else None
+    if of is None or parent is None:
+        return ParentView(of.name if of is not None else "", ref.taskid, "unknown", is_satisfied)
+    result = result_of(turn, of, parent)
+    return ParentView(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
+
+
+def _parents_ref(turn: TurnState, number: int, message: TaskParents) -> ParentsRef:
+    return ParentsRef(number, message.taskid, message.after, min(PAGE_BYTES, room_in(turn.state.config.max_message)))
+
+
+def _need_parents(turn: TurnState, request: TaskParents, wanted: Needs) -> None:
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        if request.taskid not in project.queue.tasks:
+            wanted.tasks.append(TaskRef(project.number, request.taskid))
+        wanted.parents.append(_parents_ref(turn, project.number, request))
+
+
+# ------------------------------------------------------------------------------------------------ children
+
+
+def show_children(turn: TurnState, message: TaskChildren) -> TaskChildrenReply:
+    """A page of the task's children."""
+    projects, after = turn.state.projects, _after_child(message)
+    project = projects.named(message.project)
+    if turn.find(project, message.taskid) is None:
+        raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
+    if after is None:
+        raise Rejected("malformed", f'after: expected the "next" of a page, got "{message.after}"')
+    reply = TaskChildrenReply(n=message.n, children=[])
+    page = turn.found.edges.get(EdgesRef(False, project.number, message.taskid, after, message.limit))
+    if page is None:  # the project was made in this very turn
+        return reply
+    for each in page.edges:
+        of = projects.by_number.get(each.edge.child.project)
+        mark, child = turn.changes.mark_of(each), turn.find(of, each.edge.child.taskid) if of is not None else None
+        if of is None or mark is None or child is None or child.links is None or child.links.number != mark.number:
+            continue
+        reply.children.append(
+            ChildView(of.name, child.taskid, STATE_NAMES[child.state], waits=mark.state == UNSATISFIED)
+        )
+    if not page.end:
+        reply.next = page.edges[-1].key.hex()
+    return reply
+
+
+def _after_child(message: TaskChildren) -> bytes | None:
+    """The key of the edge after which the page begins; None: it is none."""
+    try:
+        return bytes.fromhex(message.after)
+    except ValueError:
+        return None
+
+
+def _need_children(turn: TurnState, request: TaskChildren, wanted: Needs) -> None:
+    project, after = turn.state.projects.by_name.get(request.project), _after_child(request)
+    if project is None or after is None:
+        return
+    if request.taskid not in project.queue.tasks:
+        wanted.tasks.append(TaskRef(project.number, request.taskid))
+    wanted.edges.append(EdgesRef(False, project.number, request.taskid, after, request.limit))
+
+
+REQUESTS: Final = (
+    RequestRule(NewTasks, _push, _need_pushed, grows=True),
+    RequestRule(TaskShow, asked(show_task), _need_shown, keeps=False, slow_ms=5.0),
+    RequestRule(TaskRetry, asked_for_change(retry_tasks), _need_named, grows=True),
+    RequestRule(TaskCancel, asked_for_change(cancel_tasks), _need_named),
+    RequestRule(TaskReprioritise, asked_for_change(reprioritise_tasks), _need_named),
+    RequestRule(TaskWait, asked_by(wait), _need_waited, keeps=False),
+    RequestRule(TaskParents, asked(show_parents), _need_parents, keeps=False, slow_ms=5.0),
+    RequestRule(TaskChildren, asked(show_children), _need_children, keeps=False, slow_ms=5.0),
+)

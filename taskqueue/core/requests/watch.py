@@ -1,0 +1,156 @@
+"""Tells who watches which projects have changed, at the end of turns; without a watcher there is nothing to do.
+
+Rules:
+1. Who knows nothing, or a version that the log does not have (any more), is told all projects anew.
+2. Who lacks something that was published is told at once; others when something is, or when their time is over.
+3. A turn tells of a bounded number of rows; of those who know the same, what there is to tell is collected once.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Final, NamedTuple
+
+from msgspec.structs import astuple
+
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.waiters import Waiter
+from taskqueue.core.model.watch_log import WatchLog
+from taskqueue.core.request_rule import RequestRule, asked_by
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
+from taskqueue.protocol.message_room import PULSE_BYTES_MOST, pulse_bytes, room_in
+from taskqueue.protocol.values import Counts, Totals
+
+ROWS_A_TURN: Final = 2048
+"""Rows told in one turn, so four full replies: about 4 ms."""
+
+ANSWER_COST: Final = 8
+"""Of a reply without rows, in rows."""
+
+
+class News(NamedTuple):
+    """What there is to tell somebody; ``version``: what is known then."""
+
+    projects: list[ProjectPulse]
+    gone: list[str]
+    version: int
+    more: bool
+
+
+def watch(turn: TurnState, session: Session, request: Watch) -> None:
+    """Have the session told at the end of this turn, or of a later one.
+
+    Raises:
+        Rejected: too many requests wait already.
+    """
+    state, now = turn.state, turn.now.boot
+    log = state.watch_log
+    if log is None:
+        projects = state.projects
+        log = WatchLog(state.next_number(), [projects.by_name[name] for name in projects.names], now)
+    known = log.known(request.since)
+    is_told_now = known < log.published or not known or not request.seconds
+    waiter = Waiter(session, request.n, Boot(now + request.seconds), known, apart=True)
+    if (former := log.leave(waiter.key)) is not None:
+        state.waits.leave(former)
+    state.waits.add(log.telling if is_told_now else log.quiet, waiter)
+    log.asked_at = now
+    state.watch_log = log
+
+
+def settle(turn: TurnState, log: WatchLog) -> None:
+    """At the end of a turn: note what it changed, and tell those who are to be told."""
+    state, now = turn.state, turn.now.boot
+    for project in turn.dirty.values():
+        log.note(project)
+    log.publish(now)
+    if log.telling or log.quiet.next_at() <= now:
+        _tell(turn, log)
+    if log.telling:
+        turn.more = True
+    elif log.is_over(now):
+        state.watch_log = None
+        return
+    state.boot_timers.note(("watch", 0), log.next_at())
+
+
+def _tell(turn: TurnState, log: WatchLog) -> None:
+    now, budget = turn.now.boot, ROWS_A_TURN
+    told: dict[int, News] = {}
+    for waiter in chain(log.telling.take(), log.quiet.take(now)):
+        if waiter.known == log.version and waiter.until > now:
+            log.quiet.add(waiter)  # it knows already what was published meanwhile
+            budget -= 1
+        else:
+            news = told.get(waiter.known)
+            if news is None:
+                news = told[waiter.known] = _news(turn, log, waiter.known)
+            turn.state.waits.leave(waiter)
+            turn.send(waiter.session, _reply(turn, log, waiter, news), after_sync=False)
+            log.asked_at = now
+            budget -= ANSWER_COST + len(news.projects)
+        if budget <= 0:
+            return
+
+
+def _news(turn: TurnState, log: WatchLog, known: int) -> News:
+    """What has changed since a version, as much as has room in a message."""
+    state = turn.state
+    room = room_in(state.config.max_message) - PULSE_BYTES_MOST
+    changes, more = log.after(known, WATCH_ROWS)
+    projects: list[ProjectPulse] = []
+    gone: list[str] = []
+    version = known
+    for what, changed in changes:
+        if room < 0:
+            more = True
+            break
+        if isinstance(what, str):
+            gone.append(what)
+            room -= len(what)
+        else:
+            pulse = pulse_of(state.projects.by_number[what])
+            projects.append(pulse)
+            room -= pulse_bytes(pulse)
+        version = changed
+    # Where projects change faster than somebody asks there would always be more: what is not published can wait.
+    return News(projects, gone, version if more else log.version, more and version < log.published)
+
+
+def pulse_of(project: Project) -> ProjectPulse:
+    """The project as watchers see it."""
+    settings = project.settings
+    return ProjectPulse(
+        project.name,
+        settings.group,
+        project.state,
+        project.pause.record.reason,
+        settings.rate,
+        settings.burst,
+        settings.bucket,
+        tuple(project.queue.counts[1:]),
+        project.totals.row(),
+        project.pause.record.until,
+    )
+
+
+def _reply(turn: TurnState, log: WatchLog, waiter: Waiter, news: News) -> WatchReply:
+    state = turn.state
+    return WatchReply(
+        n=waiter.n,
+        epoch=state.epoch,
+        since=log.since(news.version),
+        counts=Counts(*astuple(state.grand_totals.counts())),
+        totals=Totals(*astuple(state.grand_totals.totals())),
+        projects=news.projects,
+        gone=news.gone,
+        anew=not waiter.known,
+        more=news.more,
+        found=len(state.projects.names),
+    )
+
+
+REQUESTS: Final = (RequestRule(Watch, asked_by(watch), keeps=False),)

@@ -1,0 +1,464 @@
+"""Why nothing is handed out, in one sentence: the first reason that applies.
+
+    a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
+    a project    its state, its hours, its rate ──► what is overdue ──► its tasks ──► its limits
+                 ──► the daemon's disk and leases ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
+
+A reason is only given if those before it don't apply. Asking changes nothing: it sets no timer and has no order read.
+Times are told as durations from now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from typing import Final
+
+from taskqueue.core.model.attempts import kind_of
+from taskqueue.core.model.bucket import SharedBucket
+from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.recrawl_interval import recurs_after
+from taskqueue.core.model.session import Session, most_at_one
+from taskqueue.core.model.task import (
+    BLOCKED,
+    CANCELLED,
+    DELAYED,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    SUCCESS,
+    Task,
+    is_held,
+    key_time,
+)
+from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
+from taskqueue.core.requests import why_slots
+from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
+from taskqueue.core.turn_state import TurnState
+from taskqueue.hung_places import hung_sentence, task_of
+from taskqueue.protocol.choices import WhyCause
+from taskqueue.protocol.fetchers import HungView
+from taskqueue.protocol.fields import MAX_PARENTS
+from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.units import duration_text
+
+Look = Callable[[TurnState, Project], Iterator[str]]
+
+SOON: Final = 1e-6
+"""Seconds that count as no time at all."""
+
+LONG_WAIT: Final = 1.0
+"""Seconds until the next token from which on a sentence says them."""
+
+HEARTBEATS_AT_LEAST: Final = 2
+"""Hellos that a healthy fetcher sends within its timeout."""
+
+NAMES_TOLD: Final = 3
+"""Fetchers that a sentence names."""
+
+PARENTS_NAMED: Final = 5
+"""Tasks named that a blocked task waits for."""
+
+
+def why(turn: TurnState, request: Why) -> WhyReply:
+    """The first reason that applies."""
+    project = turn.state.projects.named(request.project)
+    if request.taskid is not None:
+        put_off = _put_off(turn.find(project, request.taskid))
+        sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}{put_off}'
+        return WhyReply(n=request.n, sentence=sentence)
+    cause, reason = _reason_of(turn, project)
+    return WhyReply(n=request.n, sentence=f'project "{project.name}" {reason}', cause=cause)
+
+
+# ------------------------------------------------------------------------------------------------ a task
+
+
+def _of_task(turn: TurnState, project: Project, taskid: str) -> str:
+    task = turn.find(project, taskid)
+    if task is None:
+        rejected = why_slots.rejected(project)
+        return f'is unknown in project "{project.name}": it was never pushed, or has been cleared{rejected}'
+    if task.state == READY:
+        return _of_ready(turn, project, task)
+    if is_held(task):
+        return "is held until a rerun has reset all of its tasks; it runs again then"
+    if task.state == DELAYED and (wait := key_time(task.key) - turn.now.wall) > 0:
+        return f"is due {_in(wait)}, {_delay_of(turn, project, task)}"
+    if task.state == DELAYED:
+        return f'has been due for {duration_text(-wait)}; project "{project.name}" {_of_project(turn, project)}'
+    if task.state == BLOCKED and task.links is not None:
+        return _of_blocked(turn, project, task, task.links)
+    if task.state == PROCESSING:
+        return _of_running(turn, task)
+    return _of_over(turn, project, task)
+
+
+def _of_ready(turn: TurnState, project: Project, task: Task) -> str:
+    now = turn.now
+    expires_at = spec_of(turn, project, task).schedule.expires_at
+    if expires_at is not None and expires_at <= now.wall:
+        return f"expired {_ago(now.wall - expires_at)}: it will end as cancelled when its turn comes"
+    expiry = "" if expires_at is None else f", and expires {_in(expires_at - now.wall)}"
+    others = _others(project.queue.counts[READY] - 1)
+    reason = _first_of(_FIRST_LOOKS, turn, project)
+    if not reason and (waits := why_slots.of_task(turn, project, task)):
+        return f"is ready{others}{expiry}; {waits}"
+    reason = reason or _of_project(turn, project)
+    return f'is ready{others}{why_slots.before(project, task)}{expiry}; project "{project.name}" {reason}'
+
+
+def _delay_of(turn: TurnState, project: Project, task: Task) -> str:
+    """Why a delayed task waits."""
+    spec = spec_of(turn, project, task)
+    schedule = spec.schedule
+    if not task.held_back:
+        return "as its schedule says"
+    attempts = history_of(turn, project, task)
+    if attempts and attempts[0].outcome == "success":
+        return f"as it is run again every {duration_text(recurs_after(schedule, spec.page) or 0)}"
+    error = _quoted(kind_of(attempts[0]) if attempts else "")
+    if not task.retried:
+        return f"as its fetcher asked, after {error}"
+    if recurs_after(schedule) is not None:
+        return f"to be tried again after {error}"
+    retries = project.settings.retries if schedule.retries is None else schedule.retries
+    return f"as retry {task.retried} of {retries}, after {error}"
+
+
+def _of_blocked(turn: TurnState, project: Project, task: Task, links: Links) -> str:
+    found = turn.found.edges.get(_parents_ref(project, task.taskid))
+    edges = found.edges if found is not None else []
+    waiting = [each.edge.parent for each in edges if each.mark == (UNSATISFIED, links.number)]
+    named = [_parent(turn, project, ref) for ref in waiting[:PARENTS_NAMED]]
+    rest = links.missing - len(named)
+    more = f" and {rest} more" if rest > 0 and named else ""
+    return f"is blocked by {_tasks(links.missing, 'that it waits for')}: {', '.join(named)}{more}"
+
+
+def _parent(turn: TurnState, project: Project, ref: TaskRef) -> str:
+    """A task that is waited for, and what it is doing."""
+    of = turn.state.projects.by_number.get(ref.project)
+    if of is None:
+        return f'"{ref.taskid}" of a project that was deleted'
+    parent = turn.find(of, ref.taskid)
+    name = f'"{ref.taskid}"' + (f' of project "{of.name}"' if of is not project else "")
+    return f"{name} ({'unknown: nobody has pushed it yet' if parent is None else STATE_NAMES[parent.state]})"
+
+
+def _parents_ref(project: Project, taskid: str) -> EdgesRef:
+    return EdgesRef(True, project.number, taskid, b"", MAX_PARENTS)
+
+
+def _of_running(turn: TurnState, task: Task) -> str:
+    now = turn.now
+    lease = task.lease
+    if lease is None:
+        return "is processing"
+    who = turn.state.sessions[lease.session].label
+    ends = _in(lease.deadline - now.boot)
+    return f"has been processing at {who} for {duration_text(now.boot - lease.selected_at)}; its lease ends {ends}"
+
+
+def _of_over(turn: TurnState, project: Project, task: Task) -> str:
+    now = turn.now
+    when = _ago(now.wall - key_time(task.key))
+    again = "push it with force_update, or retry it, to run it again"
+    if task.bare:
+        again = f"its body was dropped {_ago(now.wall - task.exetime)}; push it with force_update to run it again"
+    if task.state == SUCCESS:
+        return f"succeeded {when}; {again}"
+    attempts = history_of(turn, project, task)
+    kind = kind_of(attempts[0]) if attempts else ""
+    error = f": {_quoted(kind)}" if kind else ""
+    ended = "was cancelled" if task.state == CANCELLED else "failed for good"
+    return f"{ended} {when}{error}; {again}"
+
+
+# ------------------------------------------------------------------------------------------------ a project
+
+
+def _of_project(turn: TurnState, project: Project) -> str:
+    return _reason_of(turn, project)[1]
+
+
+def _reason_of(turn: TurnState, project: Project) -> tuple[WhyCause, str]:
+    for cause, look in _LOOKS:
+        for reason in look(turn, project):
+            return cause, reason
+    return "none", _of_handing(turn, project)
+
+
+def _of_handing(turn: TurnState, project: Project) -> str:
+    hung = _hung(turn.now, [session for session in turn.state.sessions.values() if _asks(session, project)])
+    return f"hands tasks out{why_slots.summary(turn, project)}{f'; {hung}' if hung else ''}"
+
+
+def _first_of(looks: Sequence[tuple[WhyCause, Look]], turn: TurnState, project: Project) -> str:
+    return next((reason for _, look in looks for reason in look(turn, project)), "")
+
+
+def _look_whether_stopped(turn: TurnState, project: Project) -> Iterator[str]:
+    if project.state == "stopped":
+        yield f"is stopped; go on with: taskqueue project start {project.name}"
+
+
+def _look_whether_paused(turn: TurnState, project: Project) -> Iterator[str]:
+    if project.state == "paused":
+        pause = project.pause.record
+        resume = f"taskqueue project resume {project.name}"
+        if pause.check_at:
+            check = _in(pause.check_at - turn.now.wall)
+            yield f"has paused itself ({pause.reason}); it tries a few tasks {check}, or at once with: {resume}"
+        elif pause.until:
+            yield f"was paused by hand; it goes on {_in(pause.until - turn.now.wall)}, or at once with: {resume}"
+        else:
+            yield f"was paused by hand; go on with: {resume}"
+
+
+def _look_at_hours(turn: TurnState, project: Project) -> Iterator[str]:
+    now = turn.now
+    hours = turn.state.environment.hours(project.settings.active, now.wall)
+    if not hours.open:
+        opens = "never open" if hours.until == inf else f"open {_in(hours.until - now.wall)}"
+        yield f"is outside of its active hours ({project.settings.active}), which {opens}"
+
+
+def _look_at_rate(turn: TurnState, project: Project) -> Iterator[str]:
+    if not project.settings.rate:
+        yield f"has a rate of 0; give it another one with: taskqueue project set {project.name} rate=1"
+
+
+def _look_at_overdue(turn: TurnState, project: Project) -> Iterator[str]:
+    queue, now = project.queue, turn.now.wall
+    if not queue.is_behind(now):
+        return
+    due = sum(key_time(key) <= now for key in queue.delayed.entries)
+    overdue = f"{due:,} overdue"
+    if key_time(queue.delayed.floor) <= now:  # how many more are due in the store, only a scan would tell
+        overdue = f"at least {overdue}" if due else "what is overdue is being read"
+        overdue += f", {queue.counts[DELAYED]:,} delayed in all"
+    yield f"is catching up: {overdue}; it hands out nothing before all that is due is ready"
+
+
+def _look_at_tasks(turn: TurnState, project: Project) -> Iterator[str]:
+    queue = project.queue
+    over = queue.known - queue.live
+    if not queue.live:
+        yield f"has nothing to do ({_tasks(over, 'over already')})" if over else "has no task"
+    elif queue.counts[BLOCKED] == queue.live:
+        yield f"has {_tasks(queue.live, 'blocked')} by tasks that they wait for, and no other"
+    elif not queue.counts[READY] and not queue.counts[DELAYED]:
+        yield f"has {_all_running(turn, project)}"
+    elif not queue.counts[READY]:
+        yield f"has no task that is due; {_next_due(turn.now, project)}"
+
+
+def _look_at_limits(turn: TurnState, project: Project) -> Iterator[str]:
+    running, most = len(project.queue.processing), project.settings.max_processing
+    if running >= most:
+        yield f"has {_tasks(running, 'processing')}, and its max_processing is {most:g}"
+    if project.state == "checking" and project.pause.room <= 0:
+        yield "tries whether its tasks still fail, and waits for the results of those that it has handed out"
+
+
+def _look_at_pace_of_slots(turn: TurnState, project: Project) -> Iterator[str]:
+    if why_slots.is_paced(turn, project):
+        yield why_slots.of_project(turn, project)
+
+
+def _look_at_slots(turn: TurnState, project: Project) -> Iterator[str]:
+    if reason := why_slots.of_project(turn, project):
+        yield reason
+
+
+def _look_at_tokens(turn: TurnState, project: Project) -> Iterator[str]:
+    wait = project.bucket.token_at() - turn.now.boot
+    if wait > SOON:
+        yield f"is running at {_limit(project.settings.rate, wait)}"
+    if project.shared is not None:
+        yield from _look_at_shared(turn, project, project.shared)
+
+
+def _look_at_shared(turn: TurnState, project: Project, shared: SharedBucket) -> Iterator[str]:
+    wait = shared.bucket.token_at() - turn.now.boot
+    if shared.name not in turn.state.config.buckets:
+        yield f'shares the bucket "{shared.name}", which does not exist (any more)'
+    elif wait == inf:
+        yield f'shares the bucket "{shared.name}", which has a rate of 0'
+    elif wait > SOON:
+        yield f'shares the bucket "{shared.name}", which is at {_limit(shared.bucket.rate, wait)}'
+
+
+def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
+    state = turn.state
+    fetchers = [session for session in state.sessions.values() if session.capacity]
+    asking = [session for session in fetchers if _asks(session, project)]
+    if not fetchers:
+        yield "has tasks to hand out, but no fetcher is connected"
+    elif not asking:
+        yield "has tasks to hand out, but no fetcher asks for them"
+    elif all(session.draining for session in asking):
+        yield f"has tasks to hand out, but all fetchers that ask for them are draining: {_resumable(asking)}"
+    elif any(state.connections.is_crowded(session) for session in asking):
+        most = most_at_one(state.config.max_leases)
+        yield f"waits for a task to be done: its fetchers' connection has {most}, half of limits.max_leases"
+    elif all(session.free <= 0 for session in asking):
+        taking = [session for session in asking if not session.draining]
+        held = sum(len(session.leases) - session.beyond for session in taking)
+        slots = sum(session.capacity for session in taking)
+        rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
+        full = "has tasks to hand out, but all fetchers that ask for them are full"
+        hung = _hung(turn.now, taking)
+        yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {slots} slots){rest}"
+
+
+def _hung(now: Now, fetchers: Sequence[Session]) -> str:
+    """Which of their places hang, in a sentence; empty: none."""
+    hanging = [session for session in fetchers if session.hung_places]
+    if not hanging:
+        return ""
+    longest = max(hanging, key=lambda session: session.hung_seconds(now.boot))
+    view = longest.hung_view(now.boot) or HungView(0)
+    return hung_sentence(
+        sum(session.hung_places for session in hanging),
+        sum(session.slots for session in hanging),
+        list(dict.fromkeys(session.label for session in hanging)),
+        view.seconds,
+        task_of(view.project, view.taskid, view.url),
+    )
+
+
+def _resumable(draining: Sequence[Session]) -> str:
+    """Names of fetchers, the first NAMES_TOLD of them, and how they get tasks again."""
+    names = list(dict.fromkeys(session.label for session in draining))
+    more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
+    return f"{', '.join(names[:NAMES_TOLD])}{more}; go on with: taskqueue fetcher resume {names[0]}"
+
+
+def _look_at_memory(turn: TurnState, project: Project) -> Iterator[str]:
+    first = project.queue.ready.first()
+    if first is None or first.spec is None:
+        yield "waits until its next tasks have been read from the store"
+
+
+def _look_at_daemon(turn: TurnState, project: Project) -> Iterator[str]:
+    """Reasons that concern all projects."""
+    state = turn.state
+    if not state.config.has_room:
+        yield "waits until there is room on the disk of the store again: less than store.min_free is left"
+    elif state.memory.leases >= state.config.max_leases:
+        yield f"waits for a task to be done: fetchers have {state.memory.leases}, as many as limits.max_leases allows"
+
+
+_FIRST_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
+    ("stopped", _look_whether_stopped),
+    ("paused", _look_whether_paused),
+    ("hours", _look_at_hours),
+    ("rate", _look_at_rate),
+    ("overdue", _look_at_overdue),
+    ("tasks", _look_at_tasks),
+    ("limits", _look_at_limits),
+    ("daemon", _look_at_daemon),
+)
+"""Before those at slots, of which a task is in one only."""
+_LOOKS: Final[tuple[tuple[WhyCause, Look], ...]] = (
+    *_FIRST_LOOKS,
+    ("pace", _look_at_pace_of_slots),
+    ("slots", _look_at_slots),
+    ("pace", _look_at_tokens),
+    ("fetchers", _look_at_fetchers),
+    ("memory", _look_at_memory),
+)
+
+
+def _asks(session: Session, project: Project) -> bool:
+    return session.interest is None or project.name in session.interest
+
+
+def _all_running(turn: TurnState, project: Project) -> str:
+    running, blocked = len(project.queue.processing), project.queue.counts[BLOCKED]
+    others = f"{_tasks(blocked, 'blocked')}" if blocked else "no other"
+    ends = _in(project.queue.processing.next_at() - turn.now.boot)
+    return f"{_tasks(running, 'processing')} and {others}; the next lease ends {ends}{_silent_holder(turn, project)}"
+
+
+def _silent_holder(turn: TurnState, project: Project) -> str:
+    """The fetcher that holds its tasks and was silent for longest, if that is longer than healthy fetchers are."""
+    state = turn.state
+    names = dict.fromkeys(task.lease.session for task in project.queue.processing.leased.values() if task.lease)
+    session = min((state.sessions[name] for name in names), key=lambda session: session.heard_at)
+    silent, limit = turn.now.boot - session.heard_at, state.config.fetcher_timeout
+    if silent <= limit / HEARTBEATS_AT_LEAST:
+        return ""
+    back = _in(limit - silent)
+    return (
+        f'; fetcher "{session.label}" has been silent for {duration_text(silent)} and gives back what it holds {back}'
+    )
+
+
+def _next_due(now: Now, project: Project) -> str:
+    at = project.queue.due_at()
+    due = (
+        "when the next one is due, is being read from the store"
+        if at == inf
+        else f"the next one is due {_in(at - now.wall)}{_put_off(project.queue.delayed.first())}"
+    )
+    running = len(project.queue.processing)
+    return f"{due} ({_tasks(running, 'processing')})" if running else due
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+
+def _limit(rate: float, wait: float) -> str:
+    """A rate that is used up, and if it takes a second or more how long the next token takes."""
+    following = f"; the next task may go {_in(wait)}" if wait >= LONG_WAIT else ""
+    return f"its limit of {rate:g}/s{following}"
+
+
+def _in(seconds: float) -> str:
+    return "now" if seconds <= 0 else f"in {duration_text(seconds)}"
+
+
+def _ago(seconds: float) -> str:
+    return f"{duration_text(seconds)} ago"
+
+
+def _tasks(count: int, state: str) -> str:
+    return f"{count} task{'' if count == 1 else 's'} {state}"
+
+
+def _others(count: int) -> str:
+    if not count:
+        return ""
+    return ", as is another one" if count == 1 else f", as are {count} others"
+
+
+def _put_off(task: Task | None) -> str:
+    return f"; put off {task.put_off:,} times in a row" if task is not None and task.put_off > 1 else ""
+
+
+def _quoted(error: str) -> str:
+    if not error:
+        return "an error without a reason"
+    return f'"{" ".join(error.split())}"'
+
+
+def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
+    if request.taskid is not None:
+        need_shown(turn, request.project, request.taskid, wanted)
+        project = turn.state.projects.by_name.get(request.project)
+        if project is not None:
+            why_slots.need(project, request.taskid, wanted)
+        if project is not None and project.linked:
+            wanted.edges.append(_parents_ref(project, request.taskid))
+
+
+"""Slow where a project has 100,000 slots in memory, which are counted in up to 90 ms."""
+
+
+REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False, slow_ms=SLOW_MS),)

@@ -1,0 +1,183 @@
+"""Steps of bulk operations: the same done to many tasks, in the order of their taskids, a page at a time.
+
+A page looks at a bounded number of tasks, and ends early when its globs have cost enough. No task is met twice, because
+taskids only grow on the way; none that arrived later is met, because its seq is above the operation's bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from taskqueue.core.model.attempts import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.glob import COST_MOST, glob
+from taskqueue.core.model.needs import FoundPage, PageRef
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import OperationRecord
+from taskqueue.core.model.spec import Spec
+from taskqueue.core.model.task import (
+    BLOCKED,
+    DELAYED,
+    FAILED,
+    OVER,
+    PROCESSING,
+    READY,
+    STATE_NAMES,
+    Task,
+    came_within,
+    key_time,
+)
+from taskqueue.core.moves.push import cancel, revive
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.values import BulkAction, TaskFilter
+
+PAGE_TASKS = 256
+
+SKIPPED_MOST: Final = 1024
+"""Projects without tasks in the states that are meant that are skipped in one step."""
+
+SENSIBLE: Final[dict[BulkAction, tuple[int, ...]]] = {
+    "retry": (DELAYED, *OVER),
+    "cancel": (READY, DELAYED, PROCESSING, BLOCKED),
+    "reprioritise": (READY, DELAYED, PROCESSING, BLOCKED),
+    "reschedule": (READY, DELAYED, BLOCKED),
+}
+"""States in which an action changes something."""
+
+MEANT: Final[dict[str, tuple[int, ...]]] = {
+    "retry": (FAILED,),
+    "cancel": SENSIBLE["cancel"],
+    "reprioritise": SENSIBLE["reprioritise"],
+    "reschedule": SENSIBLE["reschedule"],
+}
+"""States that are meant when none are named: nobody wants to crawl everything again by accident."""
+
+
+def page_ref(state: State, operation: Operation) -> PageRef:
+    """The page of the operation's next step."""
+    record = operation.record
+    return PageRef(
+        operation.project,
+        record.after,
+        min(PAGE_TASKS, state.config.turn_tasks),
+        whole=bool(record.progress.filter.url),
+        errors=bool(record.progress.filter.error),
+    )
+
+
+def take_page(turn: TurnState, operation: Operation, page: FoundPage) -> None:
+    """Apply the operation to the tasks of a page; after the last one of a project, go on to the next."""
+    project = turn.state.projects.by_number.get(page.ref.project)
+    if project is not None and not _meet_all(turn, project, operation.record, page):
+        return
+    note(project, operation.record)
+    operation.go_on(turn.now)
+    _skip_empty(turn, operation)
+
+
+def note(project: Project | None, record: OperationRecord) -> None:
+    """Keep for the log how many tasks of the project were changed; None: it was deleted meanwhile."""
+    count, record.logged = record.progress.matched - record.logged, record.progress.matched
+    if count and project is not None and not record.progress.dry_run:
+        record.changed.append(project.name)
+        record.tasks += count
+
+
+def _meet_all(turn: TurnState, project: Project, record: OperationRecord, page: FoundPage) -> bool:
+    """Go through a page; True: the project has no further tasks."""
+    attempts = page.attempts | _new_attempts(turn, page.ref)
+    if not page.tasks:
+        record.after = page.last
+    cost = 0
+    for known in page.tasks:
+        if cost > COST_MOST:
+            return False
+        task = turn.find(project, known.taskid) or known
+        spec, last = task.spec or known.spec, attempts.get(known.taskid, NO_ATTEMPT)
+        cost += _cost(record, spec, last)
+        record.after = known.taskid
+        record.progress.seen += 1
+        if task.seq <= record.bound and _matches(record, task, spec, last):
+            record.progress.matched += 1
+            _change(turn, project, task, record)
+    return page.end
+
+
+def _skip_empty(turn: TurnState, operation: Operation) -> None:
+    """Skip projects without a task in the states that are meant; what they have is not counted as seen."""
+    for _ in range(SKIPPED_MOST):
+        project = turn.state.projects.by_number.get(operation.project) if operation.running else None
+        if not operation.running or (project is not None and _has_any(project, operation.record)):
+            return
+        operation.go_on(turn.now)
+
+
+def _has_any(project: Project, record: OperationRecord) -> bool:
+    return any(project.queue.counts[state] for state in _meant(record))
+
+
+def _meant(record: OperationRecord) -> Sequence[int]:
+    """States in which tasks are changed."""
+    return [STATE_NAMES.index(name) for name in record.progress.filter.states] or MEANT[record.progress.action]
+
+
+def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, AttemptRecord]:
+    """Attempts that ended in this very turn, by taskid."""
+    if not ref.errors:
+        return {}
+    return {kept.taskid: kept.attempt for kept in turn.changes.writes.attempts if kept.project == ref.project}
+
+
+def _cost(record: OperationRecord, spec: Spec | None, last: AttemptRecord) -> int:
+    wanted = record.progress.filter
+    of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
+    return of_url + (error_cost(glob(wanted.error), last) if wanted.error else 0)
+
+
+def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: AttemptRecord) -> bool:
+    wanted = record.progress.filter
+    if task.bare or task.state not in _meant(record) or not _is_of_the_time(wanted, task):
+        return False
+    if wanted.error and not error_matches(glob(wanted.error), last):
+        return False
+    return not wanted.url or (spec is not None and glob(wanted.url).matches(spec.url))
+
+
+def _is_of_the_time(wanted: TaskFilter, task: Task) -> bool:
+    if not came_within(task, wanted.pushed_since, wanted.pushed_before):
+        return False
+    if not (wanted.before or wanted.since):
+        return True
+    moment = _moment(task)
+    return moment > 0 and moment >= wanted.since and (not wanted.before or moment < wanted.before)
+
+
+def _moment(task: Task) -> float:
+    """When the task ended, or its last attempt did (unix seconds); 0: it was never run."""
+    return key_time(task.key) if task.state in OVER else task.lastcrawltime
+
+
+def _change(turn: TurnState, project: Project, task: Task, record: OperationRecord) -> None:
+    state = turn.state
+    if record.progress.dry_run:
+        return
+    turn.touch(project)
+    if record.progress.action == "retry":
+        revive(turn, project, task)
+    elif record.progress.action == "cancel":
+        cancel(turn, project, task)
+    elif record.progress.action == "reprioritise":
+        project.queue.reprioritise(turn.changes, task, record.progress.priority or 0)
+        state.want_held(project, task)
+    else:
+        _reschedule(turn, project, task, record.progress.exetime or 0.0)
+        state.want_held(project, task)
+
+
+def _reschedule(turn: TurnState, project: Project, task: Task, at: float) -> None:
+    """Move a waiting task; if a failure holds it back it still does, so no link brings it forward."""
+    if task.state == READY:  # a failure may have held it back, but that is over
+        task.held_back = False
+    project.queue.put(turn.changes, task, at if at > turn.now.wall else 0.0)

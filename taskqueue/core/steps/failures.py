@@ -1,0 +1,154 @@
+"""All attempts that failed, ran out of time or crashed, whatever became of their tasks: dropped when there are too
+many, or they are too old, and counted for people.
+
+    attempt fails ──lease_end.note──► put with the turn
+    page of the first ones ──step_old──► those that are old are dropped
+    request ──begin──► under way: page ──step──► page ──► … ──► answered, when all is counted
+
+Rules of counting:
+1. All that had failed when the request came is counted. A turn looks at one page for all who ask; those who ask have
+   their pages in turns.
+2. A repeat of a request that is under way changes nothing.
+3. Failures of a project that is gone are not counted; one that was reset has none from before.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from taskqueue.core.model.attempts import FailuresRef, FoundFailures
+from taskqueue.core.model.failure_groups import FailureCount, FailureGroups, Group
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import NO_FLOOR, SEQ_BITS, key_time, time_key
+from taskqueue.core.request_rule import RequestRule, asked_by
+from taskqueue.core.requests.pages import that_fit
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
+
+# ------------------------------------------------------------------------------------------------ drop
+
+
+OLD_FAILURES: Final = 1024
+"""Failures examined per turn, and dropped if they are old: 2 ms."""
+
+_END: Final = NO_FLOOR - 1
+
+
+def need_old(turn: TurnState, wanted: Needs) -> None:
+    """Some of the first failures are old: look them up."""
+    turn.due.old_failures = FailuresRef(turn.state.failures.low, _END, OLD_FAILURES)
+    wanted.failures.append(turn.due.old_failures)
+
+
+def step_old(turn: TurnState) -> None:
+    """Drop old failures that were looked up."""
+    wanted = turn.due.old_failures
+    if wanted is not None:
+        _drop_old(turn, turn.found.failures[wanted])
+
+
+def _drop_old(turn: TurnState, page: FoundFailures) -> None:
+    state, now = turn.state, turn.now
+    log, kept = state.failures, turn.changes.writes
+    old = log.old_of(page.failures, now.wall)
+    following = page.failures[old].key if old < len(page.failures) else page.next
+    if old:
+        kept.failures_from = page.failures[old - 1].key + 1
+    # What has failed in this very turn is not on the page, and may be before it: drops come before puts.
+    log.begin_with(min([key for key in (following, *(new.key for new in kept.failures)) if key], default=0))
+    state.wall_timers.note(("failures", 0), log.old_at)
+    turn.more |= log.is_over(now.wall)
+
+
+# ------------------------------------------------------------------------------------------------ count
+
+
+PAGE_FAILURES: Final = 512
+"""Failures counted per turn: 1 ms, or 2.5 ms if each has an error of its own."""
+
+COUNTS_MOST: Final = 64
+"""Requests in progress."""
+
+
+def begin(turn: TurnState, session: Session, request: Failures) -> None:
+    """Begin to count; the reply follows in a later turn.
+
+    Raises:
+        Rejected: the project is unknown, or too many requests are in progress.
+    """
+    state = turn.state
+    project = state.projects.named(request.project).number if request.project is not None else 0
+    at = session.id, request.n
+    if at in state.failure_counts:
+        return
+    if len(state.failure_counts) >= COUNTS_MOST:
+        raise Rejected("full", f"failures are being counted for {COUNTS_MOST} others already; ask again")
+    since = max(request.since, 0.0 if state.failures.at == inf else state.failures.at)
+    start, end = time_key(since, 0), time_key(turn.now.wall, 0) + (1 << SEQ_BITS)
+    groups = FailureGroups(request.by)
+    state.failure_counts[at] = FailureCount(session, request.n, project, since, request.limit, start, end, groups)
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up the next page of the request whose turn it is."""
+    turn.due.counted = next(iter(turn.state.failure_counts.values()), None)
+    if turn.due.counted is not None:
+        wanted.failures.append(_page_ref(turn.due.counted))
+
+
+def step(turn: TurnState) -> None:
+    """Count the failures of the page, and reply if it was the last one."""
+    state = turn.state
+    count = turn.due.counted
+    if count is not None:
+        page = turn.found.failures[_page_ref(count)]
+        count.groups.add(page.failures, state.projects.by_number if not count.project else (count.project,))
+        count.start = page.next
+        at = count.session.id, count.n
+        if page.next:
+            state.failure_counts.move_to_end(at)
+        else:
+            del state.failure_counts[at]
+            turn.send(count.session, _reply(state, count), after_sync=False)
+    turn.more |= bool(state.failure_counts)
+
+
+def _page_ref(count: FailureCount) -> FailuresRef:
+    return FailuresRef(count.start, count.end, PAGE_FAILURES)
+
+
+def _reply(state: State, count: FailureCount) -> FailuresReply:
+    views = (_view(state, name, group) for name, group in count.groups.largest(count.limit))
+    return FailuresReply(
+        n=count.n,
+        since=count.since,
+        failures=count.groups.failures,
+        count=count.groups.count,
+        groups=that_fit(state, (view for view in views if view is not None), room=state.config.max_message // 2),
+    )
+
+
+def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
+    """A group as people see it; None: its project has been deleted meanwhile."""
+    key, failure = group.last
+    project = state.projects.by_number.get(failure.project)
+    if project is None:
+        return None
+    return FailureGroup(
+        name=name if isinstance(name, str) else project.name,
+        failures=group.failures,
+        first_at=key_time(group.first),
+        last_at=key_time(key),
+        project=project.name,
+        taskid=failure.taskid,
+        host=failure.host,
+        fetcher=failure.fetcher,
+        error=failure.error,
+    )
+
+
+REQUESTS: Final = (RequestRule(Failures, asked_by(begin), keeps=False),)

@@ -1,0 +1,305 @@
+"""Steps of flows: what takes more than a turn, a bounded number of tasks at a time.
+
+    submitted ──page──► … ──page──► accepted, or refused ──page──► … ──page──► all made
+                 checked                one commit          made, with their edges, as by a push
+
+Rules:
+1. Each step that makes or ends tasks, and how far it has come, are one commit: a restart goes on where it was. A check
+   changes nothing; it is lost with the daemon, and a repeat of the request begins it anew.
+2. Parents come first, so edges within a flow can't close a cycle. One could be closed only if somebody waits for a task
+   that the flow is to make, and one of its tasks waits for a task outside: such a flow is refused.
+3. What is known when the flow is accepted refuses it, unless it is reused: then the task stays as it is. What becomes
+   known by itself while the flow is made, such as the task of a cron job, becomes part of it as it is, too.
+4. What is cancelled is ended from the last task on, so that what waits for a task is cancelled before it, and fails
+   by nothing.
+5. Checks go one at a time, each from its first task to its last, so that none misses what another one accepts; flows
+   that are being made or ended take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from taskqueue.core.model.edges import DELETED_PROJECT, POLICIES, UNSATISFIED, Edge, Links, Mark, TaskRef
+from taskqueue.core.model.flow import KNOWN_NAMED, Check, Flow, FlowStep
+from taskqueue.core.model.needs import MemberRef, Needs, StageRef
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.task import LIVE, Task
+from taskqueue.core.moves import flows
+from taskqueue.core.moves.answer_waiters import answer
+from taskqueue.core.moves.push import cancel, make, need_tasks
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Corrupt, Damaged, Rejected
+from taskqueue.protocol.choices import ParentFailure
+from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.protocol.flows import FlowReply
+
+TASKS_A_STEP: Final = 256
+
+EDGES_A_STEP: Final = 4096
+"""Tasks that those of a step wait for, though a step has one task at least."""
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up what the flow whose turn it is goes through next."""
+    state = turn.state
+    flow = _next(state)
+    if flow is None:
+        return
+    step = turn.due.flow = FlowStep(flow, _part(flow))
+    project = state.projects.by_number[flow.record.project]
+    if flow.is_unrolling:
+        need_tasks(turn, project.name, step.part, wanted)
+    else:
+        taskids = [item.taskid for item in step.part if item.taskid not in project.queue.tasks]
+        wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
+    if flow.check is not None:
+        _need_check(turn, flow, project, step.part, wanted)
+    passed = flow.cursor + len(step.part)
+    if len(step.part) == len(flow.page) and passed < _end_of(flow):
+        step.ahead = _page_behind(flow, passed, min(TASKS_A_STEP, state.config.turn_tasks))
+        wanted.stages.append(step.ahead)
+
+
+def step(turn: TurnState) -> None:
+    """Take the step of the flow whose turn it is."""
+    state = turn.state
+    due = turn.due.flow
+    # It may have been cancelled in this very turn, or be gone.
+    if due is not None and state.flows.active.get(due.flow.number) is due.flow and due.kind == due.flow.next_step:
+        _take_step(turn, due)
+        flows.note(state, due.flow)
+        if due.flow.is_active and due.part and len(state.flows.active) > 1:
+            due.flow.page = ()
+            state.flows.pass_on(due.flow)
+    turn.more |= bool(state.flows.active) and state.config.has_room
+
+
+def _next(state: State) -> Flow | None:
+    """The flow whose turn it is; of several that are checked only one takes steps, until its check ends."""
+    checked = [(not flow.check.checked, flow.number) for flow in state.flows.active.values() if flow.check is not None]
+    _, first = min(checked, default=(True, 0))
+    return next((flow for flow in state.flows.active.values() if flow.check is None or flow.number == first), None)
+
+
+def _end_of(flow: Flow) -> int:
+    return flow.record.unrolled if flow.is_being_cancelled else flow.record.tasks
+
+
+def _page_behind(flow: Flow, passed: int, limit: int) -> StageRef:
+    """The tasks that follow when so many have been gone through."""
+    if flow.is_being_cancelled:
+        return StageRef(flow.number, flow.record.unrolled - 1 - passed, limit, backwards=True)
+    return StageRef(flow.number, passed, limit)
+
+
+def _part(flow: Flow) -> Sequence[NewTask]:
+    edges = 0
+    for count, item in enumerate(flow.page):
+        edges += len(item.depends_on)
+        if count and edges > EDGES_A_STEP:
+            return flow.page[:count]
+    return flow.page
+
+
+def _take_step(turn: TurnState, due: FlowStep) -> None:
+    flow = due.flow
+    project = turn.state.projects.by_number[flow.record.project]
+    if due.kind == "make" and not turn.state.config.has_room:
+        return
+    ahead = turn.found.stages[due.ahead].tasks if due.ahead is not None else ()
+    if due.ahead is not None and not ahead:
+        raise Damaged(f"flow {flow.record.name!r}: the store has no task {due.ahead.first} of it")
+    if due.kind == "check":
+        _look_at(turn, flow, project, due.part)
+    elif due.kind == "make":
+        if _make(turn, flow, project, due.part) < len(due.part):
+            flow.page = ()
+            return
+    else:
+        _cancel(turn, flow, project, due.part)
+    flow.page = flow.page[len(due.part) :] or ahead
+
+
+# ------------------------------------------------------------------------------------------------ check
+
+
+def _need_check(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask], wanted: Needs) -> None:
+    for item in part:
+        flows.need(project, item.taskid, wanted)
+        for parent in item.depends_on:
+            of = project if isinstance(parent, str) else turn.state.projects.by_name.get(parent.project)
+            if of is not None:
+                flows.need(of, parent if isinstance(parent, str) else parent.taskid, wanted)
+
+
+def _look_at(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> None:
+    check = flow.check
+    if check is None:
+        raise Corrupt(f"flow {flow.record.name!r} is not being checked")
+    for item in part:
+        _look_at_task(turn, flow, check, project, item.taskid)
+        for parent in item.depends_on:
+            if isinstance(parent, str):
+                _look_at_parent(turn, flow, check, project, parent)
+            else:
+                of = turn.state.projects.by_name.get(parent.project)
+                if of is None:
+                    check.problem = check.problem or f'depends_on: there is no project "{parent.project}"'
+                else:
+                    _look_at_parent(turn, flow, check, of, parent.taskid)
+        check.checked += 1
+    if check.problem or (check.known_count >= KNOWN_NAMED and not check.reuse) or check.checked == flow.record.tasks:
+        _judge(turn, flow, check, project)
+
+
+def _look_at_task(turn: TurnState, flow: Flow, check: Check, project: Project, taskid: str) -> None:
+    if TaskRef(project.number, taskid) in turn.changes.awaited:
+        check.awaited = check.awaited or taskid
+    task = turn.find(project, taskid)
+    other = _flow_of(turn, flow, task)
+    if other is None:
+        other = next((each for each in project.making.values() if _will_make(turn, each, flow, taskid)), None)
+    if task is not None or other is not None:
+        flows.note_known(flow, taskid)
+    if other is not None and check.reuse:
+        check.problem = check.problem or f'{taskid} belongs to flow "{other.record.name}", which has not ended'
+
+
+def _flow_of(turn: TurnState, flow: Flow, task: Task | None) -> Flow | None:
+    """The other flow that a task belongs to, if that has not ended."""
+    number = task.links.flow if task is not None and task.links is not None else 0
+    other = turn.state.flows.by_number.get(number)
+    return None if other is None or other is flow or other.record.ended_at else other
+
+
+def _will_make(turn: TurnState, other: Flow, flow: Flow, taskid: str) -> bool:
+    index = turn.found.members.get(MemberRef(other.number, taskid), -1)
+    return other is not flow and other.is_unrolling and index >= other.record.unrolled
+
+
+def _look_at_parent(turn: TurnState, flow: Flow, check: Check, project: Project, taskid: str) -> None:
+    """Look at a task that the next one of the flow waits for."""
+    index = turn.found.members.get(MemberRef(flow.number, taskid)) if project.number == flow.record.project else None
+    if index is None:
+        check.outside = check.outside or taskid
+        if any(flows.blocks(turn, other, taskid) for other in project.making.values()):
+            check.problem = check.problem or f"depends_on: {taskid} is yet to be made by another flow; try again later"
+    elif index >= check.checked:
+        check.problem = check.problem or (
+            f"depends_on: task {check.checked} waits for {taskid}, which is task {index}: parents come first"
+        )
+
+
+def _judge(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
+    """Accept the flow, or refuse it."""
+    if check.problem:
+        flows.refuse(turn, flow, Rejected("state", check.problem))
+    elif check.known and not check.reuse:
+        reason = f"known already: {', '.join(check.known)}; with reuse they become part of the flow as they are"
+        flows.refuse(turn, flow, Rejected("known-tasks", reason))
+    elif check.awaited and check.outside:
+        reason = (
+            f"others wait for {check.awaited} already, and the flow depends on {check.outside}, which is no new task "
+            "of it: that might close a cycle; submit the flow before what waits for it"
+        )
+        flows.refuse(turn, flow, Rejected("state", reason))
+    else:
+        _accept(turn, flow, check, project)
+
+
+def _accept(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
+    new = flow.record.tasks - min(check.known_count, flow.record.tasks)
+    settings, queue = project.settings, project.queue
+    if queue.live + project.reserved + new > settings.max_queue:
+        reason = f'project "{project.name}" has no room for {new} tasks more: max_queue is {settings.max_queue:g}'
+        flows.refuse(turn, flow, Rejected("full", reason))
+        return
+    if queue.known + project.reserved + new > settings.max_tasks:
+        reason = f'project "{project.name}" has no room for {new} tasks more: max_tasks is {settings.max_tasks:g}'
+        flows.refuse(turn, flow, Rejected("full", reason))
+        return
+    turn.state.flows.accept(flow)
+    record = flow.record
+    record.new, record.has_outside = new, bool(check.outside)
+    record.began_at = turn.now.wall
+    flow.check = None
+    flow.page = ()
+    turn.state.wall_timers.drop(("stage", flow.number))
+    turn.changed_flows[flow.number] = flow
+    project.armed = True
+    turn.touch(project)
+    answer(turn, flow.submitters, lambda n: FlowReply(n=n, flow=flow.view(project.name)))
+
+
+# ------------------------------------------------------------------------------------------------ make, cancel
+
+
+def _make(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> int:
+    """Make tasks; returns how many: a task that another flow is still to make comes first, if one waits for it."""
+    turn.changed_flows[flow.number] = flow
+    turn.touch(project)
+    for count, item in enumerate(part):
+        if _must_wait(turn, flow, project, item):
+            return count
+        task = turn.find(project, item.taskid)
+        if task is None:
+            task = _make_task(turn, project, item)
+        flows.join(turn, flow, task)
+        flow.record.unrolled += 1
+    return len(part)
+
+
+def _must_wait(turn: TurnState, flow: Flow, project: Project, item: NewTask) -> bool:
+    """Whether a task can't be made yet: another flow is still to make one that it waits for, or a push waits for it."""
+    ref = TaskRef(project.number, item.taskid)
+    if flow.record.has_outside and turn.state.waiting_pushes.gives_children_to(ref):
+        return True
+    for parent in item.depends_on:
+        of = project if isinstance(parent, str) else turn.state.projects.by_name.get(parent.project)
+        taskid = parent if isinstance(parent, str) else parent.taskid
+        if of is not None and any(each is not flow and flows.blocks(turn, each, taskid) for each in of.making.values()):
+            return True
+    return False
+
+
+def _make_task(turn: TurnState, project: Project, item: NewTask) -> Task:
+    by_name = turn.state.projects.by_name
+    gone = [each for each in item.depends_on if isinstance(each, TaskOf) and each.project not in by_name]
+    if not gone:
+        return make(turn, project, item)
+    task = make(turn, project, replace(item, depends_on=tuple(each for each in item.depends_on if each not in gone)))
+    _wait_for_deleted(turn, project, task, dict.fromkeys(each.taskid for each in gone), item.on_parent_failure)
+    return task
+
+
+def _wait_for_deleted(
+    turn: TurnState, project: Project, task: Task, parents: Iterable[str], on_failure: ParentFailure
+) -> None:
+    """Let a new task wait for tasks of projects that have been deleted since it was staged: these have failed."""
+    links = task.links or Links()
+    if not links.number:
+        links.number, links.on_failure = turn.state.next_number(), POLICIES.index(on_failure)
+        task.tie(links)
+        project.linked = True
+    child = TaskRef(project.number, task.taskid)
+    for parent in parents:
+        edge = Edge(child, TaskRef(DELETED_PROJECT, parent))
+        turn.changes.make_edge(edge, Mark(UNSATISFIED, links.number))
+        links.missing += 1
+    turn.changes.propagate("edges", *child)
+    project.queue.put(turn.changes, task, task.exetime)
+
+
+def _cancel(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> None:
+    turn.changed_flows[flow.number] = flow
+    turn.touch(project)
+    for item in part:
+        flow.record.cancelled_to += 1
+        task = turn.find(project, item.taskid)
+        if task is not None and task.links is not None and task.links.flow == flow.number and task.state in LIVE:
+            cancel(turn, project, task)

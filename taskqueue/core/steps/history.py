@@ -1,0 +1,209 @@
+"""The history of events, and of the daemon: written by the minute, and shown.
+
+The values: ``model/history``, ``model/daemon_minutes``.
+
+Rules of events:
+1. At the end of a turn it is only noted whose totals have grown, once a minute. What has grown is counted when the
+   minute is over, of POINTS_A_TURN projects in a turn. Nobody is woken up for a minute in which nothing happened.
+2. A point of an hour is written again with each minute, so an hour is known as far as it has gone.
+3. What a minute has is kept when it is over: a crash loses a minute at most. An orderly end keeps what there is of it.
+4. What a deleted project did is still in the sum of all; its own points go when they are old.
+5. If the wall clock is put back, the minutes and hours that it goes through again are written anew.
+
+Rules of the daemon's minutes:
+1. A minute is kept by the first turn after it, in that turn's batch. The core never asks for a turn for this: a minute
+   in which something happened ends with a turn anyway, and a daemon that sleeps writes nothing.
+2. A crash loses the running minute; an orderly end keeps what there is of it.
+3. If the wall clock is put back, the minutes that it goes through again are kept anew. Later ones are dropped.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from math import ceil
+from typing import Final
+
+from taskqueue.core.model.daemon_minutes import MINUTES_KEPT, DaemonMinute
+from taskqueue.core.model.history import ALL, SECONDS, PointsRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.session import Session
+from taskqueue.core.request_rule import RequestRule, asked, asked_by
+from taskqueue.core.state import State
+from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
+from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
+from taskqueue.protocol.message_room import room_in
+
+POINTS_A_TURN = 256
+"""Projects whose points are written in one turn: 1.5 ms, the store's part included."""
+
+PAGE_POINTS = 256
+"""Slices examined for a page: each may cost a read of its own, 5 ms together."""
+
+
+def step(turn: TurnState) -> None:
+    """Write some points of the last minute."""
+    wall, history = turn.now.wall, turn.state.history
+    if history.moved and not history.due and (wall >= history.due_at or wall < history.minute * 60):
+        _begin(turn)
+    if history.due:
+        _write(turn, POINTS_A_TURN)
+        turn.more |= bool(history.due)
+
+
+def _begin(turn: TurnState) -> None:
+    """Begin to write the minute that was counted, and to count another one."""
+    history = turn.state.history
+    history.due, history.moved = history.moved, {}
+    for series in history.series.values():
+        at = history.minute * 60 // SECONDS[series.resolution]
+        turn.changes.writes.dropped_slices += series.begin(at)
+
+
+def _write(turn: TurnState, most: int) -> None:
+    """Write the points of at most ``most`` projects; after the last one, the sums over all projects."""
+    state = turn.state
+    history, kept = state.history, turn.changes.writes
+    for number in list(islice(history.due, most)):
+        project = state.projects.by_number.get(number)
+        gained = history.gained(number, project.counters.counted if project else None)
+        for series in history.series.values():
+            series.count(gained)
+            if project:
+                kept.points.append(series.add(number, gained))
+    if not history.due:
+        for series in history.series.values():
+            kept.slices.append(series.end())
+            kept.dropped_slices += series.drop()
+
+
+def write_all(turn: TurnState) -> None:
+    """Write everything counted so far, at a clean shutdown."""
+    history = turn.state.history
+    for _ in range(2):
+        if history.due:
+            _write(turn, len(history.due))
+        if history.moved:
+            _begin(turn)
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
+    """Look up the points of a page."""
+    state = turn.state
+    project = state.projects.by_name.get(request.project) if request.project else None
+    if request.project and project is None:
+        return
+    seconds = SECONDS[request.every]
+    slices = state.history.series[request.every].slices
+    times = list(slices)
+    first = bisect_left(times, int(request.since // seconds))
+    end = bisect_left(times, ceil(request.until / seconds)) if request.until else len(times)
+    page = tuple(times[first : min(end, first + PAGE_POINTS)])
+    following = first + len(page)
+    next_time = times[following] if following < end else 0
+    number = project.number if project else ALL
+    wanted.points.append(PointsRef(request.session, request.n, request.every, number, page, next_time))
+
+
+def show_events(turn: TurnState, session: Session, request: StatsHistory) -> HistoryReply:
+    """A page of the history."""
+    if request.project:
+        turn.state.projects.named(request.project)
+    seconds = SECONDS[request.every]
+    reply = HistoryReply(n=request.n, points=[])
+    found = turn.found.points.get((request.session, request.n))
+    if found is not None:
+        ref, rows = found
+        reply.points = [
+            Point(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
+        ]
+        reply.next = float(ref.next * seconds)
+    return reply
+
+
+# ------------------------------------------------------------------------------------------------ minutes of the daemon
+
+
+MINUTE_BYTES: Final = 640
+"""Of a point in a message, at most."""
+
+PAGE_MINUTES = 360
+"""A quarter of a day."""
+
+
+def note_minute(turn: TurnState, figures: DaemonMinute) -> None:
+    """Keep the minute that the shell has measured, with what the turns in it have done."""
+    minutes, writes, now = turn.state.daemon_minutes, turn.changes.writes, int(turn.now.wall // 60)
+    minute = _completed(turn.state, figures)
+    is_past = minute.minute <= now  # if not, the clock has been put back in this very turn
+    writes.dropped_daemon_minutes += minutes.drop_after(minute.minute if is_past else now - 1)
+    if is_past:
+        writes.daemon_minutes.append(minutes.keep(minute))
+
+
+def _completed(state: State, figures: DaemonMinute) -> DaemonMinute:
+    totals = state.grand_totals
+    before, state.daemon_minutes.events = state.daemon_minutes.events, totals.events()
+    new, selected, *ended = (after - then for after, then in zip(totals.events(), before, strict=True))
+    counts = totals.counts()
+    return figures._replace(
+        epoch=state.epoch,
+        new=new,
+        selected=selected,
+        ended=sum(ended[:3]),
+        ready=counts.ready,
+        delayed=counts.delayed,
+        blocked=counts.blocked,
+        processing=counts.processing,
+    )
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+def show_minutes(turn: TurnState, request: DaemonHistory) -> DaemonHistoryReply:
+    """A page of the last day."""
+    state, now = turn.state, int(turn.now.wall // 60)
+    first = max(ceil(request.since / 60), now - MINUTES_KEPT + 1)
+    last = min(ceil(request.until / 60) - 1, now) if request.until else now
+    most = min(PAGE_MINUTES, max(1, room_in(state.config.max_message) // MINUTE_BYTES))
+    page = state.daemon_minutes.between(first, last)
+    points = [_point(each) for each in page[:most]]
+    return DaemonHistoryReply(n=request.n, points=points, next=page[most].minute * 60.0 if len(page) > most else 0.0)
+
+
+def _point(kept: DaemonMinute) -> DaemonPoint:
+    return DaemonPoint(
+        at=kept.minute * 60.0,
+        epoch=kept.epoch,
+        turns=kept.turns,
+        commits=kept.commits,
+        syncs=kept.syncs,
+        turn_p50_seconds=kept.turn_p50 / 1e6,
+        turn_p99_seconds=kept.turn_p99 / 1e6,
+        turn_most_seconds=kept.turn_most / 1e6,
+        commit_p50_seconds=kept.commit_p50 / 1e6,
+        commit_p99_seconds=kept.commit_p99 / 1e6,
+        commit_most_seconds=kept.commit_most / 1e6,
+        sync_p50_seconds=kept.sync_p50 / 1e6,
+        sync_p99_seconds=kept.sync_p99 / 1e6,
+        sync_most_seconds=kept.sync_most / 1e6,
+        resident_bytes=kept.resident_bytes,
+        new=kept.new,
+        selected=kept.selected,
+        ended=kept.ended,
+        ready=kept.ready,
+        delayed=kept.delayed,
+        blocked=kept.blocked,
+        processing=kept.processing,
+    )
+
+
+REQUESTS: Final = (
+    RequestRule(StatsHistory, asked_by(show_events), need, keeps=False, slow_ms=5.0),
+    RequestRule(DaemonHistory, asked(show_minutes), keeps=False, slow_ms=2.0),
+)

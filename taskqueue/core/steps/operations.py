@@ -1,0 +1,432 @@
+"""Operations: what takes more than a turn, step by step, under an id.
+
+    bulk, group-do, rerun ──► operation ──step──► step ──► … ──► ended: how many
+
+Rules:
+1. Each step and the record of how far it has come are one commit, so a restart goes on where it was. The projects that
+   it goes through are fixed, and written, when it begins.
+2. Operations take turns, a step each. A step is small, so the loop never stands still.
+3. In a project that was cleared a bulk operation waits until what is left of its tasks has been swept away.
+4. RUNNING_MOST may be under way; ENDED_KEPT that have ended are remembered. So all fit into one list.
+5. Reruns go one after the other, so that none resets what another one counts on.
+6. A group action does the same to the projects of a group, in the order of their names, some in a turn. Who belongs to
+   the group when it begins is who is meant. A small group is done with in the turn of the request.
+
+What a step does to tasks: ``bulk``, and ``rerun`` (along their edges).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+from msgspec.structs import astuple
+
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.operation import Operation
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.records import OperationProgress, OperationRecord
+from taskqueue.core.model.rerun_set import RerunCursor
+from taskqueue.core.model.session import Session
+from taskqueue.core.model.task import STATE_NAMES
+from taskqueue.core.model.waiters import FOR_EVER, Waiter
+from taskqueue.core.moves import answer_waiters, change_log
+from taskqueue.core.moves.projects import in_group
+from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.requests.projects import act, lost, pause_end, told_before
+from taskqueue.core.state import State
+from taskqueue.core.steps import bulk, rerun
+from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.message_room import operation_bytes, room_in
+from taskqueue.protocol.operations import (
+    Bulk,
+    OperationCancel,
+    OperationList,
+    OperationReply,
+    OperationShow,
+    OperationsReply,
+    OperationView,
+    Rerun,
+)
+from taskqueue.protocol.projects import LOSSES, GroupDo
+from taskqueue.protocol.values import Action, OperationAction, RerunView
+
+RUNNING_MOST: Final = 100
+NAMES_SHOWN: Final = 20
+"""Projects of an operation that are named."""
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
+    """Start an operation on tasks.
+
+    Raises:
+        Rejected: the request does not make sense, the project or group is unknown, or RUNNING_MOST are under way.
+    """
+    state, now = turn.state, turn.now
+    if (request.project is None) == (not request.group):
+        raise Rejected("malformed", "project: give either a project or a group")
+    projects = in_group(state, request.group) if request.group else [state.projects.named(request.project or "")]
+    foreign = [name for name in request.filter.states if STATE_NAMES.index(name) not in bulk.SENSIBLE[request.action]]
+    if foreign:
+        reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
+        raise Rejected("malformed", f"filter.states: {reason}")
+    _see_room(state)
+    progress = _begun(state.next_number(), request.action, projects, now)
+    progress.group = request.group
+    progress.dry_run = request.dry_run
+    progress.filter = request.filter
+    progress.priority = request.priority if request.action == "reprioritise" else None
+    progress.exetime = _exetime(request, now) if request.action == "reschedule" else None
+    progress.known = sum(project.queue.known for project in projects)
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
+    _add(turn, Operation(record, [project.number for project in projects]))
+    if not progress.dry_run:
+        detail = f"operation {progress.id} begins: {_meant(progress)}"
+        change_log.note(
+            turn,
+            by,
+            f"task {progress.action}",
+            project=request.project or "",
+            group=progress.group,
+            detail=detail,
+        )
+    return OperationReply(n=request.n, operation=_view(progress))
+
+
+def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
+    """Start an operation on projects; its first step is taken at once.
+
+    Raises:
+        Rejected: the request does not make sense, the group is unknown, or it takes more than one step, and
+            RUNNING_MOST are under way.
+    """
+    state = turn.state
+    until = pause_end(turn, request)
+    projects = _meant_projects(state, request)
+    if len(projects) > group_step_size(request.action):
+        _see_room(state)
+    progress = _begun(state.next_number(), request.action, projects, turn.now)
+    progress.group = request.group
+    progress.known = len(projects)
+    progress.until = until
+    record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
+    record.detail = told_before(turn, request, (each for each in projects if makes_sense(each, request.action, until)))
+    operation = Operation(record, [project.number for project in projects])
+    take_group_step(turn, operation)
+    _add(turn, operation)
+    return OperationReply(n=request.n, operation=_view(progress))
+
+
+def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
+    """The projects of the group, or all, in the order of their names."""
+    if bool(request.group) == request.all:
+        raise Rejected("malformed", "group: give either a group or all")
+    if not request.all:
+        return in_group(state, request.group)
+    if request.action in LOSSES:
+        raise Rejected("malformed", f"all: {request.action} drops tasks; name a group")
+    return [state.projects.by_name[name] for name in state.projects.names]
+
+
+def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
+    """Start to run a task again, and others with it.
+
+    Raises:
+        Rejected: the project or the task is unknown, or RUNNING_MOST are under way.
+    """
+    state = turn.state
+    project = state.projects.named(request.project)
+    task = turn.find(project, request.taskid)
+    if task is None:
+        raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
+    _see_room(state)
+    progress = _begun(state.next_number(), "rerun", [project], turn.now)
+    progress.dry_run = request.dry_run
+    progress.rerun = RerunView(request.taskid, request.scope)
+    record = OperationRecord(progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor())
+    rerun.begin(turn, record, task)
+    _add(turn, Operation(record, [project.number]))
+    if not progress.dry_run:
+        detail = f"operation {progress.id} begins: {request.taskid} scope={request.scope}"
+        change_log.note(turn, by, "task rerun", project=project.name, detail=detail)
+    return OperationReply(n=request.n, operation=_view(progress))
+
+
+def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply:
+    """End an operation where it is; a rerun that has begun to reset tasks still has to release these.
+
+    Raises:
+        Rejected: the operation is unknown or forgotten, or has ended.
+    """
+    operation = _known(turn.state, request.id)
+    record = operation.record
+    if not operation.running or record.progress.cancelled:
+        raise Rejected("state", f"operation {request.id} has ended already")
+    record.progress.cancelled = True
+    change_log.note(turn, by, "operation cancel", group=record.progress.group, detail=f"operation {request.id}")
+    if operation.is_bulk:
+        bulk.note(turn.state.projects.by_number.get(operation.project), record)
+    if not (operation.is_rerun and rerun.cancel(record)):
+        record.progress.ended_at = turn.now.wall
+    _keep(turn, operation)
+    return OperationReply(n=request.n, operation=_view(record.progress))
+
+
+def show(turn: TurnState, session: Session, request: OperationShow) -> OperationReply | None:
+    """The progress of an operation; if it has not ended and the request can wait, later.
+
+    Raises:
+        Rejected: the operation is unknown or forgotten, or too many requests wait already.
+    """
+    state, now = turn.state, turn.now
+    operation = _known(state, request.id)
+    if request.seconds and operation.running:
+        state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
+        state.boot_timers.note(("operation", request.id), now.boot + request.seconds)
+        return None
+    return OperationReply(n=request.n, operation=_view(operation.record.progress))
+
+
+def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
+    """All operations, the newest first, as many as fit into a message."""
+    state = turn.state
+    reply = OperationsReply(n=request.n, operations=[])
+    room = room_in(state.config.max_message)
+    for operation in reversed(state.operations.by_id.values()):
+        progress = operation.record.progress
+        room -= operation_bytes(progress.projects, progress.filter, progress.rerun)
+        if room < 0:
+            break
+        reply.operations.append(_view(progress))
+    return reply
+
+
+def _known(state: State, number: int) -> Operation:
+    operation = state.operations.by_id.get(number)
+    if operation is None:
+        raise Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
+    return operation
+
+
+def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
+    """Answer the waiters whose limit is at most ``until`` (boot-clock seconds)."""
+    progress = operation.record.progress
+    answer_waiters.answer(turn, operation.waiters, lambda n: OperationReply(n=n, operation=_view(progress)), until)
+
+
+def _view(progress: OperationProgress) -> OperationView:
+    return OperationView(*astuple(progress))
+
+
+def _meant(progress: OperationProgress) -> str:
+    """The filter of an operation, and its arguments."""
+    wanted = progress.filter
+    parts = {
+        "state": ",".join(wanted.states),
+        "url": wanted.url,
+        "error": wanted.error,
+        "before": f"{wanted.before:.0f}" if wanted.before else "",
+        "since": f"{wanted.since:.0f}" if wanted.since else "",
+        "pushed_since": f"{wanted.pushed_since:.0f}" if wanted.pushed_since else "",
+        "pushed_before": f"{wanted.pushed_before:.0f}" if wanted.pushed_before else "",
+        "priority": "" if progress.priority is None else str(progress.priority),
+        "exetime": "" if progress.exetime is None else f"{progress.exetime:.0f}",
+    }
+    return " ".join(f"{name}={said}" for name, said in parts.items() if said) or "all"
+
+
+def _exetime(request: Bulk, now: Now) -> float:
+    return request.exetime if request.delay is None else now.wall + request.delay
+
+
+# ------------------------------------------------------------------------------------------------ steps
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up the next page of the operation whose turn it is."""
+    state = turn.state
+    running = state.operations.running.values()
+    turn.due.paging = next((operation for operation in running if not _waits(state, operation)), None)
+    if turn.due.paging is not None and turn.due.paging.is_bulk:
+        turn.due.page = bulk.page_ref(state, turn.due.paging)
+        wanted.pages.append(turn.due.page)
+    elif turn.due.paging is not None and turn.due.paging.is_rerun:
+        turn.due.rerun = wanted.rerun = rerun.ref(state, turn.due.paging.record)
+
+
+def step(turn: TurnState) -> None:
+    """Take the step of the operation whose turn it is."""
+    operation = turn.due.paging
+    if operation is not None and operation.running:  # it may have been cancelled in this very turn
+        _take_step(turn, operation)
+        _keep(turn, operation)
+    turn.more |= bool(turn.state.operations.running)
+
+
+def list_leases(turn: TurnState) -> None:
+    """Write processing tasks by taskid, too, in projects that a bulk operation has reached: its pages go by that."""
+    for number in turn.entered:
+        project = turn.state.projects.by_number.get(number)
+        if project is not None:
+            project.queue.list_leases(turn.changes)
+
+
+def _enter(turn: TurnState, operation: Operation) -> None:
+    """The operation has reached another project."""
+    if operation.running and operation.is_bulk:
+        turn.entered[operation.project] = None
+
+
+def _take_step(turn: TurnState, operation: Operation) -> None:
+    if operation.is_rerun:
+        # As below.
+        if turn.found.rerun is not None and not _waits(turn.state, operation):
+            rerun.take_step(turn, operation.record, turn.found.rerun)
+    elif not operation.is_bulk:
+        take_group_step(turn, operation)
+    # The project may have been cleared in this very turn, and the page be of before.
+    elif turn.due.page is not None and not _waits(turn.state, operation):
+        before = operation.record.position
+        bulk.take_page(turn, operation, turn.found.pages[turn.due.page])
+        if operation.record.position != before:
+            _enter(turn, operation)
+
+
+def _waits(state: State, operation: Operation) -> bool:
+    """Whether the operation's project must be swept first; a rerun may come to any project."""
+    if operation.is_rerun:
+        reruns = (each.id for each in state.operations.running.values() if each.is_rerun)
+        return bool(state.pending.swept) or operation.id != min(reruns)
+    return operation.is_bulk and operation.project in state.pending.swept
+
+
+def _keep(turn: TurnState, operation: Operation) -> None:
+    """Keep how far it is; the next one has its turn."""
+    _log(turn, operation)
+    writes = turn.changes.writes
+    writes.operations.append(operation.record)
+    if operation.running:
+        turn.state.operations.pass_on(operation)
+        return
+    writes.members[operation.id] = []
+    if operation.is_rerun:
+        writes.reruns = [each for each in writes.reruns if each.operation != operation.id]
+        writes.dropped_reruns.append(operation.id)
+    answer(turn, operation, FOR_EVER)
+    _forget(turn, turn.state.operations.end(operation))
+
+
+def _see_room(state: State) -> None:
+    if len(state.operations.running) >= RUNNING_MOST:
+        raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
+
+
+def _begun(number: int, action: OperationAction, projects: Sequence[Project], now: Now) -> OperationProgress:
+    return OperationProgress(
+        id=number,
+        action=action,
+        projects=[project.name for project in projects[:NAMES_SHOWN]],
+        dry_run=False,
+        known=0,
+        seen=0,
+        matched=0,
+        began_at=now.wall,
+    )
+
+
+def _log(turn: TurnState, operation: Operation) -> None:
+    """Log what the operation has changed, once it has ended, or an entry is full."""
+    record, progress = operation.record, operation.record.progress
+    if not record.changed or (operation.running and len(record.changed) < change_log.NAMES_MOST):
+        return
+    what = f"{'task' if operation.is_bulk else 'project'} {progress.action}"
+    detail = f"{record.detail}; operation {progress.id}".removeprefix("; ")
+    names, count = record.changed, record.tasks
+    record.changed, record.tasks = [], 0
+    project = names.pop() if operation.is_bulk and not progress.group else ""
+    by = Who(record.actor, record.address)
+    change_log.note(turn, by, what, project=project, group=progress.group, count=count, detail=detail, projects=names)
+
+
+def _add(turn: TurnState, operation: Operation) -> None:
+    _log(turn, operation)
+    writes = turn.changes.writes
+    writes.operations.append(operation.record)
+    _forget(turn, turn.state.operations.add(operation))
+    if operation.running:
+        writes.members[operation.id] = operation.members
+        _enter(turn, operation)
+
+
+def _forget(turn: TurnState, ended: int | None) -> None:
+    """Delete the record of an operation that was forgotten for a newer one; None: there is none."""
+    if ended is not None:
+        turn.changes.writes.dropped_operations.append(ended)
+
+
+def _need_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> None:
+    project = turn.state.projects.by_name.get(request.project)
+    if project is not None:
+        wanted.tasks.append(TaskRef(project.number, request.taskid))
+
+
+# ------------------------------------------------------------------------------------------------ group actions
+
+
+PROJECTS_A_STEP: Final = 64
+
+LOST_A_STEP: Final = 8
+"""Projects per step of actions that drop tasks: each drops ranges of the store."""
+
+
+def group_step_size(action: str) -> int:
+    """Projects per step."""
+    return LOST_A_STEP if action in LOSSES else PROJECTS_A_STEP
+
+
+def take_group_step(turn: TurnState, operation: Operation) -> None:
+    """Apply the action to the next projects."""
+    progress = operation.record.progress
+    for _ in range(group_step_size(progress.action)):
+        project = turn.state.projects.by_number.get(operation.project)
+        progress.seen += 1
+        progress.matched += project is not None and _made_sense(turn, operation.record, project)
+        operation.go_on(turn.now)
+        if not operation.running:
+            return
+
+
+def makes_sense(project: Project, action: Action, until: float) -> bool:
+    """Whether the action is possible now, and does not end what a person wants to last."""
+    return (action in LOSSES or project.can(action)) and not (until and project.is_paused_for_good)
+
+
+def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> bool:
+    """Apply the action; False: it made no sense, and changed nothing."""
+    action = cast(Action, record.progress.action)
+    if not makes_sense(project, action, record.progress.until):
+        return False
+    count = lost(project, action)
+    try:
+        act(turn, project, action, record.progress.until)
+    except Rejected:
+        return False
+    record.changed.append(project.name)
+    record.tasks += count
+    return True
+
+
+REQUESTS: Final = (
+    RequestRule(Bulk, asked_for_change(begin), grows=True, slow_ms=3.0),
+    RequestRule(GroupDo, asked_for_change(begin_group), slow_ms=3.0),
+    RequestRule(Rerun, asked_for_change(begin_rerun), _need_rerun, grows=True),
+    RequestRule(OperationCancel, asked_for_change(cancel)),
+    RequestRule(OperationShow, asked_by(show), keeps=False),
+    RequestRule(OperationList, asked(list_all), keeps=False, slow_ms=1.0),
+)

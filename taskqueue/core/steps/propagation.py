@@ -1,0 +1,248 @@
+"""What a task's end means for those that wait for it, told along the edges in bounded steps.
+
+    parent succeeds ──► edge satisfied ──the last one──► child ready or delayed
+    parent fails ─────► on_parent_failure     fail ──► child failed, ``upstream``; run ──► as if satisfied; wait
+
+Rules:
+1. A propagation is written with what it follows from, and each step of it with what that does; so each edge is told
+   exactly once, whatever happens in between.
+2. An edge is satisfied once, by an end that came after it was made.
+3. A task that failed ``upstream`` is the one that is failed with edges that are not satisfied; when they all are, it
+   is released like a blocked one.
+4. Cancelled, expired and cleared parents have failed, and so has one whose project is deleted. At each step it is seen
+   whether that is still so.
+5. Propagations go in the order in which they began, EDGES_A_TURN edges a turn in all: one that a turn does not tell to
+   its end takes the rest of the turn, so nothing later of the same task, or of its project, comes before its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.edges import (
+    FAIL,
+    OVERLOOKED,
+    RUN,
+    SATISFIED,
+    TO_CHILDREN,
+    TO_PARENTS,
+    Edge,
+    FoundEdge,
+    FoundPropagation,
+    Links,
+    Mark,
+    Propagation,
+    PropagationKind,
+    PropagationsRef,
+    TaskRef,
+)
+from taskqueue.core.model.needs import Needs
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
+from taskqueue.core.moves.push import revive
+from taskqueue.core.turn_state import TurnState
+
+EDGES_A_TURN: Final = 1024
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up the next edges to tell."""
+    limit = min(EDGES_A_TURN, turn.state.config.turn_tasks)
+    wanted.propagations = PropagationsRef(turn.state.propagations.first, limit)
+
+
+def step(turn: TurnState) -> None:
+    """Tell the edges that were looked up."""
+    told = {found.propagation.number: _tell(turn, found) for found in turn.found.propagations}
+    turn.changes.writes.propagations.update(told)
+    turn.state.propagations.told(told)
+
+
+def settle(turn: TurnState) -> None:
+    """At the end of the turn: have the next one go on, if there is more to tell."""
+    queue, begun = turn.state.propagations, turn.changes.writes.propagations
+    if begun:
+        queue.note_last(max(begun))
+    turn.more |= queue.pending
+
+
+def _of(propagation: Propagation) -> TaskRef:
+    return TaskRef(propagation.project, propagation.taskid)
+
+
+def _tell(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    """Tell a page of edges; returns what is left of the propagation, None if nothing is."""
+    return _TELL[found.propagation.kind](turn, found)
+
+
+def _tell_success(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    for each in found.edges.edges:
+        _satisfy(turn, each, found.propagation.number, SATISFIED)
+    return _rest(turn, found)
+
+
+def _tell_failure(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    parent = turn.task_at(_of(found.propagation))
+    if parent is not None and (parent.state in LIVE or parent.state == SUCCESS):
+        return None
+    for each in found.edges.edges:
+        _fail(turn, each, found.propagation.number)
+    return _rest(turn, found)
+
+
+def _tell_nothing(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    """A task was forgotten; if nobody waits for it, nothing is left of it."""
+    ref = _of(found.propagation)
+    if not found.edges.edges and ref in turn.changes.awaited:
+        _await_no_more(turn, ref, ())
+    return None
+
+
+def _tell_edges(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    """Delete the void edges of a child; what its failed parents mean for it, if it was given them lately."""
+    for each in found.edges.edges:
+        mark = turn.changes.mark_of(each)
+        if mark is None:
+            continue
+        child = turn.task_at(each.edge.child)
+        if child is None or _links_of(child, mark) is None:
+            _delete(turn, each.edge, found.others)
+        elif _has_failed(turn, each.edge.parent):
+            _fail(turn, each, found.propagation.number)
+    return _rest(turn, found)
+
+
+def _tell_retired(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    """Tell the edges of a deleted project: first those to children, then those to parents."""
+    propagation = found.propagation
+    to_parents = propagation.after.startswith(TO_PARENTS)
+    for each in found.edges.edges:
+        if each.edge.child.project == each.edge.parent.project:
+            continue
+        if to_parents:
+            _delete(turn, each.edge, found.others)
+        else:
+            _fail(turn, each, propagation.number)
+    if not found.edges.end:
+        part = TO_PARENTS if to_parents else TO_CHILDREN
+        return propagation._replace(after=part + found.edges.edges[-1].key)
+    if not to_parents:
+        return propagation._replace(after=TO_PARENTS)
+    turn.changes.writes.dropped_edges.append(propagation.project)
+    return None
+
+
+_TELL: Final[dict[PropagationKind, Callable[[TurnState, FoundPropagation], Propagation | None]]] = {
+    "succeeded": _tell_success,
+    "failed": _tell_failure,
+    "forgotten": _tell_nothing,
+    "edges": _tell_edges,
+    "retired": _tell_retired,
+}
+
+
+def _rest(turn: TurnState, found: FoundPropagation) -> Propagation | None:
+    propagation, edges = found.propagation, found.edges
+    if not edges.end:
+        return propagation._replace(after=edges.edges[-1].key)
+    return None
+
+
+# ------------------------------------------------------------------------------------------------ one edge
+
+
+def _satisfy(turn: TurnState, found: FoundEdge, number: int, state: int) -> None:
+    """Satisfy an edge, made before ``number``, that is not satisfied yet; the last one releases the child."""
+    child, links, mark = _unsatisfied(turn, found, number)
+    if child is None or links is None:
+        return
+    turn.changes.writes.edges[found.edge] = Mark(state, mark.number)
+    links.missing -= 1
+    project = turn.state.projects.by_number[child.project]
+    if not links.missing and links is child.links and child.state in (BLOCKED, FAILED) and not child.bare:
+        _release(turn, project, child)
+    else:
+        turn.changes.touch_links(child)
+    turn.touch(project)
+
+
+def _fail(turn: TurnState, found: FoundEdge, number: int) -> None:
+    """The parent of an edge that was made before ``number`` has failed: the child does what it was told to do then."""
+    child, links, _ = _unsatisfied(turn, found, number)
+    if child is None or links is None:
+        return
+    if links.on_failure == RUN:
+        _satisfy(turn, found, number, OVERLOOKED)
+    elif links.on_failure == FAIL and links is child.links and child.state == BLOCKED:
+        fail_upstream(turn, child, _name(turn, child, found.edge.parent))
+
+
+def _unsatisfied(turn: TurnState, found: FoundEdge, number: int) -> tuple[Task | None, Links | None, Mark]:
+    """Child, links and mark of a valid edge that is not satisfied and was made before ``number``; else None."""
+    mark = turn.changes.mark_of(found)
+    if mark is None or mark.state or mark.number > number:
+        return None, None, found.mark
+    child = turn.task_at(found.edge.child)
+    return child, None if child is None else _links_of(child, mark), mark
+
+
+def _links_of(child: Task, mark: Mark) -> Links | None:
+    """What an edge with this mark is counted in: the child's links, or its deferred update's; None: it is void."""
+    if child.links is not None and child.links.number == mark.number:
+        return child.links
+    lease = child.lease
+    if lease is not None and lease.links is not None and lease.links.number == mark.number:
+        return lease.links
+    return None
+
+
+def _release(turn: TurnState, project: Project, child: Task) -> None:
+    until = child.exetime if child.state == BLOCKED and child.exetime > turn.now.wall else 0.0
+    if child.state == FAILED:
+        revive(turn, project, child)
+        return
+    project.queue.put(turn.changes, child, until)
+    turn.state.want_held(project, child)
+
+
+def fail_upstream(turn: TurnState, child: Task, parent: str) -> None:
+    """A task fails because one that it waits for has: the ``parent``, as people call it."""
+    project = turn.state.projects.by_number[child.project]
+    turn.touch(project)
+    project.totals.failed += 1
+    project.queue.finish(turn.changes, child, FAILED, turn.now.wall)
+    child.token = NO_TOKEN
+    turn.note_attempt(child, AttemptRecord(turn.now.wall, "upstream", error=f"upstream: {parent}"))
+
+
+def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:
+    """What a task is called in a reason: by its taskid, with its project if that is another one."""
+    if parent.project == child.project:
+        return parent.taskid
+    project = turn.state.projects.by_number.get(parent.project)
+    return f"{project.name if project is not None else 'a deleted project'}/{parent.taskid}"
+
+
+def _delete(turn: TurnState, edge: Edge, others: Mapping[TaskRef, Sequence[Edge]]) -> None:
+    """Delete an edge, and what makes its parent awaited if it was the last one to an unknown task."""
+    turn.changes.writes.edges[edge] = None
+    if edge.parent in turn.changes.awaited:
+        _await_no_more(turn, edge.parent, others.get(edge.parent, ()))
+
+
+def _await_no_more(turn: TurnState, parent: TaskRef, others: Sequence[Edge]) -> None:
+    edges = turn.changes.writes.edges
+    is_wanted = any(edges.get(edge, True) is not None for edge in others) or any(
+        edge.parent == parent and edges[edge] is not None for edge in turn.changes.writes.new_edges
+    )
+    if not is_wanted:
+        turn.changes.await_no_more(parent)
+
+
+def _has_failed(turn: TurnState, parent: TaskRef) -> bool:
+    if parent.project not in turn.state.projects.by_number:
+        return True
+    task = turn.task_at(parent)
+    return task is not None and task.state in (FAILED, CANCELLED)

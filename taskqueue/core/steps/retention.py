@@ -1,0 +1,106 @@
+"""Retention: what has been over for longer than its project keeps it goes, a page at a time, the oldest first.
+
+                                 ┌─ forget = false ──► bare: state, itag, lastcrawltime stay, so no url comes twice
+    over ──keep_success, …──► old
+                                 └─ forget = true ───► unknown
+
+Rules:
+1. When something is old tells the lower bound of its order (``retention_keys``): a project is woken for no other
+   reason, and what it drops is read from there on, not across what has been dropped before.
+2. A step and the lower bound that it leads to are one commit, so a restart goes on where it was.
+3. What the turn has done to a task wins: one that it has restarted is live. The settings at the end of the turn decide.
+4. OLD_AT_ONCE projects share the OLD_TASKS of a turn; others wait for theirs.
+5. What is bare is in no order any more: nothing drops it, not even ``forget``, but ``reset`` and ``delete``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from taskqueue.core.model.edges import TaskRef
+from taskqueue.core.model.needs import FoundOld, Needs, Old, OldRef
+from taskqueue.core.model.now import Now
+from taskqueue.core.model.project import Project
+from taskqueue.core.model.retention_keys import NO_ENTRY, old_below
+from taskqueue.core.model.task import OVER, time_key
+from taskqueue.core.turn_state import TurnState
+
+OLD_TASKS = 256
+"""Tasks dropped in a turn."""
+
+OLD_AT_ONCE: Final = 8
+
+
+def need(turn: TurnState, wanted: Needs) -> None:
+    """Look up old tasks of the projects whose turn it is."""
+    state = turn.state
+    turn.due.retiring = list(islice(state.pending.old, OLD_AT_ONCE))
+    parts = [ref for number in turn.due.retiring for ref in _old_in(state.projects.by_number[number], turn.now)]
+    limit = max(1, min(OLD_TASKS, state.config.turn_tasks) // max(1, len(parts)))
+    wanted.old += [ref._replace(limit=limit) for ref in parts]
+
+
+def step(turn: TurnState) -> None:
+    """Drop what was looked up, and plan the next step."""
+    state = turn.state
+    for page in turn.found.old.values():
+        project = state.projects.by_number.get(page.ref.project)
+        if project is not None:
+            _drop_page(turn, project, page)
+    for number in turn.due.retiring:
+        if number in state.pending.old:
+            _plan(turn, state.projects.by_number[number])
+    turn.more |= bool(state.pending.old)
+
+
+def _old_in(project: Project, now: Now) -> Iterator[OldRef]:
+    """References to old tasks of the project; the caller sets their limits."""
+    for which, keep in zip(OVER, project.keeps, strict=False):  # none is kept for ever, or all are
+        low, end = project.queue.over_low[which], old_below(keep, now.wall)
+        if low < end:
+            yield OldRef(project.number, which, low, end, 0)
+
+
+def _plan(turn: TurnState, project: Project) -> None:
+    """Go on in one of the next turns if there is more, else set a timer."""
+    state = turn.state
+    state.pending.dropped_old(project.number, more=any(_old_in(project, turn.now)))
+    state.wall_timers.note(("retention", project.number), project.old_at())
+
+
+def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
+    now = turn.now
+    which = page.ref.state
+    # What ended in this very turn is not on the page.
+    low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
+    end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
+    kept = next((old.task.key for old in page.tasks if old.task.key >= end or _is_linked(turn, old)), page.next)
+    project.queue.over_low[which] = low if kept is None else min(low, kept)
+    turn.touch(project)
+    for old in page.tasks:
+        if old.task.key < end and _is_as_read(turn, project, old):
+            _drop(turn, project, old)
+
+
+def _is_as_read(turn: TurnState, project: Project, old: Old) -> bool:
+    """Whether this turn has not changed the task."""
+    ref = TaskRef(project.number, old.task.taskid)
+    task = turn.find(project, ref.taskid)
+    return (task is None or not task.touched) and not _is_linked(turn, old)
+
+
+def _is_linked(turn: TurnState, old: Old) -> bool:
+    """Whether this turn has changed the task's links only: it stays where it is, and is dropped in one of the next."""
+    return TaskRef(old.task.project, old.task.taskid) in turn.changes.writes.linked
+
+
+def _drop(turn: TurnState, project: Project, old: Old) -> None:
+    task = old.task
+    if project.settings.forget:
+        project.queue.counts[task.state] -= 1
+        turn.changes.forget_links(task)
+    else:
+        task.drop_body(turn.now.wall)
+    turn.changes.writes.old.append(old)
