@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -17,7 +18,8 @@ import taskqueue
 PACKAGE = Path(taskqueue.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("test_*.py"))
-CORE = sorted([*(PACKAGE / "core").rglob("*.py"), *(PACKAGE / "protocol").rglob("*.py")])
+PURE_FOLDERS = ("core", "settings", "protocol")
+CORE = sorted([PACKAGE / "hosts.py", *(path for folder in PURE_FOLDERS for path in (PACKAGE / folder).rglob("*.py"))])
 
 MOST_LINES = 800
 """Where a second noun is to be looked for."""
@@ -230,15 +232,15 @@ def test_no_state_of_a_task_is_compared_by_its_number() -> None:
     assert not found
 
 
-DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
-
-
 def test_no_move_answers_requests_and_no_request_takes_steps() -> None:
     """The layers of the core show by these marks."""
     answering = [path.name for path in (PACKAGE / "core/moves").glob("*.py") if "\nREQUESTS" in path.read_text()]
     stepping = [path.name for path in (PACKAGE / "core/requests").glob("*.py") if "\ndef step(" in path.read_text()]
 
     assert (answering, stepping) == ([], [])
+
+
+DEFINITION = re.compile(r"^ *(?:async def|def|class) (\w+)", re.MULTILINE)
 
 
 def test_no_name_is_vague() -> None:
@@ -262,6 +264,95 @@ def test_no_two_tests_have_one_name() -> None:
     assert [name for name, count in Counter(tests).items() if count > 1] == []
 
 
+SMALL_LINES = 150
+ROWS = ("client.blocking", "web.api")
+"""Folders in which each module is a row of a table: the twin of an asynchronous one, or the addresses of a noun."""
+APART = {
+    "client.worker.loop_watch": "a thread, where all else of a worker runs in its event loop",
+    "client.worker.tracing": "OpenTelemetry need not be installed",
+    "core.answers": "what a request that is repeated gets, beside what a turn does",
+    "server.network.tcp": "what the kernel knows, whose words address, cookie and progress others have names for, too",
+    "server.web_child": "knows a process, and nothing of the daemon",
+    "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",
+    "store.records.slot_spellings": "is compiled, and migrations has a Struct",
+    "web.metric_series": "runs without prometheus-client",
+}
+"""Small modules beside their only importer, and why they are not in it."""
+
+
+def importers() -> dict[str, set[str]]:
+    """By module, as named below the package: those that import it."""
+    names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts): path for path in MODULES}
+    found: dict[str, set[str]] = {name: set() for name in names if not name.endswith("__init__")}
+    for importer, path in names.items():
+        for node in nodes(path):
+            if isinstance(node, ast.ImportFrom):
+                module = (node.module or "").removeprefix("taskqueue").lstrip(".")
+                for whole in (module, *(f"{module}.{alias.name}".lstrip(".") for alias in node.names)):
+                    if whole in found:
+                        found[whole].add(importer)
+    return found
+
+
+def test_a_small_module_beside_its_only_importer_says_why_it_is_one() -> None:
+    apart = []
+    for name, who in importers().items():
+        folder, lines = (
+            name.rpartition(".")[0],
+            len((PACKAGE / f"{name.replace('.', '/')}.py").read_text().splitlines()),
+        )
+        if lines < SMALL_LINES and folder not in ROWS and [each.rpartition(".")[0] for each in who] == [folder]:
+            apart.append(name)
+
+    assert sorted(apart) == sorted(APART)
+
+
+INTERPRETED = {
+    "core.model.attempts",
+    "core.model.change_record",
+    "core.model.counts",
+    "core.model.edges",
+    "core.model.events",
+    "core.model.failure_groups",
+    "core.model.history",
+    "core.model.needs",
+    "core.model.records",
+    "core.model.recrawl_interval",
+    "core.model.rerun_set",
+    "core.model.slot_records",
+    "core.model.slot_scan",
+    "core.model.waiting_pushes",
+    "core.turn_result",
+    "settings.description",
+    "settings.jobs",
+    "settings.schema",
+    "settings.settings",
+    "settings.slot_choice",
+    "store.records.migrations",
+    "store.records.stored_values",
+}
+"""Modules of compiled folders that define Structs: all that is in them is interpreted."""
+
+
+def said_in_setup(name: str) -> tuple[str, ...]:
+    """A tuple of paths in setup.py."""
+    tree = ast.parse((PACKAGE.parent / "setup.py").read_text())
+    found = [node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name]
+    paths: tuple[str, ...] = ast.literal_eval(found[0])
+    return paths
+
+
+def test_no_compiled_module_becomes_interpreted_unnoticed() -> None:
+    folders = [path for folder in said_in_setup("FOLDERS") for path in (PACKAGE.parent / folder).rglob("*.py")]
+    modules = [PACKAGE.parent / path for path in said_in_setup("MODULES")]
+
+    with_structs = {
+        path for path in (*folders, *modules) if re.search(r"^from msgspec import .*\bStruct\b", path.read_text(), re.M)
+    }
+    assert {".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in with_structs} == INTERPRETED
+    assert all(path.is_file() for path in modules)
+
+
 def test_no_file_is_long() -> None:
     assert [name_of(path) for path in MODULES if len(path.read_text().splitlines()) > MOST_LINES] == []
 
@@ -270,6 +361,56 @@ def test_each_folder_says_what_may_live_there() -> None:
     said = {folder: ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or "" for folder in FOLDERS}
 
     assert [name_of(folder) for folder in FOLDERS if "Here may live" not in said[folder] and folder != PACKAGE] == []
+
+
+QUOTED = re.compile(r"``([A-Za-z_][\w.]*)(?:\(\))?``")
+RAISED = re.compile(r"^ +(\w[\w.]*): ", re.MULTILINE)
+ELSEWHERE = {
+    "AdaptiveFetchSchedule", "SetAsyncExc", "_total", "array_recv", "co", "cronsim", "example", "finally", "github",
+    "inf", "io", "jsonb", "lxml", "nightly", "overdue", "publicsuffixlist", "rat", "uk", "w3lib",
+}  # fmt: skip
+"""Words in docstrings that other programs, keywords and examples have."""
+
+
+def docstrings(path: Path) -> Iterator[ast.Constant]:
+    """Of the module and all that is in it, constants included."""
+    for node in nodes(path):
+        for each in getattr(node, "body", None) or [] if not isinstance(node, ast.Lambda | ast.IfExp) else []:
+            if (
+                isinstance(each, ast.Expr)
+                and isinstance(each.value, ast.Constant)
+                and isinstance(each.value.value, str)
+            ):
+                yield each.value
+
+
+def words_of(path: Path) -> Iterator[str]:
+    """All names of a file, and the words of its texts, but for its docstrings."""
+    told = set(docstrings(path))
+    yield from path.with_suffix("").relative_to(PACKAGE.parent).parts
+    for node in nodes(path):
+        for field in ("id", "attr", "arg", "name", "module", "asname"):
+            yield from (
+                (getattr(node, field, None) or "").split(".") if isinstance(getattr(node, field, ""), str) else ()
+            )
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in told:
+            yield from re.findall(r"\w+", node.value)
+
+
+def test_each_name_that_a_docstring_quotes_or_says_to_be_raised_exists() -> None:
+    known = {word for path in MODULES for word in words_of(path)} | ELSEWHERE | set(dir(builtins))
+
+    gone = []
+    for path in MODULES:
+        for said in docstrings(path):
+            text = str(said.value)
+            raised = RAISED.findall(text.partition("Raises:\n")[2])
+            gone += [
+                f"{name_of(path)}:{said.lineno} {name}"
+                for name in (*QUOTED.findall(text), *raised)
+                if not known.issuperset(part for part in name.split(".") if part)
+            ]
+    assert gone == []
 
 
 SHOWING = {"click.echo", "click.secho", "print", "Console", "Text.from_markup"}
