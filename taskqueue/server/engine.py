@@ -105,7 +105,7 @@ class Engine:
             raise
         except Exception:
             # What another scheduler has written meanwhile contradicts what is in memory here: that is no bug.
-            self._ledger.refuse_if_fenced()
+            self._ledger.write_nothing()
             raise
 
     def _turn(
@@ -140,7 +140,7 @@ class Engine:
             meters.commit.note(ended - decided)
             meters.tasks.note(len(result.writes.moves))
         elif self._frees_at() <= now.boot:
-            self._ledger.free_some()
+            self._ledger.write_nothing()
             self.syncer.wrote()
             self._may_free_at = now.boot + (ticks() - began) + FREE_PAUSE_SECONDS
         meters.turns += 1

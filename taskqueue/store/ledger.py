@@ -199,21 +199,12 @@ class Ledger:
         """
         self._store.sync()
 
-    def refuse_if_fenced(self) -> None:
-        """Write nothing, as far as that is allowed.
+    def write_nothing(self) -> None:
+        """See whether writing is still allowed, and let the store delete some of what was dropped, as each write does.
 
         Raises:
             Fenced: another scheduler has begun an epoch.
-            StoreError: that can't be known.
-        """
-        self._store.write(self._epoch, Batch())
-
-    def free_some(self) -> None:
-        """Write nothing, but let the store delete some of what was dropped, as it does with each write.
-
-        Raises:
-            Fenced: another scheduler has begun an epoch.
-            StoreError: it could not be written; begin again.
+            StoreError: that can't be known, or nothing can be written; begin again.
         """
         self._store.write(self._epoch, Batch())
 
