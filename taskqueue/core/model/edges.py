@@ -1,5 +1,6 @@
-"""What ties a task to others: edges to the tasks that it waits for, those that wait for it, and its flow; also what a
-turn asks the store about edges.
+"""What ties a task to others, its edges and its flow; and what a turn asks the store about edges.
+
+An edge leads from a child, which waits, to a parent, which it waits for:
 
     parent ──success──► edge satisfied ──the last one──► child released
 

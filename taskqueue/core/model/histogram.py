@@ -1,6 +1,6 @@
-"""A histogram: how often something was how large; and the bins for how long attempts took.
+"""Histograms: how many values fell into each class; and the finer bins for how long attempts took.
 
-To count a value takes 0.2 µs.
+A ``Histogram`` has the bounds that it is made with; to count a value in it takes 0.2 µs. Attempts have these bins:
 
     ms   0 1 | 2 3 | 4 … 7 | 8 … 15 | 16 … 22 | 23 … 31 | 32 … 45 | …       half an octave each from 16 ms on
     bin   0     1      2       3         4         5         6       … 39, which has all from 49 minutes on

@@ -1,16 +1,18 @@
 """Memory used by tasks, over all projects; and hollow tasks, which are in memory without their specs.
 
-hollow ──want──► read in one of the next turns ──► in memory
-in memory ──release_body──► hollow, when the next turn begins and the store certainly has the spec
-hollow, and next in its project ──► awaited: read, and held until the task has had its turn
-
-Rules:
+Rules of the sums (``MemoryUsage``):
 1. ``heads`` is the sum of the sizes noted last of each head; an empty head is not listed.
 2. Each head that is not empty may use an equal share of the whole.
 3. ``leased`` is the size of all leased tasks, ``leases`` their number, ``deferred`` the size of the updates that wait
    for the ends of leases. Nothing else writes these, nor ``ended``: who changes a lease says so here.
 
-Which tasks are dropped when it is too much is decided in ``memory_limits``.
+The life of a hollow task (``HollowTasks``):
+
+    hollow ──want──► read in one of the next turns ──► in memory
+    in memory ──release_body──► hollow, when the next turn begins and the store certainly has the spec
+    hollow, and next in its project ──► awaited: read, and held until the task has had its turn
+
+Which tasks are dropped if memory is short is decided in ``memory_limits``.
 """
 
 from __future__ import annotations

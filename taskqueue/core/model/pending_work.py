@@ -1,13 +1,13 @@
 """What is left to do in the turns to come: for projects, by their numbers, and along the edges of tasks.
 
-low        an order of theirs is to be read further              until it has been read, or has been filled
-overdue    delayed tasks in memory are due                       share by share, in turns, until none is
-swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
-old        something is too old                                  step by step, in turns, until nothing is
-barred     nobody who waits may take their first tasks           until somebody has got a free slot
-moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
-finishing  nothing was left to do at the end of a turn           until the next one
-uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is
+    low        an order of theirs is to be read further              until it has been read, or has been filled
+    overdue    delayed tasks in memory are due                       share by share, in turns, until none is
+    swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
+    old        something is too old                                  step by step, in turns, until nothing is
+    barred     nobody who waits may take their first tasks           until somebody has got a free slot
+    moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
+    finishing  nothing was left to do at the end of a turn           until the next one
+    uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is
 
 Propagations that are under way are in the store, between the two numbers of ``PropagationQueue``.
 """

@@ -1,10 +1,10 @@
 """One project: its settings, its bucket, its queue, and what of them the store keeps; all projects, and sums over them.
 
-running ──stop──► stopped      accepts tasks, hands out nothing
- │ ▲ ▲ ◄─start──┘   ▲
- │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
- │ └─resume──┐      │       │ pause_time
- └─pause─► paused ──┴───────┘  by a person, for a time or until ``resume``, or by itself
+    running ──stop──► stopped      accepts tasks, hands out nothing
+     │ ▲ ▲ ◄─start──┘   ▲
+     │ │ └─success─ checking ◄──┐  hands out a few tasks, after it has paused itself: see ``pause``
+     │ └─resume──┐      │       │ pause_time
+     └─pause─► paused ──┴───────┘  by a person, for a time or until ``resume``, or by itself
 
 ``ProjectTable`` finds projects by name, by number and in order, and knows the memory of their overrides.
 ``GrandTotals`` are updated incrementally, so that reading them costs nothing: each project's contribution is remembered

@@ -25,10 +25,10 @@ One connection may have half of all leases (``Connections``):
                                  │ reached: its fetchers are set aside, and get nothing
                                  │ a lease has ended, or a session has moved to another connection: they may try again
 
-So nobody can hold all tasks, however many sessions he makes up. A session that moves to another connection takes its
+So no peer can hold all tasks, however many sessions it makes up. A session that moves to another connection takes its
 leases along. While no more than half of ``max_leases`` are out in all, nothing is counted.
 
-Which projects fetchers want tasks of (``Wishes``): each distinct set of names is in memory once, however many state it.
+The names of projects that fetchers want tasks of (``Wishes``) are in memory once for each distinct set:
 
     hello ──names──► exchange ──► the set that the session, and its ring, use
                         │ the last session with a set is gone, or states another: the set is dropped

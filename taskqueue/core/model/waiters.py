@@ -1,10 +1,11 @@
 """Requests that are answered when something happens, or after a time limit (long polls).
 
 A waiter is lost with the daemon; the client repeats its request, which creates it anew. A session has one waiter for
-one thing: the newer replaces the older. It watches as often as it likes: there a request replaces only its own repeat.
+one thing: the newer replaces the older. Of its ``watch`` requests several may wait: each replaces
+only its own repeat.
 
-``TaskWaiters`` has those that wait for the end of a task. An entry of it lasts as long as somebody waits: at most
-``WAITS_MOST`` of them.
+``TaskWaiters`` finds those that wait for the end of a task. It has an entry only for a task that a request waits for:
+at most ``WAITS_MOST``.
 """
 
 from __future__ import annotations

@@ -1,25 +1,27 @@
 """Handing out: tasks for fetchers with free slots, unasked, in fair shares, at each project's pace.
 
-ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
-                  │ no token: comes back when there will be one
-                  │ dry with a floor, or hollow: comes back with the next look-up
-                  │ tasks are due and not ready, one of which may be the next: comes back when all of them are
-                  │ expired: ends as cancelled instead, and costs no token
+    ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
+                      │ no token: comes back when there will be one
+                      │ dry with a floor, or hollow: comes back with the next look-up
+                      │ tasks are due and not ready, one of which may be the next: comes back when all of them are
+                      │ expired: ends as cancelled instead, and costs no token
 
-Which projects could have tasks handed out now, and how many; for those that could not, when to look again:
+Eligibility: which projects could have tasks handed out now, and how many; when to look again at those that could not:
 
     room         state, active hours, max_processing, checks        looked at again when one of them changes
     own tokens   rate and burst                                     when there will be one
     shared ones  those of a bucket that several projects share      in turn, as they come
 
-Who can is offered to the rings of ``fair_queue``. A project that lacks something is in no ring and costs nothing.
+A project that has all three is offered to the rings of ``fair_queue``. One that lacks something is in no ring and costs
+nothing.
 
-Tasks that may kill their fetchers are *suspects*. A handler that ends its process, by a segfault or by taking all
-memory, can't be reported. What is seen is a fetcher that falls silent, with all that it ran:
+Suspects are tasks that may kill their fetchers. A handler that ends its process, by a segfault or by taking all memory,
+can't be reported. What is seen is a fetcher that falls silent, with all that it ran:
 
     fetcher falls silent ──► one crash more for each task that it ran ──► ready, behind its equals
                              reported, whatever the outcome               no crashes
 
+Rules of suspects:
 1. What a fetcher runs are the oldest of its leases, as many as it has slots, those apart that it has passed on. A task
    that kills at once was in no hello, so that hellos can't tell.
 2. A task without crashes is no suspect. Those with one take at most a quarter of a fetcher's slots, and one slot at

@@ -1,10 +1,11 @@
-"""new-task: takes in tasks of producers, follow-ups of reports, and the scheduler's own tasks.
+"""Takes in new tasks: those of producers (``new-task``), follow-ups of reports, and the scheduler's own.
 
-``recrawl.decide`` determines the outcome; this module carries it out. Of a batch each task is decided in turn, and sees
+``recrawl.decide`` determines the outcome, which is carried out here. Of a batch each task is decided in turn, and sees
 those before it.
 
 When new tasks of a slot seem to come from a trap, such as a calendar, an event says so, once a day and slot. What a
-trap looks like: ``model/growth``. When it was told is kept with the project, so that a restart does not tell it again.
+trap looks like is said in ``model/growth``. The time of that event is kept with the project, so that a restart does not
+repeat it.
 """
 
 from __future__ import annotations

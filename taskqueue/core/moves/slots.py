@@ -7,7 +7,7 @@
     setting ``slot`` changes ──► a new division, whose slots get numbers of their own and a share of the memory
 
 What a slot is: ``slot_records``; where slots wait: ``slot_table``. Tasks of the division before are moved in steps, by
-``slot_division``.
+``steps/slot_division``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests of people about projects: one project, its settings, its actions, such as pausing and clearing.
+"""Requests about projects and groups of them: shown, set up, paused, stopped, cleared, reset and deleted.
 
 Clearing a project: its live tasks are gone at once, however many there are.
 

@@ -1,10 +1,9 @@
-"""Requests about one slot: what is known of it, where each number of its pace comes from, and what a person says of it;
-and how slots and divisions look to people, for lists and projects.
+"""Requests about one slot: what is known of it, and what an operator says of it; and views of slots, also for lists.
 
-    numbers of a pace ──► said by a person, by a pattern of ``slots``, by the project: see ``slot_pace``
+    numbers of a pace ──► said by an operator, by a pattern of ``slots``, by the project: see ``slot_pace``
 
-What a person says of a slot is kept in its record, which is made if there is none, so that a host that is known to be
-slow need not be asked too fast first.
+What an operator says of a slot is kept in its record, which is made if there is none, so that a host that is known to
+be slow need not be asked too fast first.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""All attempts that failed, ran out of time or crashed, whatever became of their tasks: dropped when there are too
-many, or they are too old, and counted for people.
+"""Failed attempts, timeouts and crashes among them: dropped if there are too many or they are too old; and counted.
+
+What became of their tasks does not matter.
 
     attempt fails ──lease_end.note──► put with the turn
     page of the first ones ──step_old──► those that are old are dropped

@@ -88,7 +88,7 @@ def write_all(turn: TurnState) -> None:
             _begin(turn)
 
 
-# ------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------------------------ events, shown
 
 
 def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
@@ -125,7 +125,7 @@ def show_events(turn: TurnState, session: Session, request: StatsHistory) -> His
     return reply
 
 
-# ------------------------------------------------------------------------------------------------ minutes of the daemon
+# ------------------------------------------------------------------------------------------------ minutes, written
 
 
 MINUTE_BYTES: Final = 640
@@ -162,7 +162,7 @@ def _completed(state: State, figures: DaemonMinute) -> DaemonMinute:
     )
 
 
-# ------------------------------------------------------------------------------------------------ reading
+# ------------------------------------------------------------------------------------------------ minutes, shown
 
 
 def show_minutes(turn: TurnState, request: DaemonHistory) -> DaemonHistoryReply:
