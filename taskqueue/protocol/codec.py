@@ -89,23 +89,16 @@ class SaidSettings(Struct):
 
 
 _encoder = Encoder()
-
 UNDECODED: Final = {ProjectSet: UndecodedProjectSet, GroupSet: UndecodedGroupSet}
 
 _request: Decoder[AnyRequest | UndecodedProjectSet | UndecodedGroupSet] = Decoder(
     Union[(*UNDECODED.values(), *(kind for kind in get_args(AnyRequest) if kind not in UNDECODED))]
 )
-
 _settings: Decoder[SaidSettings] = Decoder(SaidSettings)
-
 _said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
-
 _envelope: Decoder[Envelope] = Decoder(Envelope)
-
 _anything: Decoder[Raw] = Decoder(Raw)
-
 _int: Decoder[int] = Decoder(int)
-
 _str: Decoder[str] = Decoder(str)
 
 
@@ -216,12 +209,10 @@ Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
 
 FULL_REASONS: Final = 128
 """Items of a message whose reason says what is wrong with them."""
-
 BRIEF_REASON: Final = f"malformed; what is wrong is told of the first {FULL_REASONS} items of a message"
 
 MALFORMED_MOST: Final = 512
 """Items of a message that may be malformed before those after them are rejected whatever they are."""
-
 UNREAD_REASON: Final = "not looked at"
 """Short, for it may stand 10,000 times in an answer, which is kept."""
 
@@ -244,15 +235,10 @@ class UndecodedDone(Request, tag="done"):
 
 
 _new_tasks: Decoder[UndecodedNewTasks] = Decoder(UndecodedNewTasks)
-
 _done: Decoder[UndecodedDone] = Decoder(UndecodedDone)
-
 _new_task: Decoder[NewTask] = Decoder(NewTask)
-
 _finished: Decoder[TaskReport] = Decoder(TaskReport)
-
 _fields: Decoder[dict[str, Raw]] = Decoder(dict[str, Raw])
-
 _items: Decoder[list[Raw]] = Decoder(Items)
 
 

@@ -40,18 +40,12 @@ the compiler, which knows floats by value, would make another one of it.
 # ------------------------------------------------------------------------------------------------ limits
 
 MAX_TASKID_BYTES: Final = 128
-
 MAX_URL_CHARS: Final = 8192
-
 MAX_ERROR_CHARS: Final = 2048
-
 MAX_KIND_CHARS: Final = KIND_CHARS
-
 MAX_PAUSE_SECONDS: Final = 1e7
 """Of a pause for a time: 115 days."""
-
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
-
 MAX_SLOT_CHARS: Final = 253
 """Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""
 
@@ -65,9 +59,7 @@ MAX_RESULT_BYTES: Final = 64 << 10
 """Of the result of a task, as MessagePack."""
 
 MAX_CAPACITY: Final = 100_000
-
 Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
-
 MAX_BATCH: Final = 10_000
 """Most items in one ``new-task``, ``done``, ``extend`` or ``release``."""
 
@@ -84,43 +76,27 @@ MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
 
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
-
 ProjectName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z")]
-
 KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 """Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
 need no check, which takes longer than all else of decoding a report.
 """
-
 GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
-
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]
 """Of a name; its case does not matter."""
-
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
-
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-
 MAX_EPOCH_SECONDS: Final = 1e11
 """Latest unix second that a time may be: in the year 5138, so that one in milliseconds is refused."""
-
 EpochSeconds = Annotated[float, Meta(ge=0, le=MAX_EPOCH_SECONDS)]
-
 Seconds = Annotated[float, Meta(ge=0, le=1e9)]
-
 AgeSeconds = Annotated[float, Meta(ge=1, le=1e9)]
-
 TimeoutSeconds = Annotated[float, Meta(gt=0, le=1e7)]
-
 Retries = Annotated[int, Meta(ge=0, le=1_000_000)]
-
 SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
-
 StatusCode = Annotated[int, Meta(ge=STATUS_CODES.start, lt=STATUS_CODES.stop)]
-
 Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
 """What tells one version of a page from another; empty: unknown."""
 
@@ -346,9 +322,7 @@ WAIT_MOST_SECONDS = 60.0
 
 MAX_SLOT_DELAY_SECONDS: Final = 1e6
 """Longest delay of a slot, eleven days: tasks that are further apart have times of their own."""
-
 MIN_SLOT_RATE: Final = 0.0001
-
 MAX_SLOT_BURST: Final = 1e6
 
 OUTCOME_WINDOW = 64
