@@ -29,6 +29,8 @@ from taskqueue.store.contract import Batch, Entry, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.reading import pages
 
+T = TypeVar("T")
+
 
 class DamagedRow(NamedTuple):
     """A row; ``reason`` says what is wrong with it. ``value`` is empty if it was not read."""
@@ -74,8 +76,6 @@ class DamagedRows:
         """Pass over none any more: they have been removed."""
         self._rows.clear()
 
-
-T = TypeVar("T")
 
 ROWS_MOST: Final = 10_000
 """Damaged rows with which a daemon goes on, in the store and in one turn; more end it, since a person has to look."""

@@ -452,6 +452,8 @@ def encode_outcome(n: int, answer: Raw) -> bytes:
     return encode((n, answer))
 
 
+# ------------------------------------------------------------------------------------------------ what only some have
+
 HAS_CHILDREN: Final = 0x80
 HAS_PARENTS: Final = 0x40
 IN_FLOW: Final = 0x20
@@ -528,6 +530,8 @@ def split_put_off(record: bytes, size: int) -> tuple[bytes, int]:
     (times,) = _PUT_OFF.unpack_from(record, size)
     return record[:size] + record[size + _PUT_OFF.size :], times
 
+
+# ------------------------------------------------------------------------------------------------ finished tasks
 
 WITH_ATTEMPT: Final = 0xFF
 """First byte of a success with its attempt; no taskid begins with it, because it is never found in UTF-8."""

@@ -95,7 +95,7 @@ def _add(batch: Batch, family: Family, key: bytes, kept: bool) -> None:
         batch.deletes[family].append(key)
 
 
-# ------------------------------------------------------------------------------------------------ look-ups
+# ------------------------------------------------------------------------------------------------ look-ups of a turn
 
 
 def find_slots(store: Store, needs: Needs, found: Found) -> None:
@@ -175,6 +175,8 @@ def _bounds(ref: SlotPageRef, size: int) -> tuple[bytes, bytes]:
     start = slot_key(ref.project, ref.division)
     return start + min(ref.start, (1 << 8 * size) - 1).to_bytes(size, "big"), slot_key(ref.project, ref.division + 1)
 
+
+# ------------------------------------------------------------------------------------------------ look-ups for people
 
 LOOK_BYTES: Final = 64 << 10
 """Urls and bodies of the next tasks of a slot that are read, not before the first one."""

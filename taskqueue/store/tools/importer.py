@@ -75,8 +75,7 @@ from taskqueue.store.contract import Batch, Store, StoreReader
 from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
-from taskqueue.store.records.reading import decode_record, pages
-from taskqueue.store.records.reading import stored_number as next_number
+from taskqueue.store.records.reading import decode_record, pages, stored_number
 from taskqueue.store.tools.export_format import (
     JSON,
     READABLE,
@@ -241,7 +240,7 @@ class _Importer:
         for name in sorted(self._named):
             if known == "refuse" and name in self._projects and _has_tasks(self._projects[name]):
                 raise StoreError(f'project "{name}" has tasks already; say --merge to add those that it does not know')
-        number = next_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
+        number = stored_number(self._store, layout.NEXT_PROJECT_KEY, FIRST_PROJECT)
         writes = WriteSet()
         for line in lines:
             if line.name not in self._projects:

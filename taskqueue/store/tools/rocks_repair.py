@@ -49,8 +49,8 @@ from taskqueue.store.records.format import META
 from taskqueue.store.records.layout import AWAITED
 from taskqueue.store.records.reading import PAGE
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from taskqueue.store.tools.export_format import MESSAGEPACK as FORM
 from taskqueue.store.tools.export_format import (
+    MESSAGEPACK,
     VERSION,
     FirstLine,
     LastLine,
@@ -122,7 +122,7 @@ def repair(path: str, to: str, boot: float, environment: Environment, progress: 
         copy_readable(path, work, repaired.lose, has_manifest=not any(map(MANIFEST.fullmatch, names)))
         with closing(RocksStore(work)) as old, closing(RocksStore(new)) as store:
             saving = _Saving(TolerantReader(old, repaired.lose), repaired.lose)
-            for brought in import_lines(store, saving.lines(), "skip", boot, environment, FORM):
+            for brought in import_lines(store, saving.lines(), "skip", boot, environment, MESSAGEPACK):
                 _count(repaired, brought)
                 progress(repaired.tasks)
             repaired.epoch = skip_epochs(store, to, saving.epoch)
@@ -150,17 +150,17 @@ class _Saving:
     def lines(self) -> Iterator[bytes]:
         """Encoded lines of an export; a task may occur twice, and the first one counts."""
         records = self._projects()
-        yield FORM.encode(FirstLine(VERSION, [project_line(record, FORM) for record in records]))
+        yield MESSAGEPACK.encode(FirstLine(VERSION, [project_line(record, MESSAGEPACK) for record in records]))
         count = 0
         names = {record.number: record.name for record in records}
         for record in records:
             for task in self._tasks(record):
                 self.epoch = max(self.epoch, max(task.seq, task.token) >> EPOCH_SHIFT)
                 count += 1
-                yield FORM.encode(
-                    task_line(record.name, task, self._result(record, task), self._parents(task, names), FORM)
+                yield MESSAGEPACK.encode(
+                    task_line(record.name, task, self._result(record, task), self._parents(task, names), MESSAGEPACK)
                 )
-        yield FORM.encode(LastLine(count))
+        yield MESSAGEPACK.encode(LastLine(count))
 
     def _result(self, record: ProjectRecord, task: Task) -> Raw:
         """The result of a task; nil if it has none, or it is lost."""
