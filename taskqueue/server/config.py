@@ -1,11 +1,11 @@
 """The config: a TOML file and environment variables, parsed into checked values; every problem is told by file and key.
 
-    [server] [store] [limits] [webhook]    structs of this module
+    [server] [store] [limits] [webhook]    Server, StoreSection, Limits, WebhookSection
     [buckets.NAME]                         settings.Pace
     [defaults] [projects.NAME]             layers of project settings, defined and checked by settings
 
-Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link in
-this folder puts it into the wheel.
+Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link beside
+this file puts it into the wheel.
 
 The file is read at start and again on SIGHUP, when everything except RESTART_ONLY changes at once. A file with a
 problem changes nothing.

@@ -39,6 +39,8 @@ from taskqueue.server.config import Config
 from taskqueue.store.rocksdb.tuning import MEMTABLES_BYTES, OPEN_FILES
 from taskqueue.units import size_text
 
+log = logging.getLogger("taskqueue")
+
 MMAP_THRESHOLD_BYTES: Final = 4 << 20
 """Blocks from this size on are mapped; with 512 KiB a message of that length cost ten times as much to send."""
 TRIM_THRESHOLD_BYTES: Final = 128 << 20
@@ -166,8 +168,6 @@ def needed_bytes(config: Config) -> int:
     embedded = 0 if config.store.url else MEMTABLES_BYTES + config.store.cache
     return PROGRAM_BYTES + embedded + heads + counted
 
-
-log = logging.getLogger("taskqueue")
 
 LOOK_SECONDS: Final = 0.05
 """A check takes two microseconds. With one a second, a client that pushes as fast as it can had 180 MB written below

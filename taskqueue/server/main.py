@@ -112,7 +112,7 @@ def run(
         accept_damage: start on a damaged store, without what it has lost.
 
     Returns:
-        The process's exit code; see the module.
+        The process's exit code, one of those in the module's docstring.
     """
     source = ConfigSource(config_path, {
         ("server", "bind"): bind, ("store", "path"): store_path,

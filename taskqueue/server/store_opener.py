@@ -4,7 +4,7 @@ Damage found at the start is reported, and the operator decides. After a failure
 is no damage, as long as no synced change is lost. A database says how far this process had written to it: it may have
 gone back since.
 
-How long to wait between attempts to use a failed store again is said here, too; the loop keeps these pauses.
+``Backoff`` says how long the loop waits between attempts to use a failed store again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from taskqueue.errors import ConfigError, Damaged, SettingError
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config import SECTIONS, Config
 from taskqueue.server.meters import Meters
-from taskqueue.settings.schema import problems as schema_problems
+from taskqueue.settings.schema import problems as setting_problems
 from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.files.folder import is_store, write_byte
@@ -171,7 +171,7 @@ def _without_schema(url: str) -> tuple[str, str]:
         return url, ""
     if len(named) > 1:
         raise SettingError("store.url: it names a schema more than once")
-    for problem in schema_problems("store", {"schema": named[0]}, SECTIONS["store"]):
+    for problem in setting_problems("store", {"schema": named[0]}, SECTIONS["store"]):
         raise SettingError(f"store.url: {problem.removeprefix('store.')}")
     others = "&".join(part for part in parts if not part.startswith(SCHEMA_KEY))
     return f"{place}?{others}" if others else place, named[0]

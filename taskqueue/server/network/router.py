@@ -116,7 +116,7 @@ class Router:
 
     Args:
         bind: address; a host of * is all of this machine's, a port of * a free one.
-        max_message: bytes; see the module.
+        max_message: bytes; the module's docstring says what becomes of longer ones.
         memory: bound of the process's memory in bytes; near it connections are cut.
         connections: number that may be open.
         silent_seconds: after which a connection is closed on which nothing was heard.
