@@ -44,6 +44,8 @@ from taskqueue.client.web_urls import SAMES, Same, WebUrl, belongs, web_url
 from taskqueue.protocol.fields import MAX_URL_CHARS, NewTask
 from taskqueue.robots.robots_txt import Answer
 
+log = logging.getLogger("taskqueue.robots")
+
 MAX_FILE_BYTES: Final = 50 << 20
 MAX_ENTRIES: Final = 50_000
 
@@ -194,8 +196,6 @@ MAX_LEVELS: Final = 3
 """The protocol knows one level of indexes; some sites have two."""
 
 MAX_FILES: Final = 1_000
-
-log = logging.getLogger("taskqueue.robots")
 
 
 class SitemapWalk:

@@ -47,9 +47,12 @@ from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestReject
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 
+log = logging.getLogger("taskqueue.client")
+
 OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
 """Said to a caller in another one, where no answer could arrive."""
 
+T = TypeVar("T")
 A_contra = TypeVar("A_contra", contravariant=True)
 
 
@@ -112,8 +115,6 @@ KnownAs = tuple[str, int] | None
 Whoever asks the same under the same two, even another process, is answered what was answered then, and nothing is done
 twice. Nobody may ask it twice at a time.
 """
-
-log = logging.getLogger("taskqueue.client")
 
 
 class Exchange:
@@ -488,9 +489,6 @@ class Exchange:
     def _ring(self) -> None:
         self._timer = None
         self.pump()
-
-
-T = TypeVar("T")
 
 
 class PostedRequest(Generic[R, T]):

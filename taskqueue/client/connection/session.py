@@ -194,7 +194,7 @@ HEARTBEATS: Final = 3
 
 
 class ClientSession:
-    """See the module. Times are seconds of any one clock that never steps.
+    """One session; the module's docstring has its rules. Times are seconds of any one clock that never steps.
 
     Args:
         session: random, and never used by another process.

@@ -38,6 +38,8 @@ from taskqueue.protocol.fetchers import Extend, LeaseRef, Release, TokensReply
 from taskqueue.protocol.operations import OperationList, OperationsReply
 from taskqueue.visible_text import visible
 
+log = logging.getLogger("taskqueue.client")
+
 LEASES_MOST: Final = 2000
 """Leases in a message. Each takes 240 bytes at most, and a daemon takes messages of 512 KiB at least."""
 
@@ -100,8 +102,6 @@ EXTEND_MOST: Final = 10.0
 
 ExtendLease = Callable[[Task, float | None, float | None], Awaitable[bool]]
 """``Leases.extend``."""
-
-log = logging.getLogger("taskqueue.client")
 
 
 def checked_extend_most(leases: float) -> float:

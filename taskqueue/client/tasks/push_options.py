@@ -18,7 +18,6 @@ from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
 """Unix seconds, or a date and time that knows its zone."""
-
 Duration = float | str | timedelta
 """Seconds, or a text such as "90s", "5m" or "30d", or a timedelta."""
 

@@ -36,6 +36,8 @@ from taskqueue.error_texts import kind_line
 from taskqueue.protocol.choices import ErrorKind
 from taskqueue.protocol.fields import NewTask, TaskReport
 
+log = logging.getLogger("taskqueue.worker")
+
 
 class Attempts(Struct, frozen=True):
     """All of a worker while it serves.
@@ -157,9 +159,6 @@ def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *
         reason = kind_of(decision)
     again = decision.again if isinstance(decision, Retry) else None
     return failure_of(task, reason, retry_after, retry, kind_line(reason), decision.new, again)
-
-
-log = logging.getLogger("taskqueue.worker")
 
 
 def note_success(task: Task, began_at: float | None) -> None:
