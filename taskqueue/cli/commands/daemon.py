@@ -1,6 +1,6 @@
-"""``taskqueue scheduler``, ``reload``, ``stop``, ``config``, ``daemon``: run the daemon, tell it, set it up, see it.
+"""``taskqueue scheduler``, ``reload``, ``stop``, ``config``, ``daemon``: run a daemon, signal it, set it up, show it.
 
-The scheduler runs in this process, until SIGTERM or Ctrl-C. ``reload`` and ``stop`` tell the daemon that has a pid
+The scheduler runs in this process, until SIGTERM or Ctrl-C. ``reload`` and ``stop`` signal the daemon that has a pid
 file, and no other process. ``config`` writes a first config file, or checks one.
 """
 
@@ -24,6 +24,7 @@ from taskqueue.terminal.lines import say, say_lines
 if TYPE_CHECKING:
     from taskqueue.protocol.daemon import DaemonPoint
 
+Command = TypeVar("Command", bound=Callable[..., object])
 
 WEB_ADDRESS = "127.0.0.1:7401"
 
@@ -113,8 +114,6 @@ def scheduler(
         accept_damage=accept_damage,
     )
 
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 STOP_PATIENCE: Final = "60s"
 
@@ -305,19 +304,19 @@ def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> Non
         print_object({"url": url, "history": points})
         return
     from taskqueue.cli.output.tables import bare_table
-    from taskqueue.display import daemon as told
+    from taskqueue.display import daemon as words
     from taskqueue.terminal.screen import Screen, Text
 
     if not points:
-        say(told.NO_MINUTES)
+        say(words.NO_MINUTES)
         return
-    table = bare_table(["from"], [column.head for column in told.HISTORY_COLUMNS])
-    for part in told.history_parts(points):
-        table.add_row(times.clock(part.at), *(Text(column.told(part)) for column in told.HISTORY_COLUMNS))
+    table = bare_table(["from"], [column.head for column in words.HISTORY_COLUMNS])
+    for part in words.history_parts(points):
+        table.add_row(times.clock(part.at), *(Text(column.told(part)) for column in words.HISTORY_COLUMNS))
     Screen().print(table)
-    say(told.HISTORY_EXPLAINED)
+    say(words.HISTORY_EXPLAINED)
     say("The slowest minutes:")
-    for point in told.slowest_minutes(points):
-        say(f"{times.clock(point.at)}  {told.minute_sentence(point)}")
-    for point in told.read_again(points):
+    for point in words.slowest_minutes(points):
+        say(f"{times.clock(point.at)}  {words.minute_sentence(point)}")
+    for point in words.read_again(points):
         say(f"{times.clock(point.at)}  The daemon started, or read its store again (epoch {point.epoch}).")

@@ -28,12 +28,9 @@ from taskqueue.protocol.values import Counts
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue import Client
-
-
-if TYPE_CHECKING:
     from rich.table import Table
 
+    from taskqueue import Client
     from taskqueue.protocol.choices import FailuresBy
     from taskqueue.protocol.insight import FailuresReply, LogEntry, ProjectStats, Window
     from taskqueue.protocol.values import Totals
@@ -294,6 +291,8 @@ def change(now: float, before: float) -> str:
     return f"{(now - before) / before * 100:+,.0f} %" if before else ""
 
 
+# ------------------------------------------------------------------------------------------------ failures
+
 GROUPS_SHOWN: Final = 20
 
 
@@ -367,6 +366,8 @@ def _summary(found: FailuresReply, since: float) -> str:
     more = f" There are {hidden:,} more rows; --limit shows them." if hidden > 0 else ""
     return f"{attempts} since {local(since)}{kept}.{more}"
 
+
+# ------------------------------------------------------------------------------------------------ why
 
 ASKED_MOST: Final = 1000
 """Projects that are asked about, one after the other: a second, at 1 ms each."""
@@ -463,6 +464,9 @@ def _say_found(found: dict[WhyCause, dict[str, str]], live: int) -> None:
         say("Nothing stands still." if live else "No project has a task to run.")
     if live > ASKED_MOST:
         say(f"{live - ASKED_MOST:,} more projects have tasks; ask of them one by one")
+
+
+# ------------------------------------------------------------------------------------------------ log
 
 
 @click.command()

@@ -3,7 +3,7 @@
     options ──► dry run, which counts ──► confirmation ──► operation ──► progress bar ──► outcome
                                                               └── --no-wait: its id, for ``taskqueue operation``
 
-Commands of ``tasks`` have these options.
+The actions on tasks in ``tasks`` take the same options.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from taskqueue.protocol.operations import OperationView
     from taskqueue.protocol.values import BulkAction
 
+Command = TypeVar("Command", bound=Callable[..., object])
 
 LARGEST_ID = 2**63 - 1
 
@@ -142,8 +143,6 @@ def _fields(view: OperationView) -> dict[str, str]:
     }
     return {name: value for name, value in fields.items() if value}
 
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
     "retry": ("failed", "delayed"),

@@ -420,6 +420,9 @@ _add_loss(
 )
 
 
+# ------------------------------------------------------------------------------------------------ cron
+
+
 @click.group()
 def cron() -> None:
     """List, set and remove cron jobs: tasks that the scheduler pushes by itself, again and again.
@@ -524,6 +527,8 @@ def _next(view: ProjectView, job: str) -> str:
             return f"runs next at {local(found.next_at)}" if found.next_at else "never runs"
     return "removed"
 
+
+# ------------------------------------------------------------------------------------------------ wait
 
 REFRESHES_A_SECOND = 4.0
 """Times that the line is drawn which says how far the project is, on a terminal."""

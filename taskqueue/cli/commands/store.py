@@ -311,6 +311,9 @@ def _cache(cache: CacheStats) -> Text:
     return Text(f"cache: {size_text(cache.configured_bytes)}, enough for the ids: {needs}; {rest}")
 
 
+# ------------------------------------------------------------------------------------------------ init, repair
+
+
 @click.command()
 @click.option("--print-sql", is_flag=True, help="Make nothing; print what makes the schema and its tables.")
 @store_options

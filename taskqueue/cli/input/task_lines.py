@@ -13,7 +13,7 @@ The same in MessagePack: see ``packed_tasks``.
 
 A moment is a number of unix seconds, a duration one of seconds; or either is text as on the command line (``times``).
 Empty lines are skipped. What is no url of http or https, and no ``data:``, is refused, if not every scheme is to be
-taken (``url_rules.check_typed``).
+taken (``new_task.check_typed``).
 """
 
 from __future__ import annotations

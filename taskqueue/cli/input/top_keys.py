@@ -20,6 +20,8 @@ from typing import Final, Generic, Self, TypeVar
 
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
 
+Sort = TypeVar("Sort", bound=str)
+
 READ_BYTES: Final = 1024
 
 NAMED: Final = {
@@ -87,8 +89,6 @@ PART_CHARS: Final = 64
 """The longest filter."""
 
 HELP: Final = "q quit  s sort  / filter  f {other}  j k scroll"
-
-Sort = TypeVar("Sort", bound=str)
 
 
 class ListView(Generic[Sort]):

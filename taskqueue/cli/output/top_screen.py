@@ -1,14 +1,14 @@
 """The screen of ``taskqueue top``: as many columns and rows as fit, so that it is of use on 80 x 24.
 
-tcp://127.0.0.1:7400  taskqueue 0.1.0, up 3 d 2 h, epoch 4
-12,345 ready, 0 delayed, 50 processing; 12 fetchers hold 50 of 120
-new 12.0/s  selected 50.0/s  success 49.0/s  retried 1.0/s  failed 0.0/s
+    tcp://127.0.0.1:7400  taskqueue 0.1.0, up 3 d 2 h, epoch 4
+    12,345 ready, 0 delayed, 50 processing; 12 fetchers hold 50 of 120
+    new 12.0/s  selected 50.0/s  success 49.0/s  retried 1.0/s  failed 0.0/s
 
-project          state       ready  processing  selected/s  retried/s       the list that is looked at
-...
-fetcher          state  holds  oldest  done  failed                         below it, while there is room
-...
-1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
+    project          state       ready  processing  selected/s  retried/s       the list that is looked at
+    ...
+    fetcher          state  holds  oldest  done  failed                         below it, while there is room
+    ...
+    1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
 
 Speeds are computed from totals that are sampled with each look.
 """
@@ -35,6 +35,8 @@ from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.values import Totals
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
+
+T = TypeVar("T")
 
 SHORTEST_SECONDS: Final = 0.5
 """Between two samples that give a new speed; with more frequent samples the speed stays."""
@@ -92,8 +94,6 @@ NAME_LEAST, NAME_MOST = 12, 28
 
 ALL: Final = ""
 """The key of all projects together among the speeds."""
-
-T = TypeVar("T")
 
 
 class Snapshot(NamedTuple):
