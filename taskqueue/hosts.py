@@ -1,9 +1,11 @@
-"""The name of a task's slot: what a project that divides its tasks paces apart from the rest.
+"""Hosts of urls, by which tasks are divided into slots; and what a report says of the host that was asked.
 
     http://ann@News.Example.org:8080/a?b   host   news.example.org:8080      domain   example.org
     http://www.Bücher.example/             host   www.xn--bcher-kva.example  domain   xn--bcher-kva.example
     https://[::0001]:443/                  host   [::1]                      domain   [::1]
     data:,report                           none, and a name that the task gives wins over all
+
+Which slot a task is in is decided in ``slot_names``; the domain of a host is looked up in ``registered_domains``.
 
 A name tells whom a fetcher asks, so a url is read as browsers read it, also where RFC 3986 would not:
 

@@ -1,6 +1,6 @@
-"""Words for a project: its states, its pace, how far it is, and its settings with who said them.
+"""Words for a project: its pace, its events, how far it is, and its settings with the layer that each comes from.
 
-How far it is stands in a line: its rates, what is left, how long that takes, and what waits for its time.
+How far it is fits into a line: its rates, what is left, how long that takes, and what waits for its time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Texts of a task's error, body and result, and the states of tasks, for a terminal and for a page.
+"""Texts of a task's error, body and result, for a terminal and for a page.
 
-Bodies and results are what anybody may have packed as MessagePack. ``packed_text`` makes one line of it,
+Bodies and results may be any MessagePack that a producer or a fetcher has packed. ``packed_text`` makes one line of it,
 ``packed_page`` lines for reading:
 
     {                                       Values are written as JSON has them; what JSON can't say stands as a text
