@@ -1,7 +1,7 @@
 """What the endpoints of the web process work with, handed to them by the application.
 
-Two of these services are made here: speeds of counters, of the last seconds in which a browser looked, and answers that
-are kept for a while, because asking again would cost the daemon more than they change.
+Two of these services are defined here: ``Meters``, the speeds of counters while a browser looks at them, and
+``Recent``, answers that are kept for a while, because asking again would cost the daemon more than they change.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from taskqueue.web.live.projects import ProjectTable
 from taskqueue.web.metrics import Scrape
 from taskqueue.web.options import WebOptions
 from taskqueue.web.page_templates import Templates
+
+T = TypeVar("T")
 
 WINDOW_SECONDS: Final = 10.0
 """A speed is that of so many seconds, at most."""
@@ -57,8 +59,6 @@ class Meters:
         since, first = looks[0]
         return (count - first) / (at - since) if at > since else None
 
-
-T = TypeVar("T")
 
 ANSWERS_MOST: Final = 256
 

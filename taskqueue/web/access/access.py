@@ -1,7 +1,7 @@
 """Finds out who asks: by a token, by what a trusted proxy says, by the cookie of a browser that has signed in.
 
     on loopback, without tokens, proxies and further names    everybody is the admin: whoever is on this machine
-    else                                                      nobody is anybody who has not shown that he is
+    else                                                      a request is a stranger's until it shows whose it is
 
 Once there was a token, or the file could not be read, everybody needs one until the process ends: taking the last one
 away must not open the door. The name of a user that a reverse proxy has let in stands in a header, which is taken from

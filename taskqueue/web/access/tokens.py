@@ -28,6 +28,8 @@ import msgspec
 
 from taskqueue.errors import ConfigError
 
+log = logging.getLogger("taskqueue.web")
+
 PREFIX: Final = "tq_"
 """What a token begins with, so that people and scanners of secrets see what it is."""
 
@@ -178,8 +180,6 @@ def _write(path: Path, tokens: TokenList) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ as they are now
-
-log = logging.getLogger("taskqueue.web")
 
 NOBODY: Final = TokenList("0" * 64)
 

@@ -146,7 +146,7 @@ def _seconds(seconds: float) -> str:
     return "0" if not seconds else brief_seconds(seconds, seconds)
 
 
-# ------------------------------------------------------------------------------------------------ the last day
+# --------------------------------------------------------------------------------------------------------- the last day
 
 
 async def _day(services: Services) -> Sequence[DaemonPoint]:

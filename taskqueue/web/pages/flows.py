@@ -1,6 +1,6 @@
-"""The pages of all flows, and of those of a project: how far each is.
+"""The page of flows, all or those of a project, with how far each is; and the page of one flow.
 
-The page of one flow tells its graph, what took longest, and its tasks.
+The page of one flow shows its graph, what took longest, and its tasks.
 """
 
 from __future__ import annotations

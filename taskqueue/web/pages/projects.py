@@ -1,6 +1,6 @@
-"""The page of all projects: what they do, at which pace, how it went; what may be done with each; and the page of one.
+"""The page of all projects, with pace, recent past and actions of each; and the page of one project.
 
-The page of one project tells what it does and why not, how it went, what is next, what failed, and its settings.
+The page of one project shows what it does, or why not, how it went, what is next, what failed, and its settings.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, get_args
 from starlette.requests import Request
 
 from taskqueue.display.counts import STATES, tasks
-from taskqueue.display.counts import projects as so_many
+from taskqueue.display.counts import projects as counted_projects
 from taskqueue.display.insight import pause_text
 from taskqueue.display.projects import (
     ALL,
@@ -189,7 +189,7 @@ def _sorted(rows: list[ProjectRow], sort: str) -> list[ProjectRow]:
 def _summary(rows: Sequence[ProjectRow]) -> str:
     states = {state: sum(getattr(row.counts, state) for row in rows) for state in COLUMNS}
     speed = sum(row.speed or 0.0 for row in rows)
-    return ", ".join([so_many(len(rows)), *(f"{count:,} {state}" for state, count in states.items())]) + (
+    return ", ".join([counted_projects(len(rows)), *(f"{count:,} {state}" for state, count in states.items())]) + (
         f"; {speed:,.1f} tasks/s"
     )
 
@@ -343,7 +343,7 @@ def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
     )
 
 
-# ------------------------------------------------------------------------------------ one project over time
+# ------------------------------------------------------------------------------------------------ one project over time
 
 
 async def _chart(services: Services, name: str, span: Span) -> Chart:
