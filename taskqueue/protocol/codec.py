@@ -205,6 +205,8 @@ def _read_str(raw: Raw) -> str | None:
         return None
 
 
+# ------------------------------------------------------------------------------------------------ batches, by item
+
 Items = Annotated[list[Raw], Meta(max_length=MAX_BATCH)]
 
 FULL_REASONS: Final = 128
@@ -333,6 +335,8 @@ def _decode_follow_ups(item: Raw, index: int, new_before: int, flaws: Flaws) -> 
 def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = "") -> str:
     return BRIEF_REASON if len(flaws) >= FULL_REASONS else reason_of(error, item_name(path) + field)
 
+
+# ------------------------------------------------------------------------------------------------ reasons
 
 MALFORMED: Final = (ValueError, RecursionError)
 """What decoding can raise: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
