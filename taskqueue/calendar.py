@@ -1,5 +1,4 @@
-"""The calendar that the daemon gives to the core: cron expressions, active hours, time zones; bodies as bytes; how
-hosts are spelled, and registered domains.
+"""The daemon's ``Environment``: cron expressions, hours, time zones; packed bodies; spelling and domains of hosts.
 
 Answers depend on the arguments alone (and on the machine's time zone data, read once a zone), so that they may be
 kept: each cache below is one of a pure function, and bounded. What must never come in here is a clock.

@@ -1,5 +1,4 @@
-"""What the core is given because it must not do it itself: the calendar, the encoding of bodies, how hosts are spelled,
-and who has registered which domain.
+"""What the core is given because it must not do it itself: calendar, encoding of bodies, spelling and domains of hosts.
 
 The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
 one that the daemon uses; what must never come in here is anything that reads a clock.

@@ -1,5 +1,6 @@
-"""Bounds of the failures in the store: the key of the next one, and which are past their retention. Compiled, unlike
-``failure_groups``.
+"""Bounds of the failures in the store: the key of the next one, and which are past their retention.
+
+Apart from ``failure_groups``, which has Structs, because this is compiled.
 
     first ── … the order by time … ── last      numbers grow by one with each failure, so their difference is a count
 

@@ -1,5 +1,6 @@
-"""Answers waiting requests, some per turn, because ten thousand may wait for the same moment; here also those that wait
-for the end of a task.
+"""Answers waiting requests, some per turn, because ten thousand may wait for the same moment.
+
+Requests that wait for the end of a task:
 
     task-wait ──► over: answered at once
               └─► not over: waits ──the task is over at the end of a turn──► answered, with the state

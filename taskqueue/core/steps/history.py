@@ -35,6 +35,8 @@ from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonP
 from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
 from taskqueue.protocol.message_room import room_in
 
+# ------------------------------------------------------------------------------------------------ events, written
+
 POINTS_A_TURN = 256
 """Projects whose points are written in one turn: 1.5 ms, the store's part included."""
 
