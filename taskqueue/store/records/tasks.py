@@ -59,6 +59,8 @@ from taskqueue.store.records.reading import decode_record, raise_unreadable
 
 T = TypeVar("T")
 
+# ------------------------------------------------------------------------------------------------ next tasks
+
 FIRST_SPECS: Final = 8
 """Specs of the first read for an order or a page; each further read has twice as many, as long as bodies are small."""
 
@@ -160,6 +162,8 @@ def records_of(store: Store, project: int, state: int, entries: list[Entry]) -> 
     return records
 
 
+# ------------------------------------------------------------------------------------------------ lists for people
+
 LOOKED_UP: Final = 256
 """Errors looked up in histories for one page, because the order does not have them: 15 µs each."""
 
@@ -259,6 +263,8 @@ def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
     }
 
 
+# ------------------------------------------------------------------------------------------------ histories
+
 _SUCCESSES = layout.ORDERS[SUCCESS]
 
 
@@ -313,6 +319,9 @@ def _newest(task: Task, later: int = 0) -> int:
     return (task.attempts - 1 - later) % ATTEMPTS_KEPT
 
 
+# ------------------------------------------------------------------------------------------------ past retention
+
+
 def find_expired(store: Store, ref: OldRef) -> FoundOld:
     """Answer an OldRef; one entry more than asked for is read, to know which comes next.
 
@@ -361,6 +370,9 @@ def _first_slots(task: Task, value: bytes) -> int:
     if layout.has_attempt(value):
         return (task.attempts - 1) % ATTEMPTS_KEPT
     return task.attempts or (ATTEMPTS_KEPT if task.state == SUCCESS else 0)
+
+
+# ------------------------------------------------------------------------------------------------ results
 
 
 def read_results(store: Store, refs: Sequence[TaskRef]) -> dict[TaskRef, Raw]:

@@ -240,6 +240,8 @@ def _id_bytes(ids: TableStats) -> float:
     return (ids.index_bytes + ids.filter_bytes) / values
 
 
+# ------------------------------------------------------------------------------------------------ sizes of projects
+
 SAMPLES: Final = 20_000
 """Tasks sampled in all, divided among the projects."""
 
