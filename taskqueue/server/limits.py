@@ -41,6 +41,8 @@ from taskqueue.units import size_text
 
 log = logging.getLogger("taskqueue")
 
+# ------------------------------------------------------------------------------------------------ memory of the process
+
 MMAP_THRESHOLD_BYTES: Final = 4 << 20
 """Blocks from this size on are mapped; with 512 KiB a message of that length cost ten times as much to send."""
 TRIM_THRESHOLD_BYTES: Final = 128 << 20
@@ -129,6 +131,8 @@ def _limit_files(root: str) -> Iterator[str]:
                 yield from (str(Path(root, folder, part, name)) for part in (path, *path.parents))
 
 
+# ------------------------------------------------------------------------------------------------ memory by settings
+
 PROGRAM_BYTES: Final = 45_000_000
 SLOT_BYTES: Final = 1024
 """Memory of a slot without its tasks."""
@@ -168,6 +172,8 @@ def needed_bytes(config: Config) -> int:
     embedded = 0 if config.store.url else MEMTABLES_BYTES + config.store.cache
     return PROGRAM_BYTES + embedded + heads + counted
 
+
+# ------------------------------------------------------------------------------------------------ disk
 
 LOOK_SECONDS: Final = 0.05
 """A check takes two microseconds. With one a second, a client that pushes as fast as it can had 180 MB written below
@@ -229,6 +235,8 @@ def _free_bytes(path: str) -> float:
         return inf
     return found.f_bavail * found.f_frsize
 
+
+# ------------------------------------------------------------------------------------------------ open files
 
 SPARE_FILES: Final = 256
 """For logs, sockets, files read at a start, and connections that arrive faster than they are refused."""

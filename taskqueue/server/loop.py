@@ -388,6 +388,8 @@ def _unavailable(frame: Frame, why: str) -> ErrorReply:
     return ErrorReply(n=request_number(frame.payload), code="unavailable", reason=reason)
 
 
+# ------------------------------------------------------------------------------------------------ the poller
+
 MAX_SLEEP_SECONDS: Final = 86_400.0
 """The milliseconds must fit in a C int; one wake-up a day costs nothing."""
 
@@ -442,6 +444,8 @@ class Poller:
             if waker is not None and waker.fileno() in ready:
                 waker.clear_wakeup()
 
+
+# ------------------------------------------------------------------------------------------------ the outbox
 
 MAX_WAITING_BYTES = 64 << 20
 
@@ -500,6 +504,9 @@ class Outbox:
         for peer, payload in batch.messages:
             self._bytes -= len(payload)
             self._send(peer, payload)
+
+
+# ------------------------------------------------------------------------------------------------ the daemon's view
 
 
 def complete_daemon_view(reply: DaemonReply, engine: Engine, meters: Meters, disk: DiskSpace) -> None:
