@@ -26,6 +26,8 @@ from typing import Final, NamedTuple, Protocol, TypedDict
 from taskqueue.client.web_urls import SAMES, Same, WebUrl, belongs, web_url
 from taskqueue.protocol.fields import MAX_URL_CHARS
 
+# ------------------------------------------------------------------------------------------------ text
+
 ENCODING: Final = re.compile(
     r"utf-(8|16|32)(-[bl]e)?|cp\d{3,4}|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|"
     r"big5hkscs|gb18030|gbk|gb2312|euc_(jp|kr)|shift_jis|iso2022_jp|ascii"
@@ -100,6 +102,8 @@ def _by_byte(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(BY_BYTE, _by_byte)
+
+# ------------------------------------------------------------------------------------------------ markup
 
 MAX_HREFS: Final = 10_000
 """Different links of a page that are looked at: pages are made by strangers. At some 40 µs each, a page of nothing but
@@ -196,6 +200,8 @@ def _refreshed(content: str) -> str | None:
         return None
     return found["url"].partition(found["quote"])[0] if found["quote"] else found["url"]
 
+
+# ------------------------------------------------------------------------------------------------ links
 
 Pattern = str | re.Pattern[str]
 

@@ -57,6 +57,8 @@ from taskqueue.protocol.projects import ProjectWait
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply, TaskWait
 from taskqueue.visible_text import visible
 
+# ------------------------------------------------------------------------------------------------ events
+
 
 class Answered(NamedTuple):
     """Request ``n`` has its answer."""
@@ -113,6 +115,8 @@ class Unreadable(NamedTuple):
 
 SessionEvent = Answered | HandedOut | Welcomed | Gap | Refused | Renewed | Unreadable
 
+# ------------------------------------------------------------------------------------------------ pauses
+
 RESEND_SECONDS: Final = 5.0
 RESEND_MOST_SECONDS: Final = 60.0
 
@@ -148,6 +152,9 @@ def _doubled(seconds: float, times: int, most: float) -> float:
     return float(min(seconds * 2 ** min(times, 10), most))
 
 
+# ------------------------------------------------------------------------------------------------ requests
+
+
 class Call:
     """A request without an answer.
 
@@ -179,6 +186,8 @@ def call_of(request: AnyRequest, frame: bytes) -> Call:
         return Call(frame, [], request.seconds)
     return Call(frame, [])
 
+
+# ------------------------------------------------------------------------------------------------ the session
 
 REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
 """Requests unanswered at once; the rest of the window is for hellos."""

@@ -45,6 +45,8 @@ from taskqueue.protocol.checks import is_too_long, long_reason
 from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, PLAIN, UNSAID, NewTask, Schedule
 
+# ------------------------------------------------------------------------------------------------ urls
+
 NO_PAGES: Final = frozenset(
     ("about", "blob", "callto", "chrome", "facetime", "file", "geo", "intent", "javascript", "magnet", "mailto", "maps",
      "market", "skype", "sms", "tel", "vbscript", "view-source", "viber", "webcal", "whatsapp", "xmpp")
@@ -122,6 +124,8 @@ def shown(url: str) -> str:
     return repr(url if len(url) <= 100 else f"{url[:99]}…")
 
 
+# ------------------------------------------------------------------------------------------------ taskids
+
 _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
@@ -192,6 +196,8 @@ def as_text(field: str, value: str) -> str:
         raise ValueError(f"{field}: {value!r} can't be written as utf-8") from None
     return value
 
+
+# ------------------------------------------------------------------------------------------------ tasks
 
 ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
 """What encoding can raise."""

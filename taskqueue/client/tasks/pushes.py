@@ -336,6 +336,8 @@ def too_large(task: NewTask | None, refusal: Exception) -> MessageTooLarge:
     return MessageTooLarge(f"{named} is too large: {refusal}")
 
 
+# ------------------------------------------------------------------------------------------------ many on their way
+
 Progress = Callable[[Pushed], object] | None
 """Called with the counts so far, after each message's answer."""
 
@@ -481,6 +483,9 @@ class BlockingWindow:
 
     def _settle(self) -> None:
         self._count.add(self._sending.popleft().result())
+
+
+# ------------------------------------------------------------------------------------------------ single pushes
 
 
 class Push(NamedTuple):

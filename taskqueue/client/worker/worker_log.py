@@ -295,6 +295,8 @@ def _pairs(counts: Counter[str]) -> str:
     return " ".join(f"{name}={counts[name]}" for name in OUTCOMES if counts[name] or name in OUTCOMES[:2])
 
 
+# ------------------------------------------------------------------------------------------------ obstacles
+
 PAUSE_SECONDS: Final = 5.0
 """Between the first two times that something is said; doubled each time, up to the next."""
 PAUSE_MOST_SECONDS: Final = 300.0
