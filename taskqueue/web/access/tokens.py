@@ -1,8 +1,8 @@
 """Tokens of those who may come in: the file of their names, roles and digests, and the tokens as they are now.
 
 A token is 256 random bits, so nobody finds it by trying, and no slow hash is needed: the file has its BLAKE2b digest,
-keyed with random bytes of the file's own. Whoever reads the file can't come in with what he has read; whoever may
-write it can let himself in, so it is taken only if nobody but its owner may do either. It is read again when it is
+keyed with random bytes of the file's own. Nobody can come in with what is read in the file, but whoever may write
+it can add a token; so it is taken only if nobody but its owner may read or write it. It is read again when it is
 another one.
 
     {"salt": "…", "tokens": [{"name": "anna", "role": "admin", "digest": "…", "created_at": …, "expires_at": …}]}

@@ -1,4 +1,4 @@
-"""Who asks, and whether he may do what he asks for."""
+"""Who asks, and whether that visitor may do what is asked for."""
 
 from __future__ import annotations
 

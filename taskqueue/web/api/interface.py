@@ -1,6 +1,6 @@
 """The application at ``/api/v1``: all its operations, and what answers each address; ``docs/http.md`` tells about them.
 
-request ──► may he? ──► Decoding ──► daemon ──► JSON, and the address of the next page
+request ──► may it? ──► Decoding ──► daemon ──► JSON, and the address of the next page
               └──────────┴────────────┴──────► problem+json
 """
 
