@@ -1,8 +1,4 @@
-"""Tells a url of events, in a helper thread: the loop never waits for it.
-
-Here may live what happens after an event has been put on its queue.
-
-Posts events to a url, in a helper thread, so that the loop never waits for it.
+"""Posts events to a url, in a helper thread, so that the loop never waits for it.
 
     loop     tell ──► queue, at most WAITING_MOST ──┐
     thread                                          └──► delivery: post, pause, post ... ──► sent | failed
