@@ -1,4 +1,4 @@
-"""What the daemon told of itself in the last minutes in which somebody looked."""
+"""Figures of the daemon in the last minutes, sampled while a browser looks at its page."""
 
 from __future__ import annotations
 

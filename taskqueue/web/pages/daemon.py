@@ -1,4 +1,4 @@
-"""The page of the daemon itself: what it told of itself in the last minutes, and since it was started."""
+"""The page of the daemon itself: its figures of the last minutes, since its start, and over the last day."""
 
 from __future__ import annotations
 
