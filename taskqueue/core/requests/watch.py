@@ -1,4 +1,4 @@
-"""Tells who watches which projects have changed, at the end of turns; without a watcher there is nothing to do.
+"""Tells watchers, at the end of a turn, which projects have changed; without a watcher there is nothing to do.
 
 Rules:
 1. Who knows nothing, or a version that the log does not have (any more), is told all projects anew.
