@@ -1,4 +1,5 @@
-"""What projects and the daemon can be told to do differently: types, defaults, ranges, layers, and how they are read.
+"""Settings of projects and of the core: types, defaults, ranges, layers, how they are read and how changes are worded.
 
-Here may live values and what checks them; nothing here knows of a task or of a turn.
+Here may live values, what checks them, and the interface of what the core is given (``environment``); nothing here
+knows the state of the scheduler.
 """
