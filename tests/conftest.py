@@ -82,8 +82,10 @@ SHARED: Final = (
     "tests/properties/",
     "tests/simulation/",
     "tests/unit/core/",
+    "tests/unit/settings/",
     "tests/unit/store/records/",
     "tests/unit/store/test_",
+    "tests/unit/test_hosts",
 )
 """What ``make test-compiled`` runs and has much of."""
 INTERPRETED: Final = "tests/simulation/test_mutants.py"

@@ -24,7 +24,7 @@ DRAINING: Final = "unit/client/fetcher/test_draining.py"
 LOST: Final = "unit/client/fetcher/test_lost_leases.py"
 WATCH: Final = "unit/client/worker/test_lease_watch.py"
 KEPT: Final = "unit/client/fetcher/test_kept_leases.py"
-PUT_OFFS: Final = "unit/client/fetcher/test_put_offs.py"
+PUT_OFFS: Final = "unit/client/tasks/test_put_offs.py"
 PARTS: Final = "unit/client/worker/test_parts.py"
 
 

@@ -262,7 +262,7 @@ MUTANTS: Final = (
         "a hand-out ignores the leases in force",
         _leases_in_force_not_counted,
         (
-            "unit/core/tasks/test_memory_usage.py::test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases",
+            "unit/core/model/test_memory_usage.py::test_leases_that_were_handed_out_in_earlier_turns_count_against_max_leases",
         ),
     ),
     Mutant(
@@ -337,13 +337,13 @@ MUTANTS: Final = (
         "fetchers may name any number of projects",
         _names_without_end,
         (
-            "unit/core/projects/test_wishes.py::test_beyond_the_names_that_all_fetchers_may_name_a_hello_is_refused_and_says_what_helps",
+            "unit/core/model/test_wishes.py::test_beyond_the_names_that_all_fetchers_may_name_a_hello_is_refused_and_says_what_helps",
         ),
     ),
     Mutant(
         "wishes outlive the fetchers that had them",
         _wishes_never_forgotten,
-        ("unit/core/projects/test_wishes.py::test_names_are_forgotten_with_the_last_fetcher_that_wants_them",),
+        ("unit/core/model/test_wishes.py::test_names_are_forgotten_with_the_last_fetcher_that_wants_them",),
     ),
     Mutant(
         "all outcomes are kept on a full disk",

@@ -10,7 +10,7 @@ from taskqueue.web import metric_series
 from taskqueue.web.metric_series import Activity, ProjectRow
 from tests.mutants.mutant import Mutant, Replace
 
-ACTIVITY: Final = "unit/web/metrics/test_activity.py"
+ACTIVITY: Final = "unit/web/test_metric_series.py"
 
 
 def _rolled_back_counted_again(replace: Replace) -> None:
@@ -84,6 +84,6 @@ MUTANTS: Final = (
     Mutant(
         "a value that equals a bound is beyond it",
         _bounds_excluded,
-        ("unit/core/parts/test_histogram.py::test_each_value_is_in_the_first_class_whose_bound_it_does_not_exceed",),
+        ("unit/core/model/test_histogram.py::test_each_value_is_in_the_first_class_whose_bound_it_does_not_exceed",),
     ),
 )

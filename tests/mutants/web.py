@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from tests.mutants.mutant import Mutant, Replace
 
-ADMITTED: Final = "unit/web/access/test_admitted.py"
+ADMITTED: Final = "unit/web/access/test_admission.py"
 CROWD: Final = "unit/web/access/test_crowd.py"
-STRICT: Final = "unit/web/test_strict_http.py"
+STRICT: Final = "unit/web/test_http_connection.py"
 SAFETY: Final = "integration/test_web_safety.py"
 
 

@@ -358,10 +358,10 @@ def test_a_page_of_slots_ends_where_a_message_is_full() -> None:
 
 
 PAGES: Final[dict[Any, str]] = {
-    TaskParentsReply: "core/admin/test_task_parents.py: test_a_page_has_as_many_as_fit_into_a_message",
-    TaskListReply: "core/admin/test_task_list.py: test_a_page_fits_into_a_message_however_small_that_may_be",
+    TaskParentsReply: "core/requests/test_task_parents.py: test_a_page_has_as_many_as_fit_into_a_message",
+    TaskListReply: "core/requests/test_task_list.py: test_a_page_fits_into_a_message_however_small_that_may_be",
     OperationsReply: "core/rules/test_operations.py: test_a_list_of_operations_fits_into_a_message",
-    LogReply: "core/admin/test_change_log.py: test_a_page_fits_into_a_message",
+    LogReply: "core/moves/test_change_log.py: test_a_page_fits_into_a_message",
     WatchReply: "core/rules/test_watch.py: test_a_reply_fits_into_a_message",
     Select: "core/test_bounds.py: test_what_is_sent_again_with_a_fetch_that_has_grown_still_fits_into_a_message",
 }

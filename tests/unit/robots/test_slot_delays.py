@@ -12,7 +12,7 @@ from taskqueue import Drop, RequestTimeout, Retry
 from taskqueue.robots import AsyncRobots, Robots
 
 if TYPE_CHECKING:
-    from tests.unit.client.robots.conftest import Clock, Site, Slots
+    from tests.unit.robots.conftest import Clock, Site, Slots
 
 Make = Callable[..., Any]
 

@@ -15,7 +15,7 @@ from taskqueue import Drop, Retry
 from taskqueue.robots import AsyncRobots, Robots
 
 if TYPE_CHECKING:
-    from tests.unit.client.robots.conftest import Answer, Clock, Site
+    from tests.unit.robots.conftest import Answer, Clock, Site
 
 Make = Callable[..., Any]
 

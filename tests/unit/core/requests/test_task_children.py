@@ -9,8 +9,8 @@ import pytest
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.tasks import ChildView, TaskChildren, TaskChildrenReply
-from tests.unit.core.admin.test_task_parents import run, waiting
 from tests.unit.core.conftest import World, task
+from tests.unit.core.requests.test_task_parents import run, waiting
 from tests.unit.core.rules.conftest import FORCE
 
 

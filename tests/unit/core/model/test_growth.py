@@ -16,7 +16,7 @@ from taskqueue.core.model.growth import (
     Sampling,
     shape_of,
 )
-from tests.unit.core.growing_sites import ORDINARY, TRAPS, Site, crawl, years
+from tests.unit.core.model.growing_sites import ORDINARY, TRAPS, Site, crawl, years
 
 GROWING = 10_000
 

@@ -28,7 +28,7 @@ from taskqueue.server.config import (
 from taskqueue.settings.jobs import CronJob, Template
 from taskqueue.settings.settings import CoreConfig, Pace, Settings, merge
 
-SHIPPED = Path(__file__).parents[4] / "conf" / "taskqueue.toml"
+SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 
 
 TABLES = ["fetch", "on_finished", "cron", "slots"]

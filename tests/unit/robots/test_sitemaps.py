@@ -16,7 +16,7 @@ from taskqueue.robots import Robots
 from tests.nightly import usually
 
 if TYPE_CHECKING:
-    from tests.unit.client.robots.conftest import Site
+    from tests.unit.robots.conftest import Site
 
 Make = Callable[..., Any]
 
