@@ -12,8 +12,8 @@ from math import inf
 import pytest
 
 from taskqueue import Hung, RunEnded, Task
-from taskqueue.client.worker.lease_watch import LeaseWatch, Limits
-from taskqueue.client.worker.loop_watch import LoopWatch
+from taskqueue.client.worker.lease_watch import LeaseWatch, Limits, Run
+from taskqueue.client.worker.loop_watch import LOOKS_LEAST, LOOKS_MOST, LoopWatch
 from taskqueue.client.worker.worker_log import WorkerLog
 from taskqueue.protocol.fields import Assignment, Token
 from tests.unit.client.conftest import WAIT_SECONDS
@@ -55,8 +55,8 @@ def task(token: int) -> Task:
     return Task(Assignment("news", f"t{token}", f"http://a/{token}", Token(token), 60.0))
 
 
-def run_beside(tasks: list[Task], blocks: Callable[[], Awaitable[None]], give_up: Callable[[Hung], None]) -> None:
-    """Run a coroutine as the handler of the first of some tasks, with a watch over its loop."""
+def run_beside(tasks: list[Task], blocks: Callable[[], Awaitable[None]], give_up: Callable[[Hung], None]) -> int:
+    """Run a coroutine as the handler of the first of some tasks, with a watch over its loop; return its looks."""
 
     async def handler(watch: LeaseWatch) -> None:
         this = asyncio.current_task()
@@ -66,16 +66,27 @@ def run_beside(tasks: list[Task], blocks: Callable[[], Awaitable[None]], give_up
             run.code.in_loop = True
         await blocks()
 
-    async def main() -> None:
+    async def main() -> int:
         log = WorkerLog()
-        watch = LeaseWatch(Limits(2, None, 2), log, lambda *_: None, lambda _: None)
+        watch = CountedLooks(Limits(2, None, 2), log, lambda *_: None, lambda _: None)
         looking = LoopWatch(watch, log, inf, give_up, LOOK_SECONDS)
         with suppress(RunEnded, asyncio.CancelledError):
             await asyncio.ensure_future(handler(watch))
         looking.close()
         watch.close()
+        return watch.looks
 
-    asyncio.run(main())
+    return asyncio.run(main())
+
+
+class CountedLooks(LeaseWatch):
+    """Counts looks at a loop that does not answer."""
+
+    looks = 0
+
+    def blocking(self) -> list[Run]:
+        self.looks += 1
+        return super().blocking()
 
 
 def never(hung: Hung) -> None:
@@ -92,6 +103,17 @@ def test_a_handler_that_blocks_the_loop_is_shown_with_its_url_and_stack_and_that
     [shown] = (line for line in heard.lines if line.startswith("event=loop-blocked "))
     assert "project=news taskid=t1 url='http://a/1'" in shown
     assert "in requests_get\n    assert heard.blocked.wait(" in shown
+
+
+@pytest.mark.parametrize(("lease_ends_at", "looks"), [(inf, LOOKS_MOST), (LONG_AGO, LOOKS_LEAST)])
+def test_a_loop_that_does_not_answer_for_a_moment_is_not_shown(heard: Heard, lease_ends_at: float, looks: int) -> None:
+    blocking = task(1)
+
+    async def blocks() -> None:
+        blocking.lease_ends_at = lease_ends_at
+        assert heard.blocked.wait(WAIT_SECONDS)
+
+    assert run_beside([blocking], blocks, lambda _: None) >= looks
 
 
 def test_what_a_handler_has_started_is_shown_by_its_stack(heard: Heard) -> None:
