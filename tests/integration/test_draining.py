@@ -130,7 +130,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert "drained, and not connected: web1" in run("fetchers")[1]
 
     client.projects.set("news", {"rate": inf})
-    assert "nobody of the name web1 is connected" in run("fetcher", "resume", "web1")[1]
+    assert "no fetcher named web1 is connected" in run("fetcher", "resume", "web1")[1]
     work("web1")
     until(lambda: client.projects.show("news").counts.success == TASKS + 1)
     view = client.projects.show("news")
@@ -145,7 +145,7 @@ def test_a_name_that_nobody_has_is_drained_with_a_word_about_it_and_unknown_is_o
 
     assert run("fetcher", "drain", "web9") == (
         0,
-        "nobody of the name web9 is connected; who comes under it gets no tasks until: taskqueue fetcher resume web9\n",
+        "no fetcher named web9 is connected; one that comes gets no tasks until: taskqueue fetcher resume web9\n",
         "",
     )
     shown = json.loads(run("fetcher", "show", "web9", "--json")[1])

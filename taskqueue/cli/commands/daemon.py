@@ -145,7 +145,7 @@ def reload(pid_file: str, config: str | None) -> None:
     """Have a daemon read its config file again, as SIGHUP does.
 
     Its log says what came of it: a file with a mistake is refused there, and the old settings stay in force. Only the
-    daemon that has the pid file is told, and if there is none, nobody.
+    daemon that has the pid file is told; without one the exit status is 1.
 
     \b
     Example:
@@ -173,8 +173,8 @@ def reload(pid_file: str, config: str | None) -> None:
 def stop(pid_file: str, timeout: float) -> None:
     """Stop a daemon cleanly, as SIGTERM does, and wait until it has ended.
 
-    Only the daemon that has the pid file is stopped, and if there is none, nobody. The exit status is 1 if it still
-    runs after --timeout; it ends as soon as it can.
+    Only the daemon that has the pid file is stopped. The exit status is 1 if there is none, or if it still runs after
+    --timeout; it ends as soon as it can.
 
     \b
     Example:
@@ -250,7 +250,7 @@ def check(file: str) -> None:
 
 
 DAEMON_KEYS: Final = tuple(key for key in DaemonReply.__struct_fields__ if key not in ("v", "n"))
-"""What ``daemon --json`` prints besides the url."""
+"""Keys that ``daemon --json`` prints, besides ``url``."""
 
 
 @click.command()

@@ -145,7 +145,7 @@ def _sentence(reply: FetcherReply) -> str:
     what = "1 task" if reply.holds == 1 else f"{reply.holds:,} tasks"
     if not reply.found:
         then = f"gets no tasks until: taskqueue fetcher resume {reply.fetcher}" if reply.draining else "gets tasks"
-        return f"nobody of the name {reply.fetcher} is connected; who comes under it {then}"
+        return f"no fetcher named {reply.fetcher} is connected; one that comes {then}"
     hung = f"; handlers whose lease is over hold {_places(reply.hung)}" if reply.hung else ""
     if reply.draining:
         held = f"still {'holds' if reply.found == 1 else 'hold'} {what}" if reply.holds else "nothing is held any more"

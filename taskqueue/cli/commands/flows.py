@@ -63,14 +63,14 @@ class FlowRef(NamedTuple):
 
 
 def flow_ref(written: str) -> FlowRef:
-    """The flow that is meant.
+    """Read the name of a flow, with or without its project.
 
     Raises:
         click.BadParameter: it can't be the name of one.
     """
     project, slash, name = written.rpartition("/")
     if not PROJECT_NAME.fullmatch(name) or (slash and not PROJECT_NAME.fullmatch(project)):
-        raise click.BadParameter(f'"{written}" is no flow, which is named NAME or PROJECT/NAME')
+        raise click.BadParameter(f'"{written}" cannot be the name of a flow; write NAME or PROJECT/NAME')
     return FlowRef(project, name)
 
 
@@ -154,7 +154,7 @@ def _text(file: str) -> str:
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
-    """A bar on stderr while tasks go out; nothing where nobody sees it."""
+    """Show how many tasks have been staged by a bar on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

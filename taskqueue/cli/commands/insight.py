@@ -124,7 +124,7 @@ def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | No
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
-    """Those that are named, or all.
+    """Statistics of the named projects, or of all if none is named.
 
     Raises:
         click.ClickException: one of them isn't there, or the group has none.

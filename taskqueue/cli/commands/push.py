@@ -234,7 +234,7 @@ def _text(file: BinaryIO) -> Iterator[str]:
 
 @contextmanager
 def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
-    """A bar on stderr while tasks go out; nothing where nobody sees it."""
+    """Show how far a push is by a bar on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

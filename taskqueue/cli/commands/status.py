@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
-"""What ``status --json`` prints besides the url; keys are added over time, never renamed."""
+"""Keys that ``status --json`` prints, besides ``url``; later versions add some, and rename none."""
 
 SORTS: Final = get_args(ProjectSort)
 
