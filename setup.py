@@ -14,6 +14,7 @@ FOLDERS = ("taskqueue/core", "taskqueue/settings", "taskqueue/store/records")
 """All that lies below is compiled."""
 MODULES = (
     "taskqueue/client/connection/session.py",
+    "taskqueue/host_verdicts.py",
     "taskqueue/hosts.py",
     "taskqueue/protocol/checks.py",
     "taskqueue/protocol/message_room.py",

@@ -21,7 +21,7 @@ from typing import Final
 
 from benchmarks.harness import Column, Report
 from benchmarks.store import PROJECT, batches_of, count_of, finish, hand_out, is_delayed, made_up, settle
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.task import Task

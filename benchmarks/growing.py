@@ -16,7 +16,7 @@ from benchmarks.builds import HERE, Build
 from benchmarks.daemon import Daemon, Peer
 from benchmarks.traffic import EVERYTHING, PROJECT, WINDOW, Producer, Scheduled, Traffic, expect, now
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import PLAIN, Schedule
+from taskqueue.protocol.values import PLAIN, Schedule
 
 CONFIG: Final = f"[projects.{PROJECT}]\nrate = inf\n"
 """All else is as it comes, ``durability = "commit"`` and the cache included."""

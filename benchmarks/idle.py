@@ -22,7 +22,7 @@ from benchmarks.growing import peak_bytes, settle
 from benchmarks.harness import Column, Goal, Report, parser
 from benchmarks.processes import stay_on
 from benchmarks.traffic import Traffic, expect
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 
 COMMAND: Final = "python -m benchmarks.idle"
 CONFIG: Final = "[server]\nauto_create = true\n"

@@ -27,9 +27,10 @@ from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, TaskReport, Wall
+from taskqueue.protocol.fields import Boot, Peer, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import Disk, MemoryStore

@@ -19,9 +19,9 @@ from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import body_of
 from taskqueue.protocol.codec import decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, Select, Welcome
-from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.projects import ProjectReply, ProjectSet
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask, TaskReport
 
 NAME: Final = "probe"
 """Of the project, tube or list; the load has another one."""

@@ -26,8 +26,8 @@ from typing import Any, Final, NamedTuple, Self
 from benchmarks.daemon import Daemon, Peer
 from taskqueue import Client, new_task
 from taskqueue.protocol.fetchers import Hello, Hung, Select
-from taskqueue.protocol.fields import Assignment, Fetched, TaskReport
 from taskqueue.protocol.tasks import Done, DoneReply
+from taskqueue.protocol.values import Assignment, Fetched, TaskReport
 
 GROUP: Final = "night"
 SHOPS: Final = tuple(f"shop-{number:02}" for number in range(1, 21))

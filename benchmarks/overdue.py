@@ -28,8 +28,8 @@ from benchmarks.lines import OurLine
 from benchmarks.peers import ours
 from benchmarks.processes import start_module, stay_on, stop
 from benchmarks.traffic import Traffic, expect
-from taskqueue.protocol.fields import Schedule
 from taskqueue.protocol.projects import ProjectDo, ProjectReply
+from taskqueue.protocol.values import Schedule
 
 COLUMNS: Final = [
     Column("p50", "p50", "ms", 2),

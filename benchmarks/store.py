@@ -33,14 +33,15 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs, OrderRef
 from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SUCCESS, Move, Task, ready_key, time_key
-from taskqueue.protocol.fields import Boot, Schedule, Token
+from taskqueue.protocol.fields import Boot, Token
+from taskqueue.protocol.values import Schedule
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout

@@ -19,9 +19,10 @@ from benchmarks.peers.service import CHUNK_BYTES, connect
 from benchmarks.traffic import PROJECT, Traffic, expect, taskid_of
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import MAX_CAPACITY, Schedule, TaskReport
+from taskqueue.protocol.fields import MAX_CAPACITY
 from taskqueue.protocol.messages import AnyOutgoing
 from taskqueue.protocol.tasks import Done, DoneReply
+from taskqueue.protocol.values import Schedule, TaskReport
 
 BATCH: Final = 1000
 BODY_BYTES: Final = 100

@@ -25,8 +25,8 @@ import zmq
 
 from benchmarks.daemon import Peer
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import PLAIN, NewTask, Schedule, TaskReport
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import PLAIN, NewTask, Schedule, TaskReport
 
 PROJECT: Final = "bench"
 WINDOW: Final = 8

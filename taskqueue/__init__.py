@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         RequestTimeout,
         TaskQueueError,
     )
-    from taskqueue.protocol.fields import NewTask
+    from taskqueue.protocol.values import NewTask
 
 __all__ = [
     "AsyncClient",
@@ -71,7 +71,7 @@ _HOMES = {
     "FlowTask": "client.tasks.new_flow",
     "Reported": "client.tasks.reports",
     "Middleware": "client.worker.middleware",
-    "NewTask": "protocol.fields",
+    "NewTask": "protocol.values",
     "PassedOn": "client.worker.outcome",
     "PushOptions": "client.tasks.push_options",
     "PushOutcome": "client.tasks.pushes",

@@ -26,9 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, Literal
-
-from taskqueue.protocol.fields import TaskReport
+from typing import Final
 
 MAX_HOST_BYTES: Final = 253
 """Of a name in the DNS, without the dot at its end (RFC 1035, section 2.3.4)."""
@@ -110,20 +108,3 @@ def _named(scheme: str, host: str, port: str | None) -> str:
     if number in ("", OWN_PORTS.get(scheme)):
         return host
     return f"{host}:{number}" if len(number) <= 5 and int(number) <= MAX_PORT else ""
-
-
-Verdict = Literal["answered", "throttled", "unreached"]
-"""What the host did, for all that its slot knows."""
-
-THROTTLES: Final = frozenset((429, 503))
-"""Too Many Requests, Service Unavailable (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
-
-
-def verdict_of(item: TaskReport) -> Verdict:
-    """What the report says of its host."""
-    fetched = item.fetched
-    if fetched is None:
-        return "answered"
-    if fetched.status_code in THROTTLES:
-        return "throttled"
-    return "unreached" if fetched.error_kind == "connection" and not item.ok else "answered"

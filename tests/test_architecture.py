@@ -271,6 +271,7 @@ APART = {
     "client.worker.loop_watch": "a thread, where all else of a worker runs in its event loop",
     "client.worker.tracing": "OpenTelemetry need not be installed",
     "core.answers": "what a request that is repeated gets, beside what a turn does",
+    "core.steps.flow_check": "where a flow is checked, for who looks for it by name",
     "server.network.tcp": "what the kernel knows, whose words address, cookie and progress others have names for, too",
     "server.web_child": "knows a process, and nothing of the daemon",
     "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",
@@ -308,7 +309,7 @@ def test_a_small_module_beside_its_only_importer_says_why_it_is_one() -> None:
 
 
 INTERPRETED = {
-    "core.model.attempts",
+    "core.model.attempt_records",
     "core.model.change_record",
     "core.model.counts",
     "core.model.edges",
@@ -325,7 +326,7 @@ INTERPRETED = {
     "core.turn_result",
     "settings.description",
     "settings.jobs",
-    "settings.schema",
+    "settings.reader",
     "settings.settings",
     "settings.slot_choice",
     "store.records.migrations",

@@ -16,8 +16,8 @@ from benchmarks.contest import WINDOW, Load, Made
 from benchmarks.daemon import Daemon, Peer
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fetchers import Hello, Select, Welcome
-from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask, TaskReport
 
 PROJECT: Final = "bench"
 PRODUCER: Final = "bench-producer"

@@ -19,9 +19,10 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.model.now import Now
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import NIL, Assignment, Boot, NewTask, Peer, TaskReport, Wall
+from taskqueue.protocol.fields import NIL, Boot, Peer, Wall
 from taskqueue.protocol.messages import AnyRequest, Incoming, Outgoing
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger
 from tests.memory_store import MemoryStore

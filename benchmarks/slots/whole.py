@@ -13,7 +13,7 @@ from benchmarks.growing import peak_bytes, settle
 from benchmarks.idle import SAVED_SECONDS, watch
 from benchmarks.traffic import BODIES, EVERYTHING, PROJECT, Fetcher, Producer, body_of, expect, taskid_of
 from taskqueue.protocol.fetchers import Hello, Select
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 
 CONFIG: Final = """[store]
 durability = "{durability}"

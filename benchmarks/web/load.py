@@ -12,8 +12,8 @@ import zmq
 
 from benchmarks.daemon import Peer
 from benchmarks.traffic import BODIES, BODY_BYTES, Fetcher, body_of, expect, taskid_of
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 
 CONFIG: Final = """[server]
 auto_create = true

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord, FailuresRef, as_kept
+from taskqueue.core.model.attempt_records import AttemptRecord, FailuresRef, as_kept
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import TaskRef

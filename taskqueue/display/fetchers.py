@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from taskqueue.display.counts import brief
-from taskqueue.hung_places import brief_hung, hung_sentence, task_of
+from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.daemon import DaemonReply
 from taskqueue.protocol.fetchers import FetchersReply, FetcherView

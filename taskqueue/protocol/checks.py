@@ -10,19 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final, get_args
 
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import (
-    MAX_EDGES,
-    MAX_FOLLOWERS,
-    MAX_RESULT_BYTES,
-    MAX_TASKID_BYTES,
-    NIL,
-    NewTask,
-    TaskId,
-    TaskReport,
-)
+from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, TaskId
 from taskqueue.protocol.flows import FlowStage
 from taskqueue.protocol.messages import AnyRequest, Flaws
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import NewTask, TaskReport
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 """So many characters are never too many bytes."""

@@ -42,10 +42,11 @@ from taskqueue.protocol.checks import (
     item_name,
     taskids_flaw,
 )
-from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, NewTask, ProjectName, Setting, TaskReport
+from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest, Flaws
 from taskqueue.protocol.projects import GroupSet, ProjectSet
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import NewTask, TaskReport
 
 MAX_MESSAGE_BYTES: Final = 8 << 20
 """Default of the longest message that the daemon accepts."""

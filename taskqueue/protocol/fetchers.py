@@ -17,7 +17,6 @@ from taskqueue.protocol.fields import (
     MAX_URL_CHARS,
     MAX_WISHES,
     PROTOCOL,
-    Assignment,
     Capacity,
     GroupName,
     Number,
@@ -28,6 +27,7 @@ from taskqueue.protocol.fields import (
     TaskId,
     TimeoutSeconds,
 )
+from taskqueue.protocol.values import Assignment
 
 
 class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -13,9 +13,9 @@ from msgspec import Meta, Struct
 
 from taskqueue.protocol.base import Change, Reply, Request
 from taskqueue.protocol.choices import FlowState, FlowTaskState
-from taskqueue.protocol.fields import MAX_BATCH, GroupName, NewTask, Number, ProjectName
+from taskqueue.protocol.fields import MAX_BATCH, GroupName, Number, ProjectName
 from taskqueue.protocol.tasks import ItemError
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Counts, NewTask
 
 
 class FlowView(Struct, omit_defaults=True, gc=False):

@@ -11,11 +11,11 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS, Assignment, Schedule
+from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS
 from taskqueue.protocol.flows import FlowTaskView
 from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.tasks import ItemError, ParentView, TaskRow
-from taskqueue.protocol.values import RerunView, TaskFilter
+from taskqueue.protocol.values import Assignment, RerunView, Schedule, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""

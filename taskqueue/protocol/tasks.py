@@ -14,14 +14,11 @@ from taskqueue.protocol.fields import (
     NIL,
     WAIT_MOST_SECONDS,
     EpochSeconds,
-    NewTask,
     Priority,
     ProjectName,
-    Schedule,
     TaskId,
-    TaskReport,
 )
-from taskqueue.protocol.values import Glob
+from taskqueue.protocol.values import Glob, NewTask, Schedule, TaskReport
 
 
 class NewTasks(Request, tag="new-task"):

@@ -1,13 +1,218 @@
-"""Values that are stored and shown alike: counts, totals, filters and actions of operations, layers of a rerun."""
+"""Values within messages: tasks, their schedules and reports, counts, filters; some are stored as they are.
+
+Messages, which have a ``type``, are in the module of their noun.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.choices import STATES, RerunScope, StateName
-from taskqueue.protocol.fields import MAX_PAUSE_SECONDS, EpochSeconds
+from taskqueue.protocol.choices import STATES, ErrorKind, ParentFailure, RerunScope, StateName
+from taskqueue.protocol.fields import (
+    MAX_BATCH,
+    MAX_ERROR_CHARS,
+    MAX_KIND_CHARS,
+    MAX_PARENTS,
+    MAX_PAUSE_SECONDS,
+    MAX_RETRY_AFTER_SECONDS,
+    MAX_URL_CHARS,
+    NIL,
+    UNSAID,
+    AgeSeconds,
+    EpochSeconds,
+    KnownName,
+    Number,
+    Priority,
+    ProjectName,
+    Retries,
+    Seconds,
+    SlotName,
+    StatusCode,
+    TaskId,
+    TimeoutSeconds,
+    Token,
+    Validator,
+)
+
+
+class Recrawl(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+    """Bounds of the seconds after which a task runs again: fewer as its page changes, more as it does not."""
+
+    min: AgeSeconds
+    max: AgeSeconds
+
+    def __post_init__(self) -> None:
+        if self.min > self.max:
+            raise ValueError("min is above max")
+
+
+class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """When and how often a task is to run. Names as in pyspider.
+
+    Attributes:
+        priority: larger first.
+        exetime: unix seconds before which the task waits; 0 is now.
+        delay: seconds from arrival at the daemon; wins over exetime, because clients' clocks are wrong.
+        retries: further attempts after the first failure; None is the project's setting.
+        age: seconds for which a success stays good; None is for ever.
+        itag: a new value restarts a task that is over.
+        auto_recrawl: with age: run again each age.
+        force_update: this message's schedule and body win over the stored ones.
+        cancel: with force_update: the task is to end.
+        timeout: seconds that processing may take; None is the project's processing_timeout.
+        expires_at: unix seconds after which it is not worth running any more: instead of being handed out it ends as
+            cancelled, when its turn comes.
+        slot: whose pace it keeps to, in a project with slots; None: that of its host or domain, or none.
+        recrawl: run it again, as auto_recrawl does, at an interval between these two that follows the changes of its
+            page; the first one is age, or min if there is none.
+    """
+
+    priority: Priority = 0
+    exetime: EpochSeconds = UNSAID
+    delay: Seconds | None = None
+    retries: Retries | None = None
+    age: AgeSeconds | None = None
+    itag: Annotated[str, Meta(max_length=256)] | None = None
+    auto_recrawl: bool = False
+    force_update: bool = False
+    cancel: bool = False
+    timeout: TimeoutSeconds | None = None
+    expires_at: EpochSeconds | None = None
+    slot: SlotName | None = None
+    recrawl: Recrawl | None = None
+
+
+PLAIN: Final = Schedule()
+
+
+class TaskOf(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A task of any project: an array of two."""
+
+    project: ProjectName
+    taskid: TaskId
+
+
+class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """A task as its producer describes it.
+
+    Attributes:
+        project: None is the project of the message (or, for a follow-up, of the task that led to it).
+        body: any MessagePack value; the daemon never looks into it.
+        depends_on: the tasks that it waits for: taskids, of its own project, or pairs of project and taskid.
+        on_parent_failure: what it does when one of them fails: fail too, run all the same, or wait for its success.
+    """
+
+    taskid: TaskId
+    url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
+    schedule: Schedule = PLAIN
+    body: Raw = NIL
+    project: ProjectName | None = None
+    depends_on: Annotated[tuple[TaskId | TaskOf, ...], Meta(max_length=MAX_PARENTS)] = ()
+    on_parent_failure: ParentFailure = "fail"
+
+
+class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A task as a fetcher gets it.
+
+    Attributes:
+        timeout: seconds from now until its lease runs out.
+        retried: how often it has failed before.
+        lastcrawltime: unix seconds of its last attempt's end; 0 is never.
+        schedule: its priority now, and of what its producer said the exetime, retries, age and itag; no other fields.
+        not_before: seconds from the arrival of the message before which it must not be started; its timeout counts
+            from then.
+        start_within: seconds after that in which it is started or given back; None: whenever there is a place.
+        etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
+        slot: name of its slot, such as its host; empty: it has none.
+    """
+
+    project: str
+    taskid: str
+    url: str
+    token: Token
+    timeout: float
+    body: Raw = NIL
+    retried: int = 0
+    lastcrawltime: float = UNSAID
+    schedule: Schedule = PLAIN
+    not_before: float = UNSAID
+    start_within: float | None = None
+    etag: str = ""
+    last_modified: str = ""
+    content_hash: str = ""
+    slot: str = ""
+
+
+class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """How a fetch went: what the pace of its slot, and the recrawl of its task, follow.
+
+    One field of a report, not seven: so a report without it costs as much as if there were none.
+
+    Attributes:
+        status_code: of the answer, the last one if it was redirected; None: there was none.
+        seconds: how long it took, from its start to the report.
+        error_kind: of one that failed.
+        changed: the page is another one than at the last report; None: what follows tells it.
+        content_hash, etag, last_modified: of the page as it is now; kept, and sent with its next assignment.
+    """
+
+    status_code: StatusCode | None = None
+    seconds: Seconds | None = None
+    error_kind: ErrorKind | None = None
+    changed: bool | None = None
+    content_hash: Validator = ""
+    etag: Validator = ""
+    last_modified: Validator = ""
+
+
+class Again(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """How the next attempt of a task that failed differs from this one.
+
+    Attributes:
+        counts: this attempt uses up a retry; None: it does unless the report says ``retry_after``.
+        body: of the task from now on; nil: it stays as it is.
+        priority: of the task from now on; None: it stays as it is.
+    """
+
+    counts: bool | None = None
+    body: Raw = NIL
+    priority: Priority | None = None
+
+
+class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """The outcome of a task that was handed out.
+
+    Attributes:
+        ok: it succeeded.
+        error: why not; shown to people.
+        retry_after: not ok: run it again after so many seconds, without using up a retry, unless ``again`` says so; and
+            nothing else of its slot before.
+        retry: not ok and False: it has failed for good.
+        new: tasks that it led to, stored in the same commit as its end, or as the part.
+        result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
+            it. Nil: it has none.
+        fetched: what its slot and its recrawl follow, where it has one of them.
+        kind: what ``error`` is about, in one line: the type of an exception and the first line of its message. Empty:
+            the daemon takes a line of ``error``.
+        part: only new tasks; the task goes on, and its lease with it. Another report follows.
+        again: not ok and ``retry``: how its next attempt differs; not heeded if there is none.
+    """
+
+    project: KnownName
+    taskid: TaskId
+    token: Number
+    ok: bool = True
+    error: Annotated[str, Meta(max_length=MAX_ERROR_CHARS)] = ""
+    retry_after: Annotated[float, Meta(ge=0, le=MAX_RETRY_AFTER_SECONDS)] | None = None
+    retry: bool = True
+    new: Annotated[list[NewTask | None], Meta(max_length=MAX_BATCH)] = []
+    result: Raw = NIL
+    fetched: Fetched | None = None
+    kind: Annotated[str, Meta(max_length=MAX_KIND_CHARS)] = ""
+    part: bool = False
+    again: Again | None = None
 
 
 class Counts(Struct, omit_defaults=True, gc=False):

@@ -10,7 +10,7 @@ from typing import Unpack
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
 from taskqueue.client.web_urls import Same, WebUrl, web_url
 from taskqueue.errors import ClientError
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 from taskqueue.robots.fetches import AsyncFetches
 from taskqueue.robots.robots_txt import (
     MAX_AGE_SECONDS,

@@ -41,7 +41,8 @@ from taskqueue.client.arguments import checked_count
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.web_urls import SAMES, Same, WebUrl, belongs, web_url
-from taskqueue.protocol.fields import MAX_URL_CHARS, NewTask
+from taskqueue.protocol.fields import MAX_URL_CHARS
+from taskqueue.protocol.values import NewTask
 from taskqueue.robots.robots_txt import Answer
 
 log = logging.getLogger("taskqueue.robots")

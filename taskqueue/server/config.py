@@ -36,11 +36,11 @@ from taskqueue.errors import ConfigError, SettingError
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.server.syncer import Durability
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.change_text import HIDDEN, HIDDEN_FIELD, pairs, value_text
 from taskqueue.settings.description import DURATION, SIZE, described
 from taskqueue.settings.layer_size import too_long
-from taskqueue.settings.schema import Note
+from taskqueue.settings.reader import Note
 from taskqueue.settings.settings import CoreConfig, Layer, Pace, Settings, contradictions, merge, problems
 
 Address = Annotated[
@@ -295,9 +295,9 @@ def _changed_projects(old: Config, new: Config) -> Iterator[str]:
         said = before.keys() | after.keys() if before != after else ()
         settings = (to_builtins(merge(config.defaults, layer)) for config, layer in ((old, before), (new, after)))
         was, is_now = ({key: value for key, value in each.items() if key in said} for each in settings)
-        found = list(_changed(schema.path("projects", name), was, is_now))
+        found = list(_changed(reader.path("projects", name), was, is_now))
         # A section makes its project, even if it says nothing.
-        yield from found if found or name in old.projects else [schema.path("projects", name)]
+        yield from found if found or name in old.projects else [reader.path("projects", name)]
 
 
 def _changed(where: str, old: object, new: object, *, is_told: bool = True) -> Iterator[str]:
@@ -331,7 +331,7 @@ def override(config: Config, section: str, key: str, value: object) -> Config:
     key = meant_key(section, key, value)
     if (section, key) == ("store", "path"):
         config = override(config, "store", "url", "")
-    said = schema.read(section, {key: value}, SECTIONS[section], _refuse)
+    said = reader.read(section, {key: value}, SECTIONS[section], _refuse)
     changed = msgspec.structs.replace(getattr(config, section), **{key: getattr(said, key)})
     return msgspec.structs.replace(config, **{section: changed})
 
@@ -359,9 +359,9 @@ def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> An
     if name not in Config.__struct_fields__:
         note(f"{name} is not a section; {there_are(name, Config.__struct_fields__)}")
     elif not isinstance(table, dict):
-        note(f"{name} must be a section, not {schema.shown(table)}")
+        note(f"{name} must be a section, not {reader.shown(table)}")
     elif name in SECTIONS:
-        return schema.read(name, table, SECTIONS[name], note)
+        return reader.read(name, table, SECTIONS[name], note)
     elif name == "defaults":
         return _layer(name, table, tables, note)
     else:
@@ -371,18 +371,18 @@ def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> An
 
 def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Layer | Pace | None:
     """The layer of one named project, or the pace of one named bucket."""
-    where = schema.path(section, name)
+    where = reader.path(section, name)
     if not _is_name(name):
         note(f"{where}: a {section[:-1]} name is 1 to 64 {NAME_WORDS}")
     if not isinstance(table, dict):
-        note(f"{where} must be a section, not {schema.shown(table)}")
+        note(f"{where} must be a section, not {reader.shown(table)}")
         return None
     if section == "projects":
         return _layer(where, table, tables, note)
     found: list[str] = []
-    pace = schema.read(where, table, Pace, found.append)
+    pace = reader.read(where, table, Pace, found.append)
     if not found and "rate" not in table:
-        found.append(f"{where}.rate must be given: {schema.must_be('', 'rate', Pace).removeprefix('rate must be ')}")
+        found.append(f"{where}.rate must be given: {reader.must_be('', 'rate', Pace).removeprefix('rate must be ')}")
     for problem in found:
         note(problem)
     return pace
@@ -404,7 +404,7 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
     """Problems of single settings."""
     for key, value in layer.items():
         if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
-            yield f'{schema.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
+            yield f'{reader.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
         else:
             found = [*problems(where, {key: value}, CALENDAR)]
             yield from found
@@ -499,5 +499,5 @@ def _values(text: str) -> Iterator[Any]:
 def _problem(section: str, key: str, value: Any) -> str | None:
     """What is wrong with a value, without the setting's name; None: nothing."""
     key = meant_key(section, key, value)
-    problem = next(iter(schema.problems(section, {key: value}, SECTIONS[section])), None)
-    return problem and problem.removeprefix(schema.path(section, key))
+    problem = next(iter(reader.problems(section, {key: value}, SECTIONS[section])), None)
+    return problem and problem.removeprefix(reader.path(section, key))

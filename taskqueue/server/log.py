@@ -26,7 +26,7 @@ from typing import Final
 
 import msgspec
 
-from taskqueue.core.model.attempts import kind_of
+from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.events import Event

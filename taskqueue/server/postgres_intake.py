@@ -25,9 +25,10 @@ import msgspec
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request
-from taskqueue.protocol.fields import MAX_EDGES, PROTOCOL, NewTask, Peer
+from taskqueue.protocol.fields import MAX_EDGES, PROTOCOL, Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from taskqueue.store.contract import Taken
 
 if TYPE_CHECKING:

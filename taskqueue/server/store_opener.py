@@ -17,7 +17,7 @@ from taskqueue.errors import ConfigError, Damaged, SettingError
 from taskqueue.server.clock import boot_id
 from taskqueue.server.config import SECTIONS, Config
 from taskqueue.server.meters import Meters
-from taskqueue.settings.schema import problems as setting_problems
+from taskqueue.settings.reader import problems as setting_problems
 from taskqueue.store.contract import Store
 from taskqueue.store.files.damage import Damage
 from taskqueue.store.files.folder import is_store, write_byte

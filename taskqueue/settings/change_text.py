@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from taskqueue.protocol.fields import Setting
-from taskqueue.settings.schema import shown
+from taskqueue.settings.reader import shown
 
 VALUE_CHARS: Final = 60
 """Characters of a value; longer ones are cut."""

@@ -24,7 +24,7 @@ from taskqueue.protocol.fields import (
     Setting,
     TimeoutSeconds,
 )
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION, DURATION_SAID
 from taskqueue.settings.environment import Environment
 from taskqueue.units import EXAMPLES, parse_duration
@@ -104,7 +104,7 @@ def wrong_names(jobs: Setting) -> Iterator[str]:
         yield f"cron: expected at most {MAX_JOBS} jobs, not {len(jobs)}"
     for name in jobs:
         if not isinstance(name, str) or not JOB_NAME.fullmatch(name):
-            yield f"cron.{schema.shown(name)}: a job's name is {JOB_NAME_WORDS}"
+            yield f"cron.{reader.shown(name)}: a job's name is {JOB_NAME_WORDS}"
 
 
 def wrong_template(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
@@ -126,7 +126,7 @@ def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iter
     yield from wrong_template(f"{where}.task", job.task, environment)
     every = parse_duration(job.every) or 0.0
     if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
-        said = schema.shown(job.every)
+        said = reader.shown(job.every)
         yield f'{where}.every: expected whole seconds, such as {EXAMPLES}, at most "366d", not {said}'
     if job.every and job.zone != PLAIN_JOB.zone:
         yield f"{where}.zone: goes with cron; every counts from 1970 in UTC"
@@ -163,7 +163,7 @@ def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Ite
 
 def _check_comes(expression: str, environment: Environment) -> None:
     if environment.next_run(expression, PLAIN_JOB.zone, LONG_GAP_AT) == inf:
-        raise Rejected("setting", f"cron: {schema.shown(expression)} never comes")
+        raise Rejected("setting", f"cron: {reader.shown(expression)} never comes")
 
 
 def _without_key(reason: str) -> str:

@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, field
 
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
-from taskqueue.settings import jobs, schema
+from taskqueue.settings import jobs, reader
 from taskqueue.settings.description import DURATION
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
@@ -208,7 +208,7 @@ def merge(*layers: Layer) -> Settings:
         merged["rate"] = inf
     for table in ("cron", "slots"):
         merged[table] = _without_none(merged.get(table, {}))
-    settings = schema.convert(merged, Settings)
+    settings = reader.convert(merged, Settings)
     _refuse(_wrong_meaning(settings))
     return settings
 
@@ -252,7 +252,7 @@ def contradictions(layer: Layer) -> Iterator[str]:
 def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
     """What is wrong with its form, then with the meaning of whatever of it has a good form."""
     found: list[str] = []
-    settings = schema.read("", {key: value}, Settings, found.append)
+    settings = reader.read("", {key: value}, Settings, found.append)
     yield from found
     if key == "cron":
         yield from jobs.wrong_names(value)
@@ -295,7 +295,7 @@ def _without_none(table: Setting) -> Setting:
 
 def _refuse(reasons: Iterator[str]) -> None:
     for reason in reasons:
-        schema.refuse(reason)
+        reader.refuse(reason)
 
 
 def _wrong_meaning(
@@ -309,6 +309,6 @@ def _wrong_meaning(
         yield from jobs.wrong_template("on_finished", settings.on_finished, environment)
     for name, job in settings.cron.items():
         if known.get(name) != job:
-            yield from jobs.wrong_job(schema.path("cron", name), job, environment)
+            yield from jobs.wrong_job(reader.path("cron", name), job, environment)
     for pattern, choice in settings.slots.items():
-        yield from wrong_choice(schema.path("slots", pattern), choice)
+        yield from wrong_choice(reader.path("slots", pattern), choice)

@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.fields import MAX_SLOT_BURST, MAX_SLOT_DELAY_SECONDS, MIN_SLOT_RATE, Setting
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION
 
 MAX_PATTERNS: Final = 100
@@ -70,7 +70,7 @@ def wrong_patterns(choices: Setting) -> Iterator[str]:
         yield f"slots: expected at most {MAX_PATTERNS} patterns, not {len(choices)}"
     for pattern in choices:
         if not isinstance(pattern, str) or not 0 < len(pattern) <= MAX_PATTERN_CHARS:
-            yield f"slots.{schema.shown(pattern)}: a pattern is a text of 1 to {MAX_PATTERN_CHARS} characters"
+            yield f"slots.{reader.shown(pattern)}: a pattern is a text of 1 to {MAX_PATTERN_CHARS} characters"
 
 
 def wrong_choice(where: str, choice: SlotChoice) -> Iterator[str]:

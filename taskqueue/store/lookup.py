@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
 from taskqueue.core.model.spec import Spec

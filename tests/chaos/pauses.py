@@ -34,8 +34,8 @@ import zmq
 
 from taskqueue import AsyncClient
 from taskqueue.client.connection.session import Answered, ClientSession
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks
+from taskqueue.protocol.values import NewTask
 from tests.chaos.failovers import Pair
 from tests.integration.conftest import ROOT, Daemon
 from tests.integration.small_disk import QuotaDisk, SmallDisk, may_mount, mounted

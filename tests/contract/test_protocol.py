@@ -39,7 +39,7 @@ from taskqueue.protocol.base import Change, Reply, Request
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView
 from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
-from taskqueue.protocol.fields import NIL, Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport
+from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.protocol.insight import FailureGroup, LogEntry, Point, ProjectPulse, ProjectStats, Window, Windows
 from taskqueue.protocol.messages import AnyReply, AnyRequest
@@ -47,7 +47,21 @@ from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
 from taskqueue.protocol.tasks import Attempt, ChildView, ItemError, ParentView, TaskRow
-from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
+from taskqueue.protocol.values import (
+    Again,
+    Assignment,
+    Counts,
+    Fetched,
+    NewTask,
+    Recrawl,
+    RerunLayer,
+    RerunView,
+    Schedule,
+    TaskFilter,
+    TaskOf,
+    TaskReport,
+    Totals,
+)
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")

@@ -20,7 +20,8 @@ from msgspec import Raw
 
 from taskqueue import Drop, Retry, Task
 from taskqueue.http import AsyncHttp, Http, Page
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 AGENT: Final = "examplebot/1.0 (+https://example.com/bot)"
 PATIENCE_SECONDS: Final = 20.0

@@ -27,8 +27,9 @@ from taskqueue.core.state import State
 from taskqueue.core.steps import retry_count
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
-from taskqueue.protocol.fields import NewTask, TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import DoneOutcome
+from taskqueue.protocol.values import NewTask, TaskReport
 from tests.mutants.mutant import Mutant, Replace
 
 EDGES: Final = "unit/core/rules/details/test_propagation.py::test_nothing_is_left_of_the_edges"

@@ -12,7 +12,7 @@ from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.task import Task
 from taskqueue.core.moves import handout, lease_end, push
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.fields import Fetched, Recrawl
+from taskqueue.protocol.values import Fetched, Recrawl
 from taskqueue.store.records import layout
 from tests.mutants.mutant import Mutant, Replace
 

@@ -22,9 +22,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.fields import Again, Assignment, NewTask, Schedule, TaskReport
 from taskqueue.protocol.operations import Bulk
-from taskqueue.protocol.values import Counts, TaskFilter
+from taskqueue.protocol.values import Again, Assignment, Counts, NewTask, Schedule, TaskFilter, TaskReport
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
 
 RETRIES = 2

@@ -11,8 +11,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any, NamedTuple
 
-from taskqueue.protocol.fields import NewTask
-from taskqueue.protocol.values import TaskFilter, Totals
+from taskqueue.protocol.values import NewTask, TaskFilter, Totals
 
 OVER = ("success", "failed", "cancelled")
 

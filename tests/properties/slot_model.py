@@ -16,8 +16,8 @@ from taskqueue.core.model.slot_records import NUMBER_MASK
 from taskqueue.core.model.slot_table import entry_of
 from taskqueue.core.model.task import READY, SLOT_SHIFT, Task
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.messages import AnyReply, AnyRequest, Flaws
+from taskqueue.protocol.values import Assignment
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import World

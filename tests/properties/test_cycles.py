@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from taskqueue.core.moves import cycles
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from taskqueue.core.model.edges import UNSATISFIED, TaskRef
 from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, STATE_NAMES, SUCCESS
-from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry
+from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, task_key, tasks_of

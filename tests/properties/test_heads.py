@@ -18,12 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from msgspec import structs
 
 from taskqueue.protocol.fetchers import Hello, Release
-from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import Done, NewTasks, NewTasksReply, TaskCancel, TaskRetry, TasksReply
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import NewTask, TaskFilter, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from tests.nightly import TIMES
 from tests.simulation.rule3 import compare_with_store

@@ -21,7 +21,6 @@ from taskqueue.core.steps import bulk, retention, sweep
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
-from taskqueue.protocol.fields import Again, Assignment, NewTask, TaskReport
 from taskqueue.protocol.insight import Stats, StatsReply, Why, WhyReply
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
@@ -50,7 +49,7 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TasksReply,
 )
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import Again, Assignment, NewTask, TaskFilter, TaskReport
 from taskqueue.settings.settings import CoreConfig, Pace
 from tests.nightly import TIMES
 from tests.properties import model as naive

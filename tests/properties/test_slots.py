@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from taskqueue.core.model import slot_table
 from taskqueue.core.moves import slots
 from taskqueue.core.steps import slot_division
-from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry
+from taskqueue.protocol.values import Fetched, NewTask
 from taskqueue.settings.settings import CoreConfig
 from tests.properties.slot_model import OWN_PATTERN, Pace, Page, SlotModel, WatchedWorld
 from tests.unit.core.conftest import task

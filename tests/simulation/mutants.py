@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup, timers
 from taskqueue.core.model import cron_times, recrawl
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import RUN, FoundEdge, FoundEdges, Mark, TaskRef
@@ -52,8 +52,9 @@ from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fetchers import FetcherView, Hello
-from taskqueue.protocol.fields import Again, Boot, NewTask, TaskReport, Token
+from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.tasks import Done, DoneOutcome
+from taskqueue.protocol.values import Again, NewTask, TaskReport
 from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger

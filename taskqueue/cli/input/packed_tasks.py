@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Meta, Raw
 
 from taskqueue.client.tasks.new_task import canonical_url, default_taskid
-from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, PLAIN, NewTask, Schedule, TaskId
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, MAX_URL_CHARS, NIL, TaskId
+from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 
 SUFFIX: Final = ".msgpack"
 

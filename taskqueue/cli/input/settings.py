@@ -17,7 +17,7 @@ import click
 
 from taskqueue.display.projects import flat_settings, is_empty_setting, setting_text
 from taskqueue.protocol.fields import Setting
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.description import described
 from taskqueue.settings.settings import Settings
 from taskqueue.units import parse_duration
@@ -51,9 +51,9 @@ def _value(name: str, written: str) -> Setting:
     if setting is not None and written in setting.texts:
         return written
     if kind == "number":
-        return _number(written, schema.must_be("", name, Settings), written)
+        return _number(written, reader.must_be("", name, Settings), written)
     if kind == "duration":
-        return _duration(written, schema.must_be("", name, Settings), written)
+        return _duration(written, reader.must_be("", name, Settings), written)
     if kind == "durations":
         rule = f"{name} must be durations with commas between them, such as 30s,5m,1h"
         return [_duration(part, rule, written) for part in written.split(",")]
@@ -77,7 +77,7 @@ def _duration(part: str, rule: str, written: str) -> Setting:
 
 def _flag(name: str, written: str) -> bool:
     if written not in FLAGS:
-        raise click.BadParameter(f'{schema.must_be("", name, Settings)}, not "{written}"')
+        raise click.BadParameter(f'{reader.must_be("", name, Settings)}, not "{written}"')
     return FLAGS[written]
 
 

@@ -28,8 +28,8 @@ import click
 from taskqueue.cli.input import packed_tasks, times
 from taskqueue.client.tasks.new_task import check_typed, new_task
 from taskqueue.client.tasks.task_objects import FieldError, Times, arguments, laid_over
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.value_stream import BrokenStream
+from taskqueue.protocol.values import NewTask
 
 
 def _typed(name: str, parser: Callable[[str], float]) -> Callable[[str], float]:

@@ -48,13 +48,14 @@ from taskqueue.errors import MessageTooLarge, Rejected
 from taskqueue.protocol.base import Change, ErrorReply
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Release, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import OUTCOME_WINDOW, Assignment
+from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.flows import FlowShow, FlowStaged
 from taskqueue.protocol.insight import Watch
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import ProjectWait
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply, TaskWait
+from taskqueue.protocol.values import Assignment
 from taskqueue.visible_text import visible
 
 # ------------------------------------------------------------------------------------------------ events

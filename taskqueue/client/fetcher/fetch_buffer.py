@@ -38,7 +38,8 @@ from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
 from taskqueue.errors import Closed
 from taskqueue.protocol.fetchers import Hung
-from taskqueue.protocol.fields import MAX_CAPACITY, Assignment
+from taskqueue.protocol.fields import MAX_CAPACITY
+from taskqueue.protocol.values import Assignment
 
 WAIT_PART: Final = 0.25
 """Of its lease, that a task may wait for somebody who has patience for a while only, or that has to be started soon."""

@@ -32,7 +32,8 @@ import msgspec
 
 from taskqueue.protocol.choices import ErrorKind
 from taskqueue.protocol.codec import reason_of
-from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, MAX_VALIDATOR_CHARS, STATUS_CODES, Fetched
+from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, MAX_VALIDATOR_CHARS, STATUS_CODES
+from taskqueue.protocol.values import Fetched
 
 Headers = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
 """Of an answer, as requests, httpx, aiohttp, urllib or Scrapy have them: text or bytes, in upper or lower case."""

@@ -29,8 +29,9 @@ from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
-from taskqueue.protocol.fields import MAX_EDGES, MAX_PARENTS, NewTask, TaskOf
+from taskqueue.protocol.fields import MAX_EDGES, MAX_PARENTS
 from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowTaskView, FlowView
+from taskqueue.protocol.values import NewTask, TaskOf
 
 
 class FlowTask(Struct, frozen=True, gc=False):

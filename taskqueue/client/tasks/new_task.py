@@ -43,7 +43,8 @@ from taskqueue.client.tasks.push_options import (
 from taskqueue.client.web_urls import OWN_PORTS
 from taskqueue.protocol.checks import is_too_long, long_reason
 from taskqueue.protocol.codec import reason_of
-from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, PLAIN, UNSAID, NewTask, Schedule
+from taskqueue.protocol.fields import MAX_TASKID_BYTES, NIL, UNSAID
+from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 
 # ------------------------------------------------------------------------------------------------ urls
 

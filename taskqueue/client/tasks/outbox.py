@@ -32,7 +32,7 @@ from taskqueue.client.tasks.pushes import Push
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.errors import BacklogFull, ClientError, Closed
 from taskqueue.protocol.choices import NewOutcome
-from taskqueue.protocol.fields import TaskReport
+from taskqueue.protocol.values import TaskReport
 
 BUSY_AT: Final = 1000
 """Unsettled pushes and reports at which no more tasks are begun."""

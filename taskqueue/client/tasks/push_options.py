@@ -13,7 +13,7 @@ from typing import Any, Final, TypedDict, TypeVar
 
 from taskqueue.alike import there_are
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import Recrawl, TaskOf
+from taskqueue.protocol.values import Recrawl, TaskOf
 from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime

@@ -34,8 +34,9 @@ from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, NewOutcome
-from taskqueue.protocol.fields import MAX_EDGES, NewTask, ProjectName
+from taskqueue.protocol.fields import MAX_EDGES, ProjectName
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 
 BATCH_BYTES: Final = 1 << 20
 """About the size at which a batch is full, whatever its count."""

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from taskqueue.hosts import verdict_of
-from taskqueue.protocol.fields import TaskReport
+from taskqueue.host_verdicts import verdict_of
+from taskqueue.protocol.values import TaskReport
 
 
 class SlotOf(NamedTuple):

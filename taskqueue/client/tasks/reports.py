@@ -31,18 +31,10 @@ from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.codec import reason_of
-from taskqueue.protocol.fields import (
-    MAX_BATCH,
-    MAX_EDGES,
-    MAX_RESULT_BYTES,
-    MAX_RETRY_AFTER_SECONDS,
-    NIL,
-    Again,
-    NewTask,
-    TaskReport,
-)
+from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RESULT_BYTES, MAX_RETRY_AFTER_SECONDS, NIL
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply
+from taskqueue.protocol.values import Again, NewTask, TaskReport
 
 
 class Result:

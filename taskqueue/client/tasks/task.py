@@ -33,7 +33,8 @@ from taskqueue.client.tasks import fetched
 from taskqueue.client.tasks.fetched import Headers, PageFacts
 from taskqueue.client.tasks.parents import ParentPages, Parents
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf, puts_off
-from taskqueue.protocol.fields import NIL, Assignment, Fetched, TaskReport, Token
+from taskqueue.protocol.fields import NIL, Token
+from taskqueue.protocol.values import Assignment, Fetched, TaskReport
 
 
 class Cancelled:

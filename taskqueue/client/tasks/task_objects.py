@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from taskqueue.alike import there_are
 from taskqueue.client.tasks.pushes import under
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 
 Times = Mapping[str, Callable[[str], Any]]
 """By field, what makes an argument of ``new_task`` of a text; raises ValueError where it is no time."""

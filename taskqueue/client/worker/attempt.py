@@ -34,7 +34,7 @@ from taskqueue.client.worker.reporting import Reporting
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
 from taskqueue.error_texts import kind_line
 from taskqueue.protocol.choices import ErrorKind
-from taskqueue.protocol.fields import NewTask, TaskReport
+from taskqueue.protocol.values import NewTask, TaskReport
 
 log = logging.getLogger("taskqueue.worker")
 

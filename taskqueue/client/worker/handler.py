@@ -39,7 +39,7 @@ from taskqueue.client.worker.middleware import Around, MiddlewareChain
 from taskqueue.client.worker.produced import NOTHING, Gathering, Keep, Produced, WrongReturnError, several
 from taskqueue.client.worker.tracing import RunSpan, Tracing
 from taskqueue.error_texts import HEAD_BYTES, cut_text, kind_line
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 
 Handle = Callable[[Task], Any]
 

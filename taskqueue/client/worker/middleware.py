@@ -22,7 +22,7 @@ from typing import Any, Self
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.outcome import Drop, Retry, TooLate, is_failure
 from taskqueue.client.worker.produced import Produced
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 
 OnError = Callable[[Task, BaseException], object]
 

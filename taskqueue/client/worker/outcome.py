@@ -10,7 +10,8 @@ from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.tasks.pushes import Item
 from taskqueue.client.tasks.reports import checked_after, new_of_failure, next_attempt
 from taskqueue.errors import TaskQueueError
-from taskqueue.protocol.fields import STATUS_CODES, Again, NewTask
+from taskqueue.protocol.fields import STATUS_CODES
+from taskqueue.protocol.values import Again, NewTask
 
 
 class Retry(TaskQueueError):

@@ -13,7 +13,8 @@ from msgspec import Raw
 
 from taskqueue.client.tasks.pushes import as_new_task
 from taskqueue.client.tasks.reports import NewTasksGathered, Result
-from taskqueue.protocol.fields import NIL, NewTask
+from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.values import NewTask
 
 EXPECTED: Final = (
     "expected None, a url, a new_task(...), a map of its arguments, or several of these; "

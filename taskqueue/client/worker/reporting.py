@@ -21,7 +21,7 @@ from taskqueue.client.tasks.reports import Reported, part_of, refusal_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
 from taskqueue.errors import Closed, RequestTimeout
-from taskqueue.protocol.fields import NewTask, TaskReport
+from taskqueue.protocol.values import NewTask, TaskReport
 
 log = logging.getLogger("taskqueue.worker")
 

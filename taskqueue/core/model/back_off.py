@@ -34,7 +34,7 @@ from typing import Final
 
 from taskqueue.core.model.chance import jitter
 from taskqueue.core.model.slot_records import SlotRecord
-from taskqueue.protocol.fields import Fetched
+from taskqueue.protocol.values import Fetched
 
 PROPER: Final = 200
 

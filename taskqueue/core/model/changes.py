@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Edge, FoundEdge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of

@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.attempt_records import Failure, KeptFailure
 from taskqueue.core.model.session import Session
 from taskqueue.protocol.choices import FailuresBy
 

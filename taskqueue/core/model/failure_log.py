@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.attempts import KeptFailure
+from taskqueue.core.model.attempt_records import KeptFailure
 from taskqueue.core.model.task import SEQ_BITS, key_time, time_key
 from taskqueue.protocol.fields import Wall
 

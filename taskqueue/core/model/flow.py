@@ -20,9 +20,8 @@ from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.task import CANCELLED, FAILED, LIVE
 from taskqueue.core.model.waiters import Waiters
 from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.flows import FlowView
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Counts, NewTask
 
 StepKind = Literal["check", "make", "cancel"]
 

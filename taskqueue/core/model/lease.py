@@ -5,7 +5,8 @@ from __future__ import annotations
 from mypy_extensions import mypyc_attr
 
 from taskqueue.core.model.edges import Links
-from taskqueue.protocol.fields import Boot, NewTask
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.values import NewTask
 
 
 @mypyc_attr(acyclic=True)

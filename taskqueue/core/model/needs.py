@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from taskqueue.core.model.attempts import AttemptRecord, FailuresRef, FoundFailures
+from taskqueue.core.model.attempt_records import AttemptRecord, FailuresRef, FoundFailures
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.edges import (
     EdgePlace,
@@ -36,7 +36,7 @@ from taskqueue.core.model.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.model.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, Task
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 
 LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from taskqueue.core.model.attempts import AttemptRecord, KeptFailure
+from taskqueue.core.model.attempt_records import AttemptRecord, KeptFailure
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.counts import CountersRecord, EventTotals, TaskCounts
 from taskqueue.core.model.daemon_minutes import DaemonMinute
@@ -24,8 +24,8 @@ from taskqueue.core.model.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
-from taskqueue.protocol.fields import NewTask, Setting
-from taskqueue.protocol.values import OperationAction, RerunView, TaskFilter
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.values import NewTask, OperationAction, RerunView, TaskFilter
 
 
 class PauseRecord(Struct, array_like=True):

@@ -15,7 +15,8 @@ from __future__ import annotations
 from taskqueue.core.model.recrawl_interval import good_for
 from taskqueue.core.model.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task, is_held
 from taskqueue.protocol.choices import NewOutcome
-from taskqueue.protocol.fields import Schedule, Wall
+from taskqueue.protocol.fields import Wall
+from taskqueue.protocol.values import Schedule
 
 
 def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:

@@ -20,7 +20,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from taskqueue.protocol.fields import AgeSeconds, Fetched, Recrawl, Schedule, Validator
+from taskqueue.protocol.fields import AgeSeconds, Validator
+from taskqueue.protocol.values import Fetched, Recrawl, Schedule
 
 SHRINK: Final = 0.8
 GROW: Final = 1.4

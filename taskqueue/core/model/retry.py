@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from taskqueue.core.model.recrawl_interval import good_for, recurs_after
 from taskqueue.core.model.spec import Spec
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 from taskqueue.settings.settings import Settings
 
 THROTTLED_MOST: Final = 20

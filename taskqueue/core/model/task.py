@@ -33,13 +33,14 @@ from typing import Final, get_args
 
 from mypy_extensions import mypyc_attr
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Links
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.recrawl_interval import facts_bytes
 from taskqueue.core.model.spec import Spec
 from taskqueue.protocol.choices import LiveState, OverState
-from taskqueue.protocol.fields import NewTask, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import NewTask
 
 READY: Final = 1
 DELAYED: Final = 2

@@ -17,7 +17,7 @@ from math import inf
 from operator import itemgetter
 from typing import Final
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.heads import Head, Processing

@@ -35,9 +35,9 @@ from taskqueue.core.moves.edges import named
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import NewOutcome
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import NewTasks
+from taskqueue.protocol.values import NewTask
 
 EDGES_A_TURN = 4096
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.needs import SetAside
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.spec import NO_SPEC

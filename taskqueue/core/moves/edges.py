@@ -23,7 +23,7 @@ from taskqueue.core.model.task import CANCELLED, FAILED, SUCCESS, Task
 from taskqueue.core.moves import flows
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 
 
 def need(turn: TurnState, project: Project, item: NewTask, wanted: Needs) -> None:

@@ -11,7 +11,7 @@ Rules:
 4. ``clear`` ends the flows of a project, ``reset`` and ``delete`` forget them.
 5. ENDED_KEPT flows that have ended are remembered, with the lists of their tasks.
 
-How a flow is checked, made and cancelled, step by step: ``steps/flows``.
+How a flow is checked: ``steps/flow_check``; made and cancelled, step by step: ``steps/flows``.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.fair_queue import Ring
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.project import Project
@@ -50,8 +50,9 @@ from taskqueue.core.moves.memory_limits import await_body, heavy_bytes
 from taskqueue.core.moves.slots import with_pace
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import PLAIN, UNSAID, Assignment, Peer, Schedule
+from taskqueue.protocol.fields import UNSAID, Peer
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
+from taskqueue.protocol.values import PLAIN, Assignment, Schedule
 
 # ------------------------------------------------------------------------------------------------ suspects
 

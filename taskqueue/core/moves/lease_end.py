@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.model.attempts import AttemptRecord, Failure, KeptFailure, kind_of
+from taskqueue.core.model.attempt_records import AttemptRecord, Failure, KeptFailure, kind_of
 from taskqueue.core.model.chance import jitter
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.pause import CHECKS
@@ -43,12 +43,14 @@ from taskqueue.core.moves.push import apply_deferred, give_seq, queue_up, take_b
 from taskqueue.core.turn_state import TurnState
 from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.hosts import Verdict, host_of
+from taskqueue.host_verdicts import Verdict
+from taskqueue.hosts import host_of
 from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
-from taskqueue.protocol.fields import NIL, Again, TaskReport
+from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import Flaws
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.protocol.values import Again, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
 
 CRASHED: Final = "its fetcher fell silent while it ran"

@@ -31,10 +31,10 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.protocol.choices import KnownState, NewOutcome
-from taskqueue.protocol.fields import NewTask, Schedule
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.messages import Flaws
 from taskqueue.protocol.tasks import ItemError
+from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.settings.jobs import Template
 
 DEFERRED_PART: Final = 8

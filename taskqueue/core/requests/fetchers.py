@@ -55,9 +55,9 @@ from taskqueue.protocol.fetchers import (
     Select,
     Welcome,
 )
-from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.message_room import TOKEN_BYTES, assignment_bytes, fetch_bytes, room_in
 from taskqueue.protocol.messages import Outgoing
+from taskqueue.protocol.values import Assignment
 
 RESENT_MOST: Final = 64
 """Messages sent again for one hello; the next hello asks for more. More would only be dropped by a socket whose peer

@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.flow import Check, Flow
 from taskqueue.core.model.needs import MemberRef, Needs, StageRef
 from taskqueue.core.model.project import Project
@@ -21,7 +21,6 @@ from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
@@ -37,6 +36,7 @@ from taskqueue.protocol.flows import (
 )
 from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
 from taskqueue.protocol.tasks import ItemError
+from taskqueue.protocol.values import NewTask, TaskOf
 
 STAGES_MOST = 100
 """Flows that are staged and not accepted."""

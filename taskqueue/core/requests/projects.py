@@ -50,7 +50,7 @@ from taskqueue.protocol.projects import (
     ProjectUnset,
 )
 from taskqueue.protocol.values import Action
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.change_text import pairs, pairs_of_many, values, was
 from taskqueue.settings.settings import Settings, as_layer, overlay
 
@@ -270,7 +270,7 @@ def _why_kept(project: Project, key: str) -> str:
     """Why an override can't be removed that was never set."""
     name, _, part = key.partition(".")
     if name not in Settings.__struct_fields__:
-        return schema.unknown("", name, Settings)
+        return reader.unknown("", name, Settings)
     if name != "cron" or not part:
         return f'{key}: "project set" has said nothing of it in project "{project.name}"'
     if part not in project.settings.cron:

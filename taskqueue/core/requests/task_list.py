@@ -20,7 +20,7 @@ from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Final, NamedTuple, get_args
 
-from taskqueue.core.model.attempts import AttemptRecord, kind_of
+from taskqueue.core.model.attempt_records import AttemptRecord, kind_of
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.model.project import Project

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import astuple, replace
 
-from taskqueue.core.model.attempts import AttemptRecord, kind_of
+from taskqueue.core.model.attempt_records import AttemptRecord, kind_of
 from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, Mark, ParentsRef, TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.attempts import kind_of
+from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, TaskRef
 from taskqueue.core.model.needs import Needs
@@ -38,7 +38,7 @@ from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests import why_slots
 from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
 from taskqueue.core.turn_state import TurnState
-from taskqueue.hung_places import hung_sentence, task_of
+from taskqueue.hung_texts import hung_sentence, task_of
 from taskqueue.protocol.choices import WhyCause
 from taskqueue.protocol.fetchers import HungView
 from taskqueue.protocol.fields import MAX_PARENTS

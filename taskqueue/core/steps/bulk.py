@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.model.attempts import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.attempt_records import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundPage, PageRef
 from taskqueue.core.model.operation import Operation

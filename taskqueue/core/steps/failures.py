@@ -18,7 +18,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.attempts import FailuresRef, FoundFailures
+from taskqueue.core.model.attempt_records import FailuresRef, FoundFailures
 from taskqueue.core.model.failure_groups import FailureCount, FailureGroups, Group
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session

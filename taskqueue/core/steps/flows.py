@@ -24,19 +24,18 @@ from typing import Final
 from msgspec.structs import replace
 
 from taskqueue.core.model.edges import DELETED_PROJECT, POLICIES, UNSATISFIED, Edge, Links, Mark, TaskRef
-from taskqueue.core.model.flow import KNOWN_NAMED, Check, Flow, FlowStep
-from taskqueue.core.model.needs import MemberRef, Needs, StageRef
+from taskqueue.core.model.flow import Flow, FlowStep
+from taskqueue.core.model.needs import Needs, StageRef
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import LIVE, Task
 from taskqueue.core.moves import flows
-from taskqueue.core.moves.answer_waiters import answer
 from taskqueue.core.moves.push import cancel, make, need_tasks
 from taskqueue.core.state import State
+from taskqueue.core.steps.flow_check import look_at, need_check
 from taskqueue.core.turn_state import TurnState
-from taskqueue.errors import Corrupt, Damaged, Rejected
+from taskqueue.errors import Damaged
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import NewTask, TaskOf
-from taskqueue.protocol.flows import FlowReply
+from taskqueue.protocol.values import NewTask, TaskOf
 
 TASKS_A_STEP: Final = 256
 
@@ -58,7 +57,7 @@ def need(turn: TurnState, wanted: Needs) -> None:
         taskids = [item.taskid for item in step.part if item.taskid not in project.queue.tasks]
         wanted.tasks += [TaskRef(project.number, taskid) for taskid in taskids]
     if flow.check is not None:
-        _need_check(turn, flow, project, step.part, wanted)
+        need_check(turn, flow, project, step.part, wanted)
     passed = flow.cursor + len(step.part)
     if len(step.part) == len(flow.page) and passed < _end_of(flow):
         step.ahead = _page_behind(flow, passed, min(TASKS_A_STEP, state.config.turn_tasks))
@@ -115,7 +114,7 @@ def _take_step(turn: TurnState, due: FlowStep) -> None:
     if due.ahead is not None and not ahead:
         raise Damaged(f"flow {flow.record.name!r}: the store has no task {due.ahead.first} of it")
     if due.kind == "check":
-        _look_at(turn, flow, project, due.part)
+        look_at(turn, flow, project, due.part)
     elif due.kind == "make":
         if _make(turn, flow, project, due.part) < len(due.part):
             flow.page = ()
@@ -123,117 +122,6 @@ def _take_step(turn: TurnState, due: FlowStep) -> None:
     else:
         _cancel(turn, flow, project, due.part)
     flow.page = flow.page[len(due.part) :] or ahead
-
-
-# ------------------------------------------------------------------------------------------------ check
-
-
-def _need_check(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask], wanted: Needs) -> None:
-    for item in part:
-        flows.need(project, item.taskid, wanted)
-        for parent in item.depends_on:
-            of = project if isinstance(parent, str) else turn.state.projects.by_name.get(parent.project)
-            if of is not None:
-                flows.need(of, parent if isinstance(parent, str) else parent.taskid, wanted)
-
-
-def _look_at(turn: TurnState, flow: Flow, project: Project, part: Sequence[NewTask]) -> None:
-    check = flow.check
-    if check is None:
-        raise Corrupt(f"flow {flow.record.name!r} is not being checked")
-    for item in part:
-        _look_at_task(turn, flow, check, project, item.taskid)
-        for parent in item.depends_on:
-            if isinstance(parent, str):
-                _look_at_parent(turn, flow, check, project, parent)
-            else:
-                of = turn.state.projects.by_name.get(parent.project)
-                if of is None:
-                    check.problem = check.problem or f'depends_on: there is no project "{parent.project}"'
-                else:
-                    _look_at_parent(turn, flow, check, of, parent.taskid)
-        check.checked += 1
-    if check.problem or (check.known_count >= KNOWN_NAMED and not check.reuse) or check.checked == flow.record.tasks:
-        _judge(turn, flow, check, project)
-
-
-def _look_at_task(turn: TurnState, flow: Flow, check: Check, project: Project, taskid: str) -> None:
-    if TaskRef(project.number, taskid) in turn.changes.awaited:
-        check.awaited = check.awaited or taskid
-    task = turn.find(project, taskid)
-    other = _flow_of(turn, flow, task)
-    if other is None:
-        other = next((each for each in project.making.values() if _will_make(turn, each, flow, taskid)), None)
-    if task is not None or other is not None:
-        flows.note_known(flow, taskid)
-    if other is not None and check.reuse:
-        check.problem = check.problem or f'{taskid} belongs to flow "{other.record.name}", which has not ended'
-
-
-def _flow_of(turn: TurnState, flow: Flow, task: Task | None) -> Flow | None:
-    """The other flow that a task belongs to, if that has not ended."""
-    number = task.links.flow if task is not None and task.links is not None else 0
-    other = turn.state.flows.by_number.get(number)
-    return None if other is None or other is flow or other.record.ended_at else other
-
-
-def _will_make(turn: TurnState, other: Flow, flow: Flow, taskid: str) -> bool:
-    index = turn.found.members.get(MemberRef(other.number, taskid), -1)
-    return other is not flow and other.is_unrolling and index >= other.record.unrolled
-
-
-def _look_at_parent(turn: TurnState, flow: Flow, check: Check, project: Project, taskid: str) -> None:
-    """Look at a task that the next one of the flow waits for."""
-    index = turn.found.members.get(MemberRef(flow.number, taskid)) if project.number == flow.record.project else None
-    if index is None:
-        check.outside = check.outside or taskid
-        if any(flows.blocks(turn, other, taskid) for other in project.making.values()):
-            check.problem = check.problem or f"depends_on: {taskid} is yet to be made by another flow; try again later"
-    elif index >= check.checked:
-        check.problem = check.problem or (
-            f"depends_on: task {check.checked} waits for {taskid}, which is task {index}: parents come first"
-        )
-
-
-def _judge(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
-    """Accept the flow, or refuse it."""
-    if check.problem:
-        flows.refuse(turn, flow, Rejected("state", check.problem))
-    elif check.known and not check.reuse:
-        reason = f"known already: {', '.join(check.known)}; with reuse they become part of the flow as they are"
-        flows.refuse(turn, flow, Rejected("known-tasks", reason))
-    elif check.awaited and check.outside:
-        reason = (
-            f"others wait for {check.awaited} already, and the flow depends on {check.outside}, which is no new task "
-            "of it: that might close a cycle; submit the flow before what waits for it"
-        )
-        flows.refuse(turn, flow, Rejected("state", reason))
-    else:
-        _accept(turn, flow, check, project)
-
-
-def _accept(turn: TurnState, flow: Flow, check: Check, project: Project) -> None:
-    new = flow.record.tasks - min(check.known_count, flow.record.tasks)
-    settings, queue = project.settings, project.queue
-    if queue.live + project.reserved + new > settings.max_queue:
-        reason = f'project "{project.name}" has no room for {new} tasks more: max_queue is {settings.max_queue:g}'
-        flows.refuse(turn, flow, Rejected("full", reason))
-        return
-    if queue.known + project.reserved + new > settings.max_tasks:
-        reason = f'project "{project.name}" has no room for {new} tasks more: max_tasks is {settings.max_tasks:g}'
-        flows.refuse(turn, flow, Rejected("full", reason))
-        return
-    turn.state.flows.accept(flow)
-    record = flow.record
-    record.new, record.has_outside = new, bool(check.outside)
-    record.began_at = turn.now.wall
-    flow.check = None
-    flow.page = ()
-    turn.state.wall_timers.drop(("stage", flow.number))
-    turn.changed_flows[flow.number] = flow
-    project.armed = True
-    turn.touch(project)
-    answer(turn, flow.submitters, lambda n: FlowReply(n=n, flow=flow.view(project.name)))
 
 
 # ------------------------------------------------------------------------------------------------ make, cancel

@@ -14,12 +14,12 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Found, FoundStage, MemberRef, StageRef
 from taskqueue.core.model.records import FlowRecord, WriteSet
 from taskqueue.core.model.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import read_tasks

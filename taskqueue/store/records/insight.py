@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.model.attempts import FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.model.attempt_records import FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.history import LoadedSlices, PointsRef, Row
 from taskqueue.core.model.task import KEY_BYTES

@@ -76,7 +76,7 @@ from typing import Final
 from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.model.attempts import AttemptRecord, Failure
+from taskqueue.core.model.attempt_records import AttemptRecord, Failure
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.counts import CountersRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
@@ -97,7 +97,8 @@ from taskqueue.core.model.task import (
     size_of,
 )
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.fields import OUTCOME_WINDOW, NewTask
+from taskqueue.protocol.fields import OUTCOME_WINDOW
+from taskqueue.protocol.values import NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value

@@ -24,7 +24,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task
 from taskqueue.error_texts import cut_text
 from taskqueue.store.contract import Batch, Family, Store

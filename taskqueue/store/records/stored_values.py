@@ -8,7 +8,8 @@ from msgspec import Raw, Struct
 from msgspec.msgpack import Decoder
 
 from taskqueue.core.model.recrawl_interval import PageFacts
-from taskqueue.protocol.fields import Boot, Schedule
+from taskqueue.protocol.fields import Boot
+from taskqueue.protocol.values import Schedule
 
 
 class SpecValue(Struct, array_like=True, gc=False):

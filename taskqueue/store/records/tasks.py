@@ -32,7 +32,7 @@ from typing import Final, TypeVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempts import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.attempt_records import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundList, FoundOld, FoundOrder, ListRef, Old, OldRef, OrderRef, page_past

@@ -39,17 +39,16 @@ from taskqueue.protocol.fields import (
     MAX_PARENTS,
     MAX_URL_CHARS,
     NIL,
-    PLAIN,
     EpochSeconds,
     GroupName,
     Number,
     Priority,
     ProjectName,
-    Schedule,
     Setting,
     TaskId,
 )
 from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
+from taskqueue.protocol.values import PLAIN, Schedule
 from taskqueue.settings.description import described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout

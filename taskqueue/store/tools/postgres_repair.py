@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Edge, Propagation
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.slot_records import SlotRecord

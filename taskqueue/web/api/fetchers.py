@@ -33,8 +33,8 @@ from taskqueue.protocol.fetchers import (
     Release,
     TokensReply,
 )
-from taskqueue.protocol.fields import Assignment
 from taskqueue.protocol.tasks import Done, DoneReply
+from taskqueue.protocol.values import Assignment
 from taskqueue.web.api import paging
 from taskqueue.web.api.answering import in_json, json_of, while_there
 from taskqueue.web.api.decoding import Decoding

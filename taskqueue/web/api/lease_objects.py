@@ -19,18 +19,14 @@ from taskqueue.protocol.fields import (
     MAX_RETRY_AFTER_SECONDS,
     MAX_WISHES,
     NIL,
-    Again,
-    Fetched,
-    NewTask,
     Priority,
     ProjectName,
-    Schedule,
     TaskId,
-    TaskReport,
     TimeoutSeconds,
     Token,
 )
 from taskqueue.protocol.packed_json import PACKED, as_msgpack
+from taskqueue.protocol.values import Again, Fetched, NewTask, Schedule, TaskReport
 from taskqueue.web.api.problems import Problem
 from taskqueue.web.api.task_objects import needed_task
 

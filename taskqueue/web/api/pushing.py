@@ -29,8 +29,9 @@ from taskqueue import AsyncClient
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of
 from taskqueue.errors import MessageTooLarge, TaskQueueError
 from taskqueue.protocol.codec import MALFORMED, MAX_MESSAGE_BYTES, reason_of
-from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, NewTask
+from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from taskqueue.web.api.answering import in_json, repeats_of
 from taskqueue.web.api.decoding import JSON, Decoding, body_of, check_type, decoded, type_of
 from taskqueue.web.api.http_operation import Endpoint, Operation

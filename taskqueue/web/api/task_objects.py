@@ -16,17 +16,9 @@ from msgspec.json import encode
 from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.task_objects import BODIES, FieldError, Times, arguments
 from taskqueue.protocol.choices import ParentFailure
-from taskqueue.protocol.fields import (
-    MAX_PARENTS,
-    MAX_URL_CHARS,
-    NewTask,
-    Priority,
-    ProjectName,
-    Retries,
-    SlotName,
-    TaskId,
-)
+from taskqueue.protocol.fields import MAX_PARENTS, MAX_URL_CHARS, Priority, ProjectName, Retries, SlotName, TaskId
 from taskqueue.protocol.packed_json import PACKED, as_msgpack
+from taskqueue.protocol.values import NewTask
 from taskqueue.web.api.problems import Problem, field_of
 
 REASON_CHARS: Final = 400

@@ -22,9 +22,9 @@ from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, StateName
-from taskqueue.protocol.fields import NIL, Schedule
+from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.tasks import TaskReply, TaskRow
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Counts, Schedule
 from taskqueue.units import EXAMPLES, duration_text, parse_duration
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.addresses import segment, task_page, taskid_of, tasks_page

@@ -18,9 +18,10 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode, request_number
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import Assignment, TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import Assignment, TaskReport
 
 R = TypeVar("R", bound=AnyRequest)
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from taskqueue.client.tasks import reports
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fetchers import Hello, Release, TokensReply, Welcome
-from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, Assignment, TaskReport, Token
+from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
@@ -29,6 +29,7 @@ from taskqueue.protocol.tasks import (
     TaskRetry,
     TasksReply,
 )
+from taskqueue.protocol.values import Assignment, TaskReport
 from tests.unit.client.conftest import Daemon, friendly
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import Change
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
-from taskqueue.protocol.fields import Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskOf, TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
@@ -30,7 +30,17 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TaskWait,
 )
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import (
+    Again,
+    Assignment,
+    Fetched,
+    NewTask,
+    Recrawl,
+    Schedule,
+    TaskFilter,
+    TaskOf,
+    TaskReport,
+)
 from tests.unit.client.conftest import Daemon, friendly
 
 REQUESTS: Final[tuple[type[Struct], ...]] = get_args(AnyRequest)

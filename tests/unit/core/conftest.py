@@ -38,7 +38,7 @@ from taskqueue.core.model.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import Assignment, Boot, NewTask, Peer, Schedule, TaskReport, Token, Wall
+from taskqueue.protocol.fields import Boot, Peer, Token, Wall
 from taskqueue.protocol.messages import AnyOutgoing, AnyReply, AnyRequest, Flaws, Incoming, Outgoing
 from taskqueue.protocol.projects import (
     ProjectDo,
@@ -51,7 +51,7 @@ from taskqueue.protocol.projects import (
     WaitReply,
 )
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskReply, TaskShow
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Assignment, Counts, NewTask, Schedule, TaskReport
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.ledger import Ledger

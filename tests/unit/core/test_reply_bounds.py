@@ -42,7 +42,7 @@ from taskqueue.protocol.fetchers import (
     TokensReply,
     Welcome,
 )
-from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, NewTask, Schedule, Setting
+from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, Setting
 from taskqueue.protocol.flows import FlowReply, FlowsReply, FlowStage, FlowStaged, FlowTasks, FlowTasksReply, FlowView
 from taskqueue.protocol.insight import (
     Failures,
@@ -77,7 +77,7 @@ from taskqueue.protocol.tasks import (
     TasksReply,
     TaskWaitReply,
 )
-from taskqueue.protocol.values import Counts, RerunLayer, RerunView, TaskFilter, Totals
+from taskqueue.protocol.values import Counts, NewTask, RerunLayer, RerunView, Schedule, TaskFilter, Totals
 from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
 from taskqueue.settings.slot_choice import SlotChoice

@@ -16,7 +16,7 @@ import pytest
 from taskqueue.core.state import BOOT_OF_PROJECT, OF_SESSION, WALL_OF_PROJECT
 from taskqueue.core.timers import TIMERS
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 

@@ -15,7 +15,8 @@ from taskqueue import Drop, Task
 from taskqueue.demo.crawler import ARCHIVE_SECONDS, crawl
 from taskqueue.demo.site import bundled_pages, served
 from taskqueue.http.answer import Page
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 Crawl = Callable[[str], list[tuple[str, float | None]]]
 """Crawls a target; returns (target, delay) of its new tasks."""

@@ -11,7 +11,8 @@ from msgspec import Raw
 from taskqueue import Drop, Retry, Task
 from taskqueue.http import Http
 from taskqueue.http.answer import Limits, Requests, Visit
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 AGENT = "examplebot/1.0 (+https://example.com/bot)"
 URL = "http://site.example/a?b=1"

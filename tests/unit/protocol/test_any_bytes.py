@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from taskqueue.errors import Rejected
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode, request_number
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import Assignment, NewTask, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import Assignment, NewTask
 from tests.nightly import usually
 
 TASK: dict[str, Any] = {

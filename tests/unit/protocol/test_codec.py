@@ -23,23 +23,12 @@ from taskqueue.protocol.codec import (
     request_number,
 )
 from taskqueue.protocol.fetchers import Select, Welcome
-from taskqueue.protocol.fields import (
-    MAX_FOLLOWERS,
-    MAX_TASKID_BYTES,
-    Again,
-    Assignment,
-    Fetched,
-    NewTask,
-    Recrawl,
-    Schedule,
-    TaskReport,
-    Token,
-)
+from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Token
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import Done, NewTasks, TaskCancel
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import Again, Assignment, Fetched, NewTask, Recrawl, Schedule, TaskFilter, TaskReport
 
 TASK = {"taskid": "a", "url": "http://a/"}
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from msgspec.msgpack import encode
 
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, PLAIN, Assignment, Schedule, Token
+from taskqueue.protocol.fields import MAX_SLOT_CHARS, MAX_VALIDATOR_CHARS, Token
 from taskqueue.protocol.message_room import (
     VALIDATORS_BYTES,
     assignment_bytes,
@@ -23,7 +23,7 @@ from taskqueue.protocol.message_room import (
 )
 from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.tasks import Attempt, TaskRow
-from taskqueue.protocol.values import RerunLayer, RerunView, TaskFilter
+from taskqueue.protocol.values import PLAIN, Assignment, RerunLayer, RerunView, Schedule, TaskFilter
 
 MAX_MESSAGE = 512 << 10
 LONGEST = 2**63 - 1

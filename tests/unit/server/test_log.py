@@ -8,15 +8,16 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.fields import NIL, Peer, Schedule
+from taskqueue.protocol.fields import NIL, Peer
 from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.values import Schedule
 from taskqueue.server.log import SUMMARY_SECONDS, Summary, event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
@@ -28,7 +28,8 @@ from taskqueue.core.model.task import (
     ready_key,
     time_key,
 )
-from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
+from taskqueue.protocol.fields import Boot, Token
+from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.store.contract import Batch, Family, Store, StoreReader
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.chance import SECRET_BYTES
 from taskqueue.core.model.counts import EventTotals, TaskCounts
 from taskqueue.core.model.edges import (
@@ -53,9 +53,9 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.model.windows import Counters
 from taskqueue.errors import Corrupt, Fenced, Unreadable
-from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, NewTask, Recrawl, Schedule, Token, Wall
+from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import NewTask, Recrawl, Schedule, TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs, OrderRef, PageRef
@@ -26,7 +26,8 @@ from taskqueue.core.model.task import (
     ready_key,
     time_key,
 )
-from taskqueue.protocol.fields import Boot, NewTask, Schedule, Token
+from taskqueue.protocol.fields import Boot, Token
+from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY

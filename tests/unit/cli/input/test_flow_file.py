@@ -10,7 +10,7 @@ import pytest
 
 from taskqueue.cli.input.flow_file import FlowFile, parse
 from taskqueue.client.tasks.new_flow import FlowPlan
-from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.values import TaskOf
 
 SAID = """
 project = "shop"

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue.cli.input.task_lines import parse
 from taskqueue.client.tasks.new_task import default_taskid, new_task
-from taskqueue.protocol.fields import Recrawl, TaskOf
+from taskqueue.protocol.values import Recrawl, TaskOf
 
 
 def test_a_line_that_is_no_object_is_a_url() -> None:

@@ -29,10 +29,11 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import KnownState, NewOutcome
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Welcome
-from taskqueue.protocol.fields import Again, Assignment, NewTask, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
+from taskqueue.protocol.values import Again, Assignment, NewTask
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 T = TypeVar("T")

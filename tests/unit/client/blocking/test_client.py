@@ -12,8 +12,9 @@ from msgspec import Raw
 
 from taskqueue import Client, Closed, PushOutcome
 from taskqueue.protocol.fetchers import Hello, Release, Select
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import Assignment
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 

@@ -21,9 +21,9 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fetchers import Hello, Welcome
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from tests.unit.client.conftest import Daemon, friendly
 
 T = TypeVar("T")

@@ -26,11 +26,12 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.daemon import Verify, VerifyReply
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, LeaseRef, Release, Select, TokensReply, Welcome
-from taskqueue.protocol.fields import OUTCOME_WINDOW, Assignment, NewTask, TaskReport, Token
+from taskqueue.protocol.fields import OUTCOME_WINDOW, Token
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import ProjectWait, WaitReply
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 
 
 def heard(session: ClientSession, now: float) -> list[AnyRequest]:

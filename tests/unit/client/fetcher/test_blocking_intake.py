@@ -10,8 +10,8 @@ import pytest
 from taskqueue import BacklogFull, Client, Closed, Task
 from taskqueue.client.tasks import outbox
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.tasks import Done, NewTasks
+from taskqueue.protocol.values import NewTask, TaskReport
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 from tests.unit.client.tasks.test_outbox import Silent
 

@@ -9,7 +9,8 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.fetcher.leases import PASSED_MOST, Relay
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 Tell = Callable[[Relay, asyncio.Queue[int]], Awaitable[None]]
 

@@ -19,7 +19,8 @@ from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.protocol.codec import decode_request
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 
 class JumpingSelector(selectors.SelectSelector):

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue import new_task
 from taskqueue.client.tasks.pushes import as_new_task
-from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.values import TaskOf
 
 URL = "http://a/"
 

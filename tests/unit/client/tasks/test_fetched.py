@@ -12,8 +12,9 @@ import pytest
 from taskqueue import AsyncClient, Client, Task
 from taskqueue.client.tasks.fetched import retry_after
 from taskqueue.client.tasks.reports import failure_of, success_with
-from taskqueue.protocol.fields import NIL, Assignment, Fetched, TaskReport, Token
+from taskqueue.protocol.fields import NIL, Token
 from taskqueue.protocol.tasks import Done
+from taskqueue.protocol.values import Assignment, Fetched, TaskReport
 from tests.unit.client.conftest import Daemon
 
 OF_A_SLOT: dict[str, Any] = {"start_within": 1.0}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.client.tasks.new_flow import FlowPlan, FlowTask, Parent
-from taskqueue.protocol.fields import TaskOf
+from taskqueue.protocol.values import TaskOf
 
 
 def described(plan: FlowPlan, taskid: str, *after: Parent) -> FlowTask:

@@ -11,11 +11,11 @@ from taskqueue.client.tasks.new_flow import BATCH_TASKS, batches
 from taskqueue.client.tasks.pushes import BATCH_BYTES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Welcome
-from taskqueue.protocol.fields import MAX_EDGES, NewTask
+from taskqueue.protocol.fields import MAX_EDGES
 from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowView
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import ItemError
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Counts, NewTask
 from tests.unit.client.conftest import Daemon, friendly
 
 

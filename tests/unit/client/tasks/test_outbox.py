@@ -24,9 +24,9 @@ from taskqueue import (
 )
 from taskqueue.client.tasks import outbox, reports
 from taskqueue.client.tasks.pushes import size_of
-from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
+from taskqueue.protocol.values import TaskReport
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, LeapingLoop, friendly, run_leaping
 from tests.unit.client.fetcher.test_draining import wanted
 from tests.unit.client.fetcher.test_intake import arrived

@@ -14,9 +14,10 @@ from msgspec import Raw
 from taskqueue import AsyncClient, Client, Closed, RequestRejected, Result, Task, Worker
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.fields import Assignment, TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, ParentView, TaskParents, TaskParentsReply
+from taskqueue.protocol.values import Assignment, TaskReport
 from tests.unit.client.conftest import Daemon, friendly
 
 PAGES = {

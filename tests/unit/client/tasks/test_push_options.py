@@ -14,7 +14,7 @@ from taskqueue.client.asynchronous.flows import AsyncFlow
 from taskqueue.client.blocking.flows import BlockingFlow
 from taskqueue.client.tasks.push_options import OPTIONS
 from taskqueue.client.tasks.pushes import as_new_task
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 
 TAKERS = [AsyncClient.push, Client.push, new_task, AsyncFlow.task, BlockingFlow.task]
 

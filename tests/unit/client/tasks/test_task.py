@@ -15,7 +15,8 @@ from msgspec import Raw
 
 from taskqueue import Task, canonical_url, default_taskid, new_task
 from taskqueue.client.tasks.pushes import Defaults, Packer, Pushed, as_new_task
-from taskqueue.protocol.fields import Assignment, Recrawl, Schedule, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment, Recrawl, Schedule
 
 
 def body_of(task: Any) -> Any:

@@ -20,7 +20,7 @@ from freezegun import freeze_time
 
 from taskqueue import Drop, Middleware, Retry, Task
 from taskqueue.client.tasks.fetched import Told, told_by
-from taskqueue.protocol.fields import Fetched, TaskReport
+from taskqueue.protocol.values import Fetched, TaskReport
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.worker.test_worker import outcome_of
 

@@ -14,8 +14,8 @@ from freezegun.api import FrozenDateTimeFactory, StepTickTimeFactory, TickingDat
 from taskqueue import Middleware, Task, Worker
 from taskqueue.client.worker.outcome import TooLate
 from taskqueue.protocol.fetchers import Hello, Release
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import Done
+from taskqueue.protocol.values import NewTask
 from tests.unit.client.conftest import Daemon
 from tests.unit.client.worker.test_worker import wanted
 

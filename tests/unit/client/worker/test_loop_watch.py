@@ -15,7 +15,8 @@ from taskqueue import Hung, RunEnded, Task
 from taskqueue.client.worker.lease_watch import LeaseWatch, Limits, Run
 from taskqueue.client.worker.loop_watch import LOOKS_LEAST, LOOKS_MOST, LoopWatch
 from taskqueue.client.worker.worker_log import WorkerLog
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 from tests.unit.client.conftest import WAIT_SECONDS
 
 LOOK_SECONDS = 0.005

@@ -15,9 +15,9 @@ from taskqueue.client.tasks import reports
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Welcome
-from taskqueue.protocol.fields import NewTask, TaskReport
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.protocol.values import NewTask, TaskReport
 from tests.unit.client.conftest import Daemon, friendly
 from tests.unit.client.fetcher.test_draining import Drainer
 from tests.unit.client.worker.test_worker import urls_of, wanted

@@ -21,9 +21,9 @@ from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, ne
 from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.worker.worker import STOP_SIGNALS
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, Release
-from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done
+from taskqueue.protocol.values import TaskReport
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 

@@ -9,7 +9,8 @@ import pytest
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker import worker_log
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
-from taskqueue.protocol.fields import Assignment, Token
+from taskqueue.protocol.fields import Token
+from taskqueue.protocol.values import Assignment
 
 
 def summary_of(caplog: pytest.LogCaptureFixture, *runs: tuple[str, str]) -> str:

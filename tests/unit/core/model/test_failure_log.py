@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.attempt_records import Failure, KeptFailure
 from taskqueue.core.model.failure_log import FAILURES_MOST, FAILURES_SECONDS, SPARE_FAILURES, SPARE_SECONDS, FailureLog
 from taskqueue.core.model.task import SEQ_BITS, key_time, time_key
 from taskqueue.protocol.fields import Wall

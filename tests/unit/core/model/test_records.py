@@ -6,7 +6,7 @@ import pytest
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.counts import EventTotals, TaskCounts
 from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord

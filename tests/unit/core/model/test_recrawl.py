@@ -10,7 +10,8 @@ from taskqueue.core.model.recrawl import decide, due_at
 from taskqueue.core.model.retry import Retry, after_failure, after_timeout
 from taskqueue.core.model.spec import NO_SPEC, Spec
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Task
-from taskqueue.protocol.fields import NIL, Schedule, Wall
+from taskqueue.protocol.fields import NIL, Wall
+from taskqueue.protocol.values import Schedule
 from taskqueue.settings.settings import Settings
 
 NOW = Wall(1_000_000.0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taskqueue.core.model.recrawl_interval import PageFacts, after_success, as_replaced, has_changed, recurs_after
-from taskqueue.protocol.fields import Fetched, Recrawl, Schedule
+from taskqueue.protocol.values import Fetched, Recrawl, Schedule
 
 DAY = 86_400.0
 BOUNDS = Recrawl(60, 365 * DAY)

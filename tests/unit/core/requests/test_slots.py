@@ -9,9 +9,9 @@ import pytest
 
 from taskqueue.core.model.back_off import back_off_seconds
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.insight import Log, LogReply
 from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
+from taskqueue.protocol.values import Fetched, NewTask
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import comes_after
 

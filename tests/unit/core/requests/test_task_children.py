@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.tasks import ChildView, TaskChildren, TaskChildrenReply
+from taskqueue.protocol.values import TaskOf
 from tests.unit.core.conftest import World, task
 from tests.unit.core.requests.test_task_parents import run, waiting
 from tests.unit.core.rules.conftest import FORCE

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.fields import MAX_PARENTS, MAX_RESULT_BYTES, NewTask, TaskOf
+from taskqueue.protocol.fields import MAX_PARENTS, MAX_RESULT_BYTES
 from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
+from taskqueue.protocol.values import NewTask, TaskOf
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
 

@@ -10,8 +10,8 @@ from msgspec import structs
 from taskqueue.core.lookups import REFILLS_A_TURN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Hung
-from taskqueue.protocol.fields import Fetched, Recrawl
 from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.values import Fetched, Recrawl
 from taskqueue.settings.settings import CoreConfig, Pace
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE

@@ -7,10 +7,10 @@ from math import inf
 import pytest
 
 from taskqueue.core.steps import slot_division
-from taskqueue.protocol.fields import Fetched
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.slots import SlotReply, SlotSet
+from taskqueue.protocol.values import Fetched
 from tests.unit.core.conftest import MakeWorld, World, task
 
 

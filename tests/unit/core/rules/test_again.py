@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import Again, Fetched, Recrawl
 from taskqueue.protocol.tasks import DoneReply
+from taskqueue.protocol.values import Again, Fetched, Recrawl
 from tests.unit.core.conftest import MakeWorld, World, body_of, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, bring, comes_after, rest, run_out
 

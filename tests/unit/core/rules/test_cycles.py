@@ -15,10 +15,10 @@ from taskqueue.core.model.waiting_pushes import WAITING_MOST
 from taskqueue.core.moves import cycles
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Extend, Release
-from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectReply, ProjectShow, ProjectUnset
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from tests.unit.core.conftest import MakeWorld, World, task

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ParentFailure
 from taskqueue.protocol.codec import decode_request, encode
-from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply, TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR

@@ -10,7 +10,6 @@ from typing import Any
 
 from taskqueue.core.steps import flows
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import NewTask, TaskOf
 from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
@@ -28,6 +27,7 @@ from taskqueue.protocol.flows import (
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry, TasksReply
+from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, Waiting, World, task
 from tests.unit.core.rules.conftest import HOUR

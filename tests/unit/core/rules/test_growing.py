@@ -11,8 +11,8 @@ from taskqueue.core.model.growth import SLOTS_MOST
 from taskqueue.core.model.project import DAY_SECONDS
 from taskqueue.core.moves.push import TRAP_URL_CHARS
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.projects import ProjectSet
+from taskqueue.protocol.values import NewTask
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 GROWING = 100

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 from tests.unit.core.rules.conftest import (
     BACK_OFFS,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from taskqueue.protocol.fields import NewTask, TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import DoneReply
+from taskqueue.protocol.values import NewTask, TaskReport
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, bring, run_out
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.core.model.chance import JITTER
-from taskqueue.protocol.fields import Assignment, Fetched, Recrawl
+from taskqueue.protocol.values import Assignment, Fetched, Recrawl
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, HOUR, bring, never_comes
 

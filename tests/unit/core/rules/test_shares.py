@@ -9,7 +9,7 @@ from math import floor, inf
 import pytest
 
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.fields import Assignment
+from taskqueue.protocol.values import Assignment
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 

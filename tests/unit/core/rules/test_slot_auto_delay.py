@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import Fetched
+from taskqueue.protocol.values import Fetched
 from taskqueue.store.records import layout
 from taskqueue.store.records.slots import decode_slot
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.core.model.back_off import back_off_seconds
-from taskqueue.protocol.fields import Fetched, NewTask
+from taskqueue.protocol.values import Fetched, NewTask
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE, comes_after, never_comes
 

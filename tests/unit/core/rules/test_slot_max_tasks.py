@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply
+from taskqueue.protocol.values import NewTask
 from tests.unit.core.conftest import MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
 from tests.unit.core.rules.test_flows import flow

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import Assignment, Fetched, NewTask
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
+from taskqueue.protocol.values import Assignment, Fetched, NewTask
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from taskqueue.protocol.fetchers import Extend, LeaseRef, Release, TokensReply
-from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.operations import Bulk, OperationReply
 from taskqueue.protocol.tasks import DoneReply, TaskRetry, TasksReply
+from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import World, body_of, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, bring, comes_after, never_comes, run_out
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.attempt_records import Failure, KeptFailure
 from taskqueue.core.model.failure_groups import GROUPS_MOST, FailureGroups, kind_of
 from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.task import time_key

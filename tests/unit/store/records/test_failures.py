@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 from rocksdict import Options, Rdict
 
-from taskqueue.core.model.attempts import Failure, FailuresRef, FoundFailures, KeptFailure
+from taskqueue.core.model.attempt_records import Failure, FailuresRef, FoundFailures, KeptFailure
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.task import time_key

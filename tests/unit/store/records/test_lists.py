@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.needs import FoundList, ListRef, Needs
 from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, FAILED, NO_FLOOR, READY, SUCCESS, TASK_BYTES, Task, ready_key, time_key
 from taskqueue.errors import Unreadable
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import MAX_INLINE_ERROR_BYTES, taskid_at

@@ -10,7 +10,7 @@ import pytest
 from msgspec.msgpack import encode
 from rocksdict import Options, Rdict
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs, PageRef
 from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS

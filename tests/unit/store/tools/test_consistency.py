@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Links
 from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, STATE_NAMES, SUCCESS
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.flows import decode_flow, encode_index, flow_key, member_key, stage_key

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.calendar import Calendar
-from taskqueue.protocol.fields import NewTask, TaskOf
+from taskqueue.protocol.values import NewTask, TaskOf
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.tools.consistency import check

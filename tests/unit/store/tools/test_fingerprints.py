@@ -13,7 +13,8 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.core.model.task import OVER, PROCESSING, WAITING
-from taskqueue.protocol.fields import Setting, TaskOf
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.values import TaskOf
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.contract import Batch, Entry, Family, StoreReader
 from taskqueue.store.damaged_rows import DamagedRows

@@ -9,12 +9,12 @@ from random import Random
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempts import AttemptRecord
+from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import BLOCKED, FAILED, READY, Move, Task, ready_key, time_key
-from taskqueue.protocol.fields import Schedule
+from taskqueue.protocol.values import Schedule
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore

@@ -6,7 +6,7 @@ import pytest
 from msgspec import Raw
 from msgspec.msgpack import encode
 
-from taskqueue.protocol.fields import Again, Fetched
+from taskqueue.protocol.values import Again, Fetched
 from taskqueue.web.api.lease_objects import NextAttempt, Report, with_reports
 from taskqueue.web.api.problems import Problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.fields import NewTask
+from taskqueue.protocol.values import NewTask
 from taskqueue.web.api.pushing import LINE_BYTES, Line, LineSplitter
 from taskqueue.web.api.task_objects import Flaw
 

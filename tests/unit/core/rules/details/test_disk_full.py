@@ -8,13 +8,12 @@ import msgspec
 import pytest
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import TaskReport
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import ProjectHold, ProjectSet
 from taskqueue.protocol.tasks import DoneReply, TaskCancel, TaskRetry, TasksReply
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import TaskFilter, TaskReport
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, World, task
 

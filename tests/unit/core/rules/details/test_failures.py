@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.core.model.attempts import Failure, KeptFailure
+from taskqueue.core.model.attempt_records import Failure, KeptFailure
 from taskqueue.core.model.failure_log import FAILURES_MOST, FAILURES_SECONDS
 from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.task import time_key

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.fields import TaskOf
 from taskqueue.protocol.flows import FlowCancel
 from taskqueue.protocol.tasks import TaskRetry
+from taskqueue.protocol.values import TaskOf
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.test_dependencies import run, state_of, waiting
 from tests.unit.core.rules.test_flows import begin_making, cancel, flow, retry, show, show_now

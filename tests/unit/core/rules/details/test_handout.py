@@ -6,7 +6,7 @@ from math import inf
 
 from msgspec.msgpack import decode, encode
 
-from taskqueue.protocol.fields import PLAIN, Schedule
+from taskqueue.protocol.values import PLAIN, Schedule
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
 

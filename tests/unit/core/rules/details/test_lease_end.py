@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import DoneReply
+from taskqueue.protocol.values import TaskReport
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, body_of, task
 
 HOUR, DAY = 3600.0, 86_400.0

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from taskqueue.protocol.fields import NewTask, Schedule, TaskOf
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import TaskCancel, TasksReply
+from taskqueue.protocol.values import NewTask, Schedule, TaskOf
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import tasks_of
 from taskqueue.store.records.layout import AWAITED

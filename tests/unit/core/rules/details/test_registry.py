@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fields import NewTask
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.tasks import NewTasksReply
+from taskqueue.protocol.values import NewTask
 from taskqueue.settings.layer_size import MAX_LAYER_DEPTH, MAX_LAYER_MEMORY, MAX_OVERRIDES_MEMORY, memory_bytes
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import World, task

@@ -8,8 +8,8 @@ import pytest
 
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.slot_records import SlotRecord
-from taskqueue.protocol.fields import Fetched, NewTask
 from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
+from taskqueue.protocol.values import Fetched, NewTask
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT_KEY, META

@@ -7,9 +7,10 @@ from math import inf
 from taskqueue.core.model.needs import Needs
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Extend, Hello
-from taskqueue.protocol.fields import TaskReport, Token
+from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply
+from taskqueue.protocol.values import TaskReport
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records.layout import OUTCOMES, SESSIONS
 from tests.unit.core.conftest import World, ref, task

@@ -8,7 +8,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from taskqueue.errors import Rejected
-from taskqueue.settings import schema
+from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION, DURATION_SAID, SIZE, described
 
 
@@ -43,7 +43,7 @@ class Section(Struct, frozen=True):
 
 def read(table: dict[str, Any]) -> tuple[Section, list[str]]:
     found: list[str] = []
-    return schema.read("here", table, Section, found.append), found
+    return reader.read("here", table, Section, found.append), found
 
 
 def test_what_can_be_used_is_taken_in_plain_numbers() -> None:
@@ -86,7 +86,7 @@ def test_problems_come_in_the_order_of_the_keys_and_the_rest_is_taken() -> None:
 
 def test_a_section_with_a_problem_is_refused_with_the_first_one() -> None:
     with pytest.raises(Rejected) as refused:
-        schema.convert({"count": 0, "rate": -1}, Section)
+        reader.convert({"count": 0, "rate": -1}, Section)
 
     assert (refused.value.code, refused.value.reason) == (
         "setting",

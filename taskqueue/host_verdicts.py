@@ -1,0 +1,23 @@
+"""What a report says of the host that was asked: it answered, it throttles, or it was not reached."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from taskqueue.protocol.values import TaskReport
+
+Verdict = Literal["answered", "throttled", "unreached"]
+"""What the host did, for all that its slot knows."""
+
+THROTTLES: Final = frozenset((429, 503))
+"""Too Many Requests, Service Unavailable (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
+
+
+def verdict_of(item: TaskReport) -> Verdict:
+    """What the report says of its host."""
+    fetched = item.fetched
+    if fetched is None:
+        return "answered"
+    if fetched.status_code in THROTTLES:
+        return "throttled"
+    return "unreached" if fetched.error_kind == "connection" and not item.ok else "answered"
