@@ -85,8 +85,8 @@ SWITCH_SECONDS: Final = 0.0001
 106 syncs a second with Python's own 5 ms, 2,600 with this, and the loop itself no slower.
 """
 GARBAGE_THRESHOLDS: Final = (50_000, 20, 50)
-"""Tasks in memory are structs that the collector doesn't look at, and a turn makes no cycles. A full collection over
-300,000 tasks still stops the loop for 14 ms (over dicts it would be 620 ms), so they are made rare.
+"""A turn makes no cycles, so collections find nothing and are made rare. While 300,000 tasks are pushed, Python's own
+thresholds cost 167 of them, of up to 57 ms (compiled 42, of up to 12 ms); these 9, of which one at the start.
 """
 
 
