@@ -135,8 +135,8 @@ $(COVER_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[cover]'
 	@touch $@
 
-cover: $(COVER_STAMP) ## how many branches the unit and contract tests take, of all and of the core; lists what none takes
-	$(PYTEST) --cov --cov-report= tests/unit tests/contract
+cover: $(COVER_STAMP) ## how many branches the tests take that run in one process, of all and of the core; lists what none takes
+	$(PYTEST) --cov --cov-report= tests/unit tests/contract tests/properties tests/simulation tests/integration/test_database*.py
 	@$(BIN)/coverage report --skip-covered --show-missing
 	@$(BIN)/python tools/cover.py
 

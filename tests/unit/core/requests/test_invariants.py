@@ -10,6 +10,8 @@ import pytest
 from taskqueue.core.model.heads import Head
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import EndedLease, Session
+from taskqueue.core.model.slot import Slot
+from taskqueue.core.model.slot_queue import SlotQueue
 from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SUCCESS, Task
 from taskqueue.core.requests.invariants import check
 from taskqueue.core.state import State
@@ -122,6 +124,52 @@ def test_what_is_wrong_with_a_state_is_said(state: State, complaint: str, damage
     damage(state)
 
     assert [problem for problem in wrong(state) if complaint in problem]
+
+
+@pytest.fixture
+def divided() -> State:
+    """News is divided by host: one slot has a lease and a task, one only a lease, one two tasks that may go."""
+    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {"slot": "host", "slot_max_processing": 1}}))
+    world.push("news", task("run", url="http://full/"), task("first", url="http://slow/"))
+    world.fetcher(capacity=2)
+    world.push("news", task("more", url="http://full/"), task("a", url="http://free/"), task("b", url="http://free/"))
+    return world.scheduler._state
+
+
+def slots(state: State) -> SlotQueue:
+    queue = news(state).queue.ready
+    assert isinstance(queue, SlotQueue)
+    return queue
+
+
+def slot(state: State, host: str) -> Slot:
+    return slots(state).slots.by_name[host]
+
+
+SLOT_DAMAGES: list[tuple[str, Callable[[State], object]]] = [
+    ("3 tasks are held as ready, but 2 are counted", lambda state: news(state).queue.counts.__setitem__(READY, 2)),
+    ("3 tasks are held as ready, all there are, but 4", lambda state: news(state).queue.counts.__setitem__(READY, 4)),
+    ("are counted in slots, which hold others", lambda state: pretend(slots(state), bytes=7)),
+    ("slots count 0 leases, there are 2, or others", lambda state: slots(state).slots.leases.clear()),
+    ("slot 'free': is not known by its name", lambda state: slots(state).slots.by_name.pop("free")),
+    ("slot 'free': holds a task of another slot", lambda state: pretend(slot(state, "free"), number=77)),
+    ("slot 'free': counts 5 leases of 0", lambda state: pretend(slot(state, "free"), leases=5)),
+    ("slot 'free': has tasks without an entry", lambda state: pretend(slot(state, "free"), entry=0)),
+    ("slot 'free': is ready before its time", lambda state: pretend(slot(state, "free"), until=1 << 60)),
+    ("slot 'free': is ready behind its best task", lambda state: pretend(slot(state, "free"), mark=1 << 127)),
+    ("slot 'free': is not parked, although it is full", lambda state: pretend(slot(state, "free"), leases=1)),
+    ("slot 'free': is parked for no reason", lambda state: pretend(slot(state, "free"), place="parked")),
+    ("slot 'full': waits for another time than its own", lambda state: pretend(slot(state, "full"), place="waiting")),
+]
+
+
+@pytest.mark.parametrize(("complaint", "damage"), SLOT_DAMAGES, ids=[complaint for complaint, _ in SLOT_DAMAGES])
+def test_what_is_wrong_with_slots_is_said(divided: State, complaint: str, damage: Callable[[State], object]) -> None:
+    assert wrong(divided) == []
+
+    damage(divided)
+
+    assert [problem for problem in wrong(divided) if complaint in problem]
 
 
 def test_a_check_that_nobody_runs_is_said(make_world: MakeWorld) -> None:
