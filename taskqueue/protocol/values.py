@@ -216,7 +216,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
-    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
+    """Tasks of a project by state, now; ``failed`` and the like are those that are over and known. Also as stored."""
 
     ready: int = 0
     delayed: int = 0
@@ -228,7 +228,7 @@ class Counts(Struct, omit_defaults=True, gc=False):
 
 
 class Totals(Struct, omit_defaults=True, gc=False):
-    """Events of a project since it was made."""
+    """Events of a project since it was made, also as stored. A timeout is also counted as failed or as retried."""
 
     new: int = 0
     selected: int = 0

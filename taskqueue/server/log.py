@@ -28,12 +28,12 @@ import msgspec
 
 from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.change_record import ChangeRecord
-from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.base import Request
 from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.values import Totals
 from taskqueue.server.meters import Meters
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.visible_text import visible
@@ -233,11 +233,11 @@ def _row(project: ProjectRecord) -> Row:
     return msgspec.structs.astuple(project.totals)
 
 
-_NONE: Final[Row] = msgspec.structs.astuple(EventTotals())
+_NONE: Final[Row] = msgspec.structs.astuple(Totals())
 
 
 def _pairs(row: Row) -> str:
-    return " ".join(f"{name}={count}" for name, count in zip(EventTotals.__struct_fields__, row, strict=True))
+    return " ".join(f"{name}={count}" for name, count in zip(Totals.__struct_fields__, row, strict=True))
 
 
 def _busiest(grown: dict[str, Row]) -> str:

@@ -30,9 +30,9 @@ from typing import Final
 import msgspec
 import zmq
 
-from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
+from taskqueue.protocol.values import Counts
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server import limits
 from taskqueue.server.clock import Clock, boot_id
@@ -325,7 +325,7 @@ def _start_line(config: Config, where: str, router: Router, engine: Engine) -> s
 
 def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
     """Tasks by state, as the store had them at the start."""
-    known = Counter(msgspec.structs.asdict(TaskCounts()))
+    known = Counter(msgspec.structs.asdict(Counts()))
     for project in projects:
         known.update(msgspec.structs.asdict(project.counts))
     return known

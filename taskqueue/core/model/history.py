@@ -16,16 +16,17 @@ from math import inf
 from operator import add, sub
 from typing import Final, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
-from taskqueue.core.model.counts import EventTotals
+from taskqueue.core.model.histogram import OCTAVES
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Wall
+from taskqueue.protocol.values import Totals
 
 Row = tuple[int, ...]
-"""Number of events of each kind, in the order of the fields of EventTotals."""
+"""Number of events of each kind, in the order of the fields of Totals."""
 
-NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
+NO_EVENTS: Final[Row] = (0,) * len(Totals.__struct_fields__)
 
 SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
 SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}
@@ -37,6 +38,26 @@ LATE_SECONDS: Final = 3600
 POINTS_MOST = 8_000_000
 """Points of projects that are kept, of minutes and of hours each; beyond it the oldest slices go, down to nine tenths.
 A point of 3,000 busy projects takes 11 to 15 bytes on disk, so that all take 240 MB at most."""
+
+
+class CountersRecord(Struct, array_like=True):
+    """The windows of a project as the store keeps them.
+
+    Attributes:
+        period: the present one when it was made, counted as the rings do.
+        shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
+        totals: at that time, in the order of the fields of Totals.
+        times: milliseconds of all attempts, and attempts by bin, without zeros at the end; empty if there are no rings.
+        rings: the Columns of each, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
+        bins: how many there were; in stores from before there were BINS, OCTAVES.
+    """
+
+    period: int
+    shift: int
+    totals: tuple[int, ...]
+    times: list[int] = field(default_factory=list)
+    rings: Raw = Raw(b"\x90")
+    bins: int = OCTAVES
 
 
 class KeptPoint(NamedTuple):

@@ -23,7 +23,6 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.core.model.bucket import Bucket, SharedBucket
-from taskqueue.core.model.counts import EventTotals, TaskCounts
 from taskqueue.core.model.flow import Flow
 from taskqueue.core.model.growth import SLOTS_MOST, Sampling
 from taskqueue.core.model.history import Row
@@ -335,8 +334,8 @@ class Project:
         # By place, in the order of its fields: by name they take 0.25 µs more, in each turn that touches the project.
         queue = self.queue
         return ProjectRecord(
-            self.number, self.name, self.state, self.overrides, TaskCounts(*queue.counts[1:]),
-            EventTotals(*self.totals.row()),
+            self.number, self.name, self.state, self.overrides, Counts(*queue.counts[1:]),
+            Totals(*self.totals.row()),
             self.bucket.kept_level, self.bucket.kept_at,
             _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
@@ -505,7 +504,7 @@ class ProjectTable:
         return self.next_number - 1
 
 
-STATES: Final = len(TaskCounts.__struct_fields__)
+STATES: Final = len(Counts.__struct_fields__)
 
 
 class GrandTotals:
@@ -514,9 +513,9 @@ class GrandTotals:
     __slots__ = ("_deleted", "_parts", "_row")
 
     def __init__(self) -> None:
-        self._row = [0] * (STATES + len(EventTotals.__struct_fields__))
+        self._row = [0] * (STATES + len(Totals.__struct_fields__))
         self._parts: dict[int, tuple[int, ...]] = {}
-        self._deleted = [0] * len(EventTotals.__struct_fields__)
+        self._deleted = [0] * len(Totals.__struct_fields__)
 
     def note(self, project: Project, totals: Row) -> None:
         """Update the contribution of a project, with its totals."""
@@ -534,13 +533,13 @@ class GrandTotals:
             self._row = list(map(sub, self._row, part))
             self._deleted = list(map(add, self._deleted, part[STATES:]))
 
-    def counts(self) -> TaskCounts:
+    def counts(self) -> Counts:
         """Tasks by state."""
-        return TaskCounts(*self._row[:STATES])
+        return Counts(*self._row[:STATES])
 
-    def totals(self) -> EventTotals:
+    def totals(self) -> Totals:
         """Events since the projects were created."""
-        return EventTotals(*self._row[STATES:])
+        return Totals(*self._row[STATES:])
 
     def events(self) -> Row:
         """Like ``totals``, and those of projects deleted since the start: only differences of two mean something."""

@@ -15,17 +15,16 @@ from msgspec import Raw, Struct, field
 
 from taskqueue.core.model.attempt_records import AttemptRecord, KeptFailure
 from taskqueue.core.model.change_record import ChangeRecord
-from taskqueue.core.model.counts import CountersRecord, EventTotals, TaskCounts
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Edge, Mark, Propagation, TaskRef
-from taskqueue.core.model.history import DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
+from taskqueue.core.model.history import CountersRecord, DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
 from taskqueue.core.model.needs import Old, SetAside
 from taskqueue.core.model.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.values import NewTask, OperationAction, RerunView, TaskFilter
+from taskqueue.protocol.values import Counts, NewTask, OperationAction, RerunView, TaskFilter, Totals
 
 
 class PauseRecord(Struct, array_like=True):
@@ -92,8 +91,8 @@ class ProjectRecord(Struct, array_like=True):
     name: str
     state: ProjectState = "running"
     overrides: dict[str, Setting] = field(default_factory=dict)
-    counts: TaskCounts = field(default_factory=TaskCounts)
-    totals: EventTotals = field(default_factory=EventTotals)
+    counts: Counts = field(default_factory=Counts)
+    totals: Totals = field(default_factory=Totals)
     bucket_level: float = 0.0
     bucket_at: float = 0.0
     ready_low: bytes = bytes(16)

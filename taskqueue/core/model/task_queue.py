@@ -19,7 +19,6 @@ from typing import Final
 
 from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.changes import Changes
-from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.heads import Head, Processing
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.slot_queue import SlotQueue
@@ -44,6 +43,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Boot, Token, Wall
+from taskqueue.protocol.values import Counts
 
 _of_live: Final = itemgetter(*sorted(LIVE))
 
@@ -68,7 +68,7 @@ class TaskQueue:
 
     def __init__(
         self,
-        counts: TaskCounts,
+        counts: Counts,
         unfinished: int,
         ready_low: int,
         delayed_low: int,

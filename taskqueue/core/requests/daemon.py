@@ -10,14 +10,11 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from msgspec.structs import astuple
-
 from taskqueue.core.model.histogram import Histogram
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests.pages import of_projects, that_fit
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, Status, StatusReply
-from taskqueue.protocol.values import Counts, Totals
 
 FIGURES_BYTES: Final = 8 << 10
 """More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
@@ -37,8 +34,8 @@ def status(turn: TurnState, message: Status) -> StatusReply:
         epoch=state.epoch,
         version=state.config.version,
         uptime_seconds=0.0,
-        counts=Counts(*astuple(state.grand_totals.counts())),
-        totals=Totals(*astuple(state.grand_totals.totals())),
+        counts=state.grand_totals.counts(),
+        totals=state.grand_totals.totals(),
         projects=projects,
         more=page.more or len(projects) < len(page.projects),
         fetchers=list_fetchers,

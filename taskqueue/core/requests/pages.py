@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import nlargest, nsmallest
 from typing import Final, NamedTuple, TypeVar
 
-from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Session
@@ -27,6 +26,7 @@ from taskqueue.protocol.choices import FetcherSort, ProjectSort
 from taskqueue.protocol.daemon import Status
 from taskqueue.protocol.fetchers import Fetchers
 from taskqueue.protocol.insight import Stats
+from taskqueue.protocol.values import Totals
 
 View = TypeVar("View")
 
@@ -119,7 +119,7 @@ def _names(state: State, group: str) -> list[str]:
 def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:
     projects = turn.state.projects.by_name
     if sort.endswith(LATELY):
-        event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
+        event = Totals.__struct_fields__.index(sort.removesuffix(LATELY))
         return lambda name: projects[name].counters.lately(event, turn.now.wall)
     tasks = STATE_NAMES.index(sort)
     return lambda name: projects[name].queue.counts[tasks]

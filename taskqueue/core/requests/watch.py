@@ -11,8 +11,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Final, NamedTuple
 
-from msgspec.structs import astuple
-
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Session
 from taskqueue.core.model.waiters import Waiter
@@ -22,7 +20,6 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
 from taskqueue.protocol.message_room import PULSE_BYTES_MOST, pulse_bytes, room_in
-from taskqueue.protocol.values import Counts, Totals
 
 ROWS_A_TURN: Final = 2048
 """Rows told in one turn, so four full replies: about 4 ms."""
@@ -143,8 +140,8 @@ def _reply(turn: TurnState, log: WatchLog, waiter: Waiter, news: News) -> WatchR
         n=waiter.n,
         epoch=state.epoch,
         since=log.since(news.version),
-        counts=Counts(*astuple(state.grand_totals.counts())),
-        totals=Totals(*astuple(state.grand_totals.totals())),
+        counts=state.grand_totals.counts(),
+        totals=state.grand_totals.totals(),
         projects=news.projects,
         gone=news.gone,
         anew=not waiter.known,

@@ -78,10 +78,9 @@ from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.model.attempt_records import AttemptRecord, Failure
 from taskqueue.core.model.change_record import ChangeRecord
-from taskqueue.core.model.counts import CountersRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Links
-from taskqueue.core.model.history import ALL, DroppedSlices
+from taskqueue.core.model.history import ALL, CountersRecord, DroppedSlices
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.model.spec import Spec

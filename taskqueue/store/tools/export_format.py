@@ -29,7 +29,6 @@ from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder as JsonDecoder
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.edges import POLICIES, Links, Mark
 from taskqueue.core.model.records import CronRecord, PauseRecord
 from taskqueue.core.model.recrawl_interval import PageFacts
@@ -48,7 +47,7 @@ from taskqueue.protocol.fields import (
     TaskId,
 )
 from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
-from taskqueue.protocol.values import PLAIN, Schedule
+from taskqueue.protocol.values import PLAIN, Schedule, Totals
 from taskqueue.settings.description import described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
@@ -92,7 +91,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     name: ProjectName
     state: ProjectState = "running"
     overrides: Raw = ABSENT
-    totals: EventTotals | None = None
+    totals: Totals | None = None
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
     finished: Counted = 0

@@ -27,7 +27,6 @@ import pytest
 from msgspec import Raw
 
 from taskqueue.calendar import Calendar
-from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.needs import Found, Needs
@@ -446,7 +445,7 @@ class World:
         counts = [each[prefix] for each in stored.values()]
         for task in bare:
             counts[task.state - 1] += task.project == record.number
-        assert TaskCounts(*counts) == record.counts
+        assert Counts(*counts) == record.counts
         delayed = self.disk.families[layout.ORDERS[DELAYED]].values
         waiting = sum(is_retry(_placed(key, value)) for key, value in delayed.items() if key.startswith(prefix))
         assert record.held_back in (None, waiting), "what waits for a retry is counted"

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from taskqueue.core.model.attempt_records import AttemptRecord
-from taskqueue.core.model.counts import EventTotals
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
@@ -17,7 +16,7 @@ from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer
 from taskqueue.protocol.messages import Incoming
-from taskqueue.protocol.values import Schedule
+from taskqueue.protocol.values import Schedule, Totals
 from taskqueue.server.log import SUMMARY_SECONDS, Summary, event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 
@@ -82,7 +81,7 @@ def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() ->
 
 
 def record(number: int, **totals: int) -> ProjectRecord:
-    return ProjectRecord(number, f"p{number}", totals=EventTotals(**totals))
+    return ProjectRecord(number, f"p{number}", totals=Totals(**totals))
 
 
 def test_the_summary_tells_what_happened_since_the_last_one() -> None:

@@ -8,13 +8,12 @@ from msgspec.msgpack import decode, encode
 
 from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.change_record import ChangeRecord
-from taskqueue.core.model.counts import EventTotals, TaskCounts
 from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord
-from taskqueue.protocol import insight, operations, tasks, values
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol import insight, operations, tasks
+from taskqueue.protocol.values import Counts, TaskFilter, Totals
 
 PROJECT = ProjectRecord(
-    7, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3, failed=1), EventTotals(new=4, timeout=2), 1.5, 77.25
+    7, "news", "paused", {"rate": 2.5}, Counts(ready=3, failed=1), Totals(new=4, timeout=2), 1.5, 77.25
 )
 FILTER = TaskFilter(states=["failed"], url="*")
 PROGRESS = OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9, group="g", filter=FILTER, priority=3)
@@ -84,8 +83,6 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
 @pytest.mark.parametrize(
     ("record", "view"),
     [
-        (TaskCounts, values.Counts),
-        (EventTotals, values.Totals),
         (AttemptRecord, tasks.Attempt),
         (ChangeRecord, insight.LogEntry),
         (OperationProgress, operations.OperationView),

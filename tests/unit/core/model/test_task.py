@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from taskqueue.core.model.counts import TaskCounts
 from taskqueue.core.model.task import LIVE, OVER, PROCESSING, STATE_NAMES, STATES, WAITING, key_time, time_key
 from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.values import Counts
@@ -30,6 +29,6 @@ def test_each_state_is_live_or_over_and_who_is_live_waits_or_is_processing() -> 
     assert sorted([*WAITING, PROCESSING]) == sorted(LIVE)
 
 
-@pytest.mark.parametrize("names", [TaskCounts.__struct_fields__, Counts.__struct_fields__, get_args(StateName)])
+@pytest.mark.parametrize("names", [Counts.__struct_fields__, get_args(StateName)])
 def test_what_is_kept_shown_and_asked_for_by_state_has_the_names_of_the_states(names: tuple[str, ...]) -> None:
     assert sorted(names) == sorted(STATE_NAMES[1:])
