@@ -21,18 +21,17 @@ from typing import Final
 
 from benchmarks.harness import Column, Report
 from benchmarks.store import PROJECT, batches_of, count_of, finish, hand_out, is_delayed, made_up, settle
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.task import Task
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Attempt, Counts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
 COMMAND: Final = "python -m benchmarks.check"
 COLUMNS: Final = [Column("cpu", "CPU a million tasks", "s", 1), Column("memory", "memory at most", "MB")]
 
-SUCCESS: Final = AttemptRecord(1.8e9, "success", "fetcher-1", 0.5)
-FAILED: Final = AttemptRecord(1.79e9, "failed", "fetcher-1", 0.5, "HTTP 503")
+SUCCESS: Final = Attempt(1.8e9, "success", "fetcher-1", 0.5)
+FAILED: Final = Attempt(1.79e9, "failed", "fetcher-1", 0.5, "HTTP 503")
 
 
 def fill(path: Path, count: int) -> None:

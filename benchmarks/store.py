@@ -33,7 +33,6 @@ from typing import Final, Protocol
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs, OrderRef
@@ -41,7 +40,7 @@ from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, PROCESSING, READY, SUCCESS, Move, Task, ready_key, time_key
 from taskqueue.protocol.fields import Boot, Token
-from taskqueue.protocol.values import Schedule
+from taskqueue.protocol.values import Attempt, Schedule
 from taskqueue.store.contract import Batch
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -237,7 +236,7 @@ class ThroughLedger:
 
     def move(self, old: list[tuple[int, int]], tasks: list[Task]) -> None:
         moves: list[Move] = [(task, *place, task.seq, False, False) for place, task in zip(old, tasks, strict=True)]
-        ended = AttemptRecord(1.8e9, "success", "fetcher-1", 0.5)
+        ended = Attempt(1.8e9, "success", "fetcher-1", 0.5)
         for task in tasks:
             task.ended = ended if task.state == SUCCESS else None
         self._ledger.commit(WriteSet(moves=moves))

@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord, FailuresRef, as_kept
+from taskqueue.core.model.attempt_records import FailuresRef, as_kept
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import TaskRef
@@ -36,6 +36,7 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.fetchers import HelloWanted
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.messages import AnyOutgoing, Outgoing
+from taskqueue.protocol.values import Attempt
 
 NOT_LOOKED_UP: Final = Found()
 """What has been looked up while a turn begins."""
@@ -268,7 +269,7 @@ class TurnState:
         if session.recall():
             self.send(session, HelloWanted(epoch=self.state.epoch), after_sync=True)
 
-    def note_attempt(self, task: Task, attempt: AttemptRecord) -> None:
+    def note_attempt(self, task: Task, attempt: Attempt) -> None:
         """Store how an attempt ended, in place of the oldest one in the task's history."""
         if attempt.error or attempt.kind:
             attempt = as_kept(attempt)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgpack
 
 from taskqueue.error_texts import kind_in
-from taskqueue.protocol.tasks import Attempt, TaskRow
+from taskqueue.protocol.tasks import TaskRow
+from taskqueue.protocol.values import Attempt
 from taskqueue.visible_text import visible_lines
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Raw, Struct
 
 from taskqueue.protocol.base import Change, Reply, Request
-from taskqueue.protocol.choices import AttemptOutcome, KnownState, NewOutcome, StateName
+from taskqueue.protocol.choices import KnownState, NewOutcome, StateName
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
@@ -18,7 +18,7 @@ from taskqueue.protocol.fields import (
     ProjectName,
     TaskId,
 )
-from taskqueue.protocol.values import Glob, NewTask, Schedule, TaskReport
+from taskqueue.protocol.values import Attempt, Glob, NewTask, Schedule, TaskReport
 
 
 class NewTasks(Request, tag="new-task"):
@@ -77,24 +77,6 @@ class DoneReply(Reply, tag="done-reply", omit_defaults=True):
     outcomes: list[DoneOutcome]
     new: list[list[NewOutcome]] = []
     errors: list[ItemError] = []
-
-
-class Attempt(Struct, array_like=True, frozen=True, gc=False):
-    """How one attempt to run a task ended.
-
-    Attributes:
-        at: unix seconds of its end.
-        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
-        seconds: from hand-out to end.
-        kind: what the error is about, in one line.
-    """
-
-    at: float
-    outcome: AttemptOutcome
-    fetcher: str = ""
-    seconds: float = 0.0
-    error: str = ""
-    kind: str = ""
 
 
 class TaskRow(Struct, omit_defaults=True, gc=False):

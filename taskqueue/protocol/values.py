@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.choices import STATES, ErrorKind, ParentFailure, RerunScope, StateName
+from taskqueue.protocol.choices import STATES, AttemptOutcome, ErrorKind, ParentFailure, RerunScope, StateName
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_ERROR_CHARS,
@@ -236,6 +236,25 @@ class Totals(Struct, omit_defaults=True, gc=False):
     failed: int = 0
     retried: int = 0
     timeout: int = 0
+
+
+class Attempt(Struct, array_like=True, frozen=True, gc=False):
+    """An attempt to run a task that has ended, as stored and as people see it.
+
+    Attributes:
+        at: unix seconds of its end.
+        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
+        seconds: from hand-out to end; 0 if it expired, or succeeded after its lease had run out.
+        error: why it failed; empty: it succeeded, or its fetcher gave no reason. It is cut to be stored.
+        kind: what the error is about, in one line; as stored it is empty if ``kind_in`` finds that line in the error.
+    """
+
+    at: float
+    outcome: AttemptOutcome
+    fetcher: str = ""
+    seconds: float = 0.0
+    error: str = ""
+    kind: str = ""
 
 
 Glob = Annotated[str, Meta(max_length=256)]

@@ -18,12 +18,12 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import ATTEMPTS_KEPT, Task
 from taskqueue.protocol.fields import OUTCOME_WINDOW
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import find_edges, find_parents, find_propagations, read_tasks, walk
@@ -189,7 +189,7 @@ def _filled(store: Store, tasks: list[Task]) -> Iterator[Task]:
         yield from some
 
 
-def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     """The last attempts, by taskid."""
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in tasks]
     return {

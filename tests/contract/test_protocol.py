@@ -46,10 +46,11 @@ from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
-from taskqueue.protocol.tasks import Attempt, ChildView, ItemError, ParentView, TaskRow
+from taskqueue.protocol.tasks import ChildView, ItemError, ParentView, TaskRow
 from taskqueue.protocol.values import (
     Again,
     Assignment,
+    Attempt,
     Counts,
     Fetched,
     NewTask,

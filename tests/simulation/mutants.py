@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from taskqueue.core import answers, lookups, scheduler, startup, timers
 from taskqueue.core.model import cron_times, recrawl
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.edges import RUN, FoundEdge, FoundEdges, Mark, TaskRef
@@ -54,7 +53,7 @@ from taskqueue.errors import Fenced, StoreError
 from taskqueue.protocol.fetchers import FetcherView, Hello
 from taskqueue.protocol.fields import Boot, Token
 from taskqueue.protocol.tasks import Done, DoneOutcome
-from taskqueue.protocol.values import Again, NewTask, TaskReport
+from taskqueue.protocol.values import Again, Attempt, NewTask, TaskReport
 from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
 from taskqueue.store.ledger import Ledger
@@ -528,7 +527,7 @@ def _operation_meets_what_came_later(replace_: Replace) -> None:
 
 
 def _timeout_no_failure(replace_: Replace) -> None:
-    def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
+    def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
         if attempt.outcome == "timeout":
             turn.note_attempt(task, attempt)
         else:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Edge, FoundEdge, Mark, Propagation, PropagationKind, TaskRef
 from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, OVER, Task, size_of
 from taskqueue.protocol.fields import NIL
+from taskqueue.protocol.values import Attempt
 
 
 class Changes:
@@ -61,7 +61,7 @@ class Changes:
             task.touched = True
             self._touched.append(task)
 
-    def keep_attempt(self, task: Task, slot: int, attempt: AttemptRecord) -> None:
+    def keep_attempt(self, task: Task, slot: int, attempt: Attempt) -> None:
         """Store the attempt in a slot of the task's history, which is a ring."""
         self.writes.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
 

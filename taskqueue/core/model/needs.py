@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from taskqueue.core.model.attempt_records import AttemptRecord, FailuresRef, FoundFailures
+from taskqueue.core.model.attempt_records import FailuresRef, FoundFailures
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.edges import (
     EdgePlace,
@@ -36,7 +36,7 @@ from taskqueue.core.model.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.model.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, Task
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
 
 LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""
@@ -103,7 +103,7 @@ class FoundList(Struct):
 
     ref: ListRef
     tasks: list[Task]
-    attempts: dict[str, AttemptRecord]
+    attempts: dict[str, Attempt]
     next: int | None
 
 
@@ -332,7 +332,7 @@ class FoundPage(Struct):
 
     ref: PageRef
     tasks: list[Task]
-    attempts: dict[str, AttemptRecord]
+    attempts: dict[str, Attempt]
     end: bool
     last: str
 
@@ -354,7 +354,7 @@ class FoundStage(Struct):
     """Answer to a StageRef: what was staged, in its order, and by taskid the last attempts of those that are shown."""
 
     tasks: list[NewTask]
-    attempts: dict[str, AttemptRecord]
+    attempts: dict[str, Attempt]
 
 
 class FoundLook(Struct):
@@ -434,7 +434,7 @@ class Found(Struct):
     later: list[SpecRef] = field(default_factory=list)
     orders: list[FoundOrder] = field(default_factory=list)
     sessions: dict[str, dict[int, Raw]] = field(default_factory=dict)
-    histories: dict[TaskRef, dict[int, AttemptRecord]] = field(default_factory=dict)
+    histories: dict[TaskRef, dict[int, Attempt]] = field(default_factory=dict)
     results: dict[TaskRef, Raw] = field(default_factory=dict)
     lists: dict[ListRef, FoundList] = field(default_factory=dict)
     pages: dict[PageRef, FoundPage] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from msgspec import Raw, Struct, field
 
-from taskqueue.core.model.attempt_records import AttemptRecord, KeptFailure
+from taskqueue.core.model.attempt_records import KeptFailure
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Edge, Mark, Propagation, TaskRef
@@ -24,7 +24,7 @@ from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.values import Counts, NewTask, OperationAction, RerunView, TaskFilter, Totals
+from taskqueue.protocol.values import Attempt, Counts, NewTask, OperationAction, RerunView, TaskFilter, Totals
 
 
 class PauseRecord(Struct, array_like=True):
@@ -264,7 +264,7 @@ class KeptAttempt(NamedTuple):
     project: int
     taskid: str
     slot: int
-    attempt: AttemptRecord
+    attempt: Attempt
 
 
 class WriteSet(Struct):

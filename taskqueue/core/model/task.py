@@ -33,14 +33,13 @@ from typing import Final, get_args
 
 from mypy_extensions import mypyc_attr
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Links
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.recrawl_interval import facts_bytes
 from taskqueue.core.model.spec import Spec
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
 
 READY: Final = 1
 DELAYED: Final = 2
@@ -221,7 +220,7 @@ class Task:
         self.unlisted = False
         self.touched = False
         self.spec_changed = False
-        self.ended: AttemptRecord | None = None
+        self.ended: Attempt | None = None
         self.bare = bare
         self.crashes = crashes
         self.has_result = has_result

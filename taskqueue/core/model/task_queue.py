@@ -17,7 +17,6 @@ from math import inf
 from operator import itemgetter
 from typing import Final
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.heads import Head, Processing
 from taskqueue.core.model.lease import Lease
@@ -43,7 +42,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Boot, Token, Wall
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Attempt, Counts
 
 _of_live: Final = itemgetter(*sorted(LIVE))
 
@@ -208,7 +207,7 @@ class TaskQueue:
         self.processing.extend(task, deadline)
         changes.touch(task)
 
-    def succeed(self, changes: Changes, task: Task, attempt: AttemptRecord) -> None:
+    def succeed(self, changes: Changes, task: Task, attempt: Attempt) -> None:
         """End the task with this success."""
         self.finish(changes, task, SUCCESS, attempt.at)
         task.ended = attempt

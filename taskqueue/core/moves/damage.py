@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.needs import SetAside
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.spec import NO_SPEC
@@ -20,6 +19,7 @@ from taskqueue.core.model.task import DELAYED, FAILED, LIVE, PROCESSING, SEQ_BIT
 from taskqueue.core.moves import projects
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
+from taskqueue.protocol.values import Attempt
 
 DAMAGED: Final = "damaged"
 """The error of the attempt with which such a task ends."""
@@ -90,4 +90,4 @@ def _fail(turn: TurnState, project: Project, task: Task) -> None:
     turn.touch(project)
     project.queue.finish(turn.changes, task, FAILED, turn.now.wall)
     task.write_anew(NO_SPEC)
-    turn.note_attempt(task, AttemptRecord(turn.now.wall, "failed", error=DAMAGED))
+    turn.note_attempt(task, Attempt(turn.now.wall, "failed", error=DAMAGED))

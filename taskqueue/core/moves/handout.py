@@ -39,7 +39,6 @@ from typing import Final
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.fair_queue import Ring
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.project import Project
@@ -52,7 +51,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fetchers import Select
 from taskqueue.protocol.fields import UNSAID, Peer
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, room_beside
-from taskqueue.protocol.values import PLAIN, Assignment, Schedule
+from taskqueue.protocol.values import PLAIN, Assignment, Attempt, Schedule
 
 # ------------------------------------------------------------------------------------------------ suspects
 
@@ -390,9 +389,7 @@ class HandOut:
         if self._left <= 0:
             return False
         self._left -= 1
-        self._turn.note_attempt(
-            task, AttemptRecord(self._now.wall, "expired", error="expired before it was handed out")
-        )
+        self._turn.note_attempt(task, Attempt(self._now.wall, "expired", error="expired before it was handed out"))
         project.queue.finish(self._turn.changes, task, CANCELLED, self._now.wall)
         self._turn.touch(project)
         return True

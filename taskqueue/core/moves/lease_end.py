@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.core.model.attempt_records import AttemptRecord, Failure, KeptFailure, kind_of
+from taskqueue.core.model.attempt_records import Failure, KeptFailure, kind_of
 from taskqueue.core.model.chance import jitter
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.pause import CHECKS
@@ -50,7 +50,7 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import Flaws
 from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
-from taskqueue.protocol.values import Again, TaskReport
+from taskqueue.protocol.values import Again, Attempt, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
 
 CRASHED: Final = "its fetcher fell silent while it ran"
@@ -112,7 +112,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
         slots.heed(turn, project, task, item)
         # Its record by taskid has to tell of this, also if the very turn has it run again, and hands it out.
         task.write_anew(turn.spec_of(task))
-        _succeed(turn, project, task, AttemptRecord(turn.now.wall, "success", session.label), item)
+        _succeed(turn, project, task, Attempt(turn.now.wall, "success", session.label), item)
     else:
         return "stale"
     if item.ok and (item.result is not NIL or task.has_result):
@@ -182,7 +182,7 @@ def crash(turn: TurnState, project: Project, task: Task, *, to_blame: bool) -> N
     session = turn.unlease(task)
     crashes = task.crashes + 1
     seconds = now.boot - lease.selected_at
-    note(turn, task, AttemptRecord(now.wall, "crashed", session.label, seconds, CRASHED))
+    note(turn, task, Attempt(now.wall, "crashed", session.label, seconds, CRASHED))
     if to_blame and crashes >= settings.max_crashes:
         # One crash more is its failure again.
         task.crashes = min(settings.max_crashes, CRASHES_MOST) - 1
@@ -248,7 +248,7 @@ def _attempt(
     outcome: AttemptOutcome,
     error: str = "",
     kind: str = "",
-) -> AttemptRecord:
+) -> Attempt:
     """The record of how a lease ended; its duration is added to the counters of its project, and of all."""
     now, durations = turn.now, turn.state.attempt_seconds
     seconds = now.boot - lease.selected_at
@@ -258,10 +258,10 @@ def _attempt(
         session.done += 1
     else:
         session.failed += 1
-    return AttemptRecord(now.wall, outcome, session.label, seconds, error, kind)
+    return Attempt(now.wall, outcome, session.label, seconds, error, kind)
 
 
-def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, item: TaskReport) -> None:
+def _succeed(turn: TurnState, project: Project, task: Task, attempt: Attempt, item: TaskReport) -> None:
     now = turn.now
     spec = task.spec or turn.spec_of(task)
     task.retried = 0
@@ -284,7 +284,7 @@ def _succeed(turn: TurnState, project: Project, task: Task, attempt: AttemptReco
 
 
 def _come_again(
-    turn: TurnState, project: Project, task: Task, attempt: AttemptRecord, interval: float, item: TaskReport
+    turn: TurnState, project: Project, task: Task, attempt: Attempt, interval: float, item: TaskReport
 ) -> None:
     """Have a recurring task that has succeeded wait for its next run, after ``interval`` if its page tells nothing."""
     task.note_put_off(0)
@@ -437,7 +437,7 @@ def _spec_of(turn: TurnState, item: TaskReport) -> Spec | None:
     return task.spec if task is not None else None
 
 
-def note(turn: TurnState, task: Task, attempt: AttemptRecord) -> None:
+def note(turn: TurnState, task: Task, attempt: Attempt) -> None:
     """Store a failed attempt in the history of its task, and in the order of failures."""
     state = turn.state
     turn.note_attempt(task, attempt)

@@ -7,7 +7,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.flow import Check, Flow
 from taskqueue.core.model.needs import MemberRef, Needs, StageRef
 from taskqueue.core.model.project import Project
@@ -36,7 +35,7 @@ from taskqueue.protocol.flows import (
 )
 from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
 from taskqueue.protocol.tasks import ItemError
-from taskqueue.protocol.values import NewTask, TaskOf
+from taskqueue.protocol.values import Attempt, NewTask, TaskOf
 
 STAGES_MOST = 100
 """Flows that are staged and not accepted."""
@@ -237,7 +236,7 @@ def list_tasks(turn: TurnState, request: FlowTasks) -> FlowTasksReply:
 
 
 def _task_view(
-    turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: AttemptRecord | None
+    turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: Attempt | None
 ) -> FlowTaskView:
     view = FlowTaskView(index, item.taskid, item.url, "staged")
     view.depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]

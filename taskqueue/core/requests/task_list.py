@@ -20,7 +20,7 @@ from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Final, NamedTuple, get_args
 
-from taskqueue.core.model.attempt_records import AttemptRecord, kind_of
+from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundList, ListRef, Needs, page_with
 from taskqueue.core.model.project import Project
@@ -47,6 +47,7 @@ from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.message_room import row_bytes
 from taskqueue.protocol.tasks import TaskList, TaskListReply, TaskRow
+from taskqueue.protocol.values import Attempt
 
 LISTED: Final = tuple(map(STATE_NAMES.index, get_args(StateName)))
 """The order of states in a list of all of them."""
@@ -252,7 +253,7 @@ def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
         turn.state.hollow.release_body(task)
 
 
-def _row(turn: TurnState, task: Task, spec: Spec, attempt: AttemptRecord | None) -> TaskRow:
+def _row(turn: TurnState, task: Task, spec: Spec, attempt: Attempt | None) -> TaskRow:
     now = turn.now
     row = TaskRow(
         taskid=task.taskid,

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from msgspec import Raw
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
-from taskqueue.core.model.attempt_records import AttemptRecord, kind_of
+from taskqueue.core.model.attempt_records import kind_of
 from taskqueue.core.model.edges import UNSATISFIED, EdgesRef, Links, Mark, ParentsRef, TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
@@ -48,7 +48,6 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import attempt_bytes, errors_that_fit, parent_bytes, room_beside, room_in
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import (
-    Attempt,
     ChildView,
     NewTasks,
     NewTasksReply,
@@ -66,6 +65,7 @@ from taskqueue.protocol.tasks import (
     TaskWait,
     TaskWaitReply,
 )
+from taskqueue.protocol.values import Attempt
 
 # ------------------------------------------------------------------------------------------------ push
 
@@ -152,7 +152,7 @@ def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
     return task.spec or turn.spec_of(turn.changes.beyond.get((project.number, task.taskid)) or task)
 
 
-def history_of(turn: TurnState, project: Project, task: Task) -> list[AttemptRecord]:
+def history_of(turn: TurnState, project: Project, task: Task) -> list[Attempt]:
     """The last attempts of a task, the newest first, this turn's included."""
     # The store may have the history of a task of that name that is no more.
     looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
@@ -237,7 +237,7 @@ def _log(turn: TurnState, by: Who, message: NamedTasks, tasks: Sequence[str], co
     change_log.note(turn, by, LOGGED_AS[type(message)], project=message.project, count=count, detail=detail)
 
 
-def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
+def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
     """The first of the attempts, as many as fit into ``room`` bytes; the error of the very first is sent twice."""
     fitting: list[Attempt] = []
     for attempt in attempts:
@@ -245,7 +245,7 @@ def _that_fit(attempts: Iterable[AttemptRecord], room: int) -> list[Attempt]:
         room -= attempt_bytes(attempt.fetcher, attempt.error, kind, errors=1 if fitting else 2)
         if room < 0:
             break
-        fitting.append(Attempt(*astuple(replace(attempt, kind=kind))))
+        fitting.append(replace(attempt, kind=kind))
     return fitting
 
 

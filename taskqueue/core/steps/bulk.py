@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from taskqueue.core.model.attempt_records import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.attempt_records import NO_ATTEMPT, error_cost, error_matches
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundPage, PageRef
 from taskqueue.core.model.operation import Operation
@@ -31,7 +31,7 @@ from taskqueue.core.model.task import (
 from taskqueue.core.moves.push import cancel, revive
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.values import BulkAction, TaskFilter
+from taskqueue.protocol.values import Attempt, BulkAction, TaskFilter
 
 PAGE_TASKS = 256
 
@@ -123,20 +123,20 @@ def _meant(record: OperationRecord) -> Sequence[int]:
     return [STATE_NAMES.index(name) for name in record.progress.filter.states] or MEANT[record.progress.action]
 
 
-def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, AttemptRecord]:
+def _new_attempts(turn: TurnState, ref: PageRef) -> dict[str, Attempt]:
     """Attempts that ended in this very turn, by taskid."""
     if not ref.errors:
         return {}
     return {kept.taskid: kept.attempt for kept in turn.changes.writes.attempts if kept.project == ref.project}
 
 
-def _cost(record: OperationRecord, spec: Spec | None, last: AttemptRecord) -> int:
+def _cost(record: OperationRecord, spec: Spec | None, last: Attempt) -> int:
     wanted = record.progress.filter
     of_url = glob(wanted.url).cost(spec.url) if wanted.url and spec is not None else 0
     return of_url + (error_cost(glob(wanted.error), last) if wanted.error else 0)
 
 
-def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: AttemptRecord) -> bool:
+def _matches(record: OperationRecord, task: Task, spec: Spec | None, last: Attempt) -> bool:
     wanted = record.progress.filter
     if task.bare or task.state not in _meant(record) or not _is_of_the_time(wanted, task):
         return False

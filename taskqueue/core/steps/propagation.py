@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import (
     FAIL,
     OVERLOOKED,
@@ -43,6 +42,7 @@ from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import BLOCKED, CANCELLED, FAILED, LIVE, NO_TOKEN, SUCCESS, Task
 from taskqueue.core.moves.push import revive
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.values import Attempt
 
 EDGES_A_TURN: Final = 1024
 
@@ -214,7 +214,7 @@ def fail_upstream(turn: TurnState, child: Task, parent: str) -> None:
     project.totals.failed += 1
     project.queue.finish(turn.changes, child, FAILED, turn.now.wall)
     child.token = NO_TOKEN
-    turn.note_attempt(child, AttemptRecord(turn.now.wall, "upstream", error=f"upstream: {parent}"))
+    turn.note_attempt(child, Attempt(turn.now.wall, "upstream", error=f"upstream: {parent}"))
 
 
 def _name(turn: TurnState, child: Task, parent: TaskRef) -> str:

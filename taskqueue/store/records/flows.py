@@ -14,12 +14,11 @@ from typing import Final
 
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Found, FoundStage, MemberRef, StageRef
 from taskqueue.core.model.records import FlowRecord, WriteSet
 from taskqueue.core.model.task import ATTEMPTS_KEPT, OVER, SUCCESS, Task
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
 from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import read_tasks
@@ -146,7 +145,7 @@ def _find_shown(store: Store, ref: StageRef, page: FoundStage, found: Found) -> 
     find_members(store, named, found)
 
 
-def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     """The attempts that successes ended with, by taskid, of those whose entries have them."""
     family = layout.ORDERS[SUCCESS]
     keys = [layout.order_key(task.project, task.key) for task in tasks]
@@ -158,7 +157,7 @@ def _last_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptReco
     return {taskid: attempt for taskid, attempt in attempts.items() if attempt is not None}
 
 
-def _kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+def _kept_attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     """The last attempts in the histories of tasks, by taskid."""
     run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]

@@ -13,7 +13,7 @@
 | failed, cancelled | project, place | taskid; of a success, too, if nothing is known of how it came |
 | deferred | project, seq | the NewTask that waits for the end of a lease |
 | results | project, taskid | the result of its last success, as it came |
-| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | AttemptRecord |
+| history | project, length of the taskid (1 byte), taskid, slot (1 byte) | Attempt |
 | counters | project | CountersRecord |
 | buckets | name | BucketRecord |
 | operations | id (8 bytes) | OperationRecord |
@@ -76,7 +76,7 @@ from typing import Final
 from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
-from taskqueue.core.model.attempt_records import AttemptRecord, Failure
+from taskqueue.core.model.attempt_records import Failure
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Links
@@ -97,7 +97,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import OUTCOME_WINDOW
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
 from taskqueue.store.contract import Family
 from taskqueue.store.records.format import META
 from taskqueue.store.records.stored_values import decode_lease_value, decode_spec_value
@@ -389,7 +389,7 @@ decode_result: Final = Decoder(Raw).decode
 decode_deferred: Final = Decoder(NewTask).decode
 decode_project: Final = Decoder(ProjectRecord).decode
 decode_session: Final = Decoder(SessionRecord).decode
-decode_attempt: Final = Decoder(AttemptRecord).decode
+decode_attempt: Final = Decoder(Attempt).decode
 decode_counters: Final = Decoder(CountersRecord).decode
 decode_bucket: Final = Decoder(BucketRecord).decode
 decode_operation: Final = Decoder(OperationRecord).decode
@@ -538,7 +538,7 @@ WITH_ATTEMPT: Final = 0xFF
 _SUCCESS: Final = Packing(">BBf")
 
 
-def encode_success(taskid: str, attempt: AttemptRecord) -> bytes:
+def encode_success(taskid: str, attempt: Attempt) -> bytes:
     """A value in the order of successes, with the task's last attempt, which its history then does not have."""
     text = taskid.encode()
     return _SUCCESS.pack(WITH_ATTEMPT, len(text), attempt.seconds) + text + attempt.fetcher.encode()
@@ -576,10 +576,10 @@ def has_attempt(value: bytes) -> bool:
     return value[0] == WITH_ATTEMPT
 
 
-def decode_success(key: bytes, value: bytes) -> AttemptRecord | None:
+def decode_success(key: bytes, value: bytes) -> Attempt | None:
     """The attempt of the task at a key of the successes; None if the value has none."""
     if not has_attempt(value):
         return None
     _, length, seconds = _SUCCESS.unpack_from(value)
     place = int.from_bytes(key[-KEY_BYTES:], "big")
-    return AttemptRecord(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)
+    return Attempt(key_time(place), "success", value[_SUCCESS.size + length :].decode(), seconds)

@@ -24,9 +24,9 @@ from typing import Final
 from msgspec import Struct
 from msgspec.msgpack import Decoder
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.task import ATTEMPTS_KEPT, LIVE, STATE_NAMES, SUCCESS, Task
 from taskqueue.error_texts import cut_text
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import Migrations
@@ -104,9 +104,7 @@ def _attempts(store: Store, page: list[Entry]) -> Iterator[Entry]:
         task = tasks.get(key)
         if task is not None and task.state != SUCCESS:
             text = decode_record(ERRORS, key, bytes.decode, value)
-            attempt = AttemptRecord(
-                task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=cut_text(text)
-            )
+            attempt = Attempt(task.lastcrawltime, "timeout" if text == TIMED_OUT else "failed", error=cut_text(text))
             yield layout.attempt_key(task.project, task.taskid, _NEWEST), layout.encode(attempt)
 
 

@@ -32,7 +32,7 @@ from typing import Final, TypeVar
 from msgspec import Raw
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempt_records import NO_ATTEMPT, AttemptRecord, error_cost, error_matches
+from taskqueue.core.model.attempt_records import NO_ATTEMPT, error_cost, error_matches
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.glob import COST_MOST, glob
 from taskqueue.core.model.needs import FoundList, FoundOld, FoundOrder, ListRef, Old, OldRef, OrderRef, page_past
@@ -52,6 +52,7 @@ from taskqueue.core.model.task import (
     came_within,
 )
 from taskqueue.errors import Unreadable
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Batch, Entry, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import AWAITED
@@ -210,7 +211,7 @@ def _with_error(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[
     return looked, matching
 
 
-def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[AttemptRecord], list[Entry]]:
+def _last_attempts(store: Store, ref: ListRef, entries: list[Entry]) -> tuple[list[Attempt], list[Entry]]:
     """The last attempts of finished tasks as far as their errors go, and the entries of these tasks; only the first
     ones if too many would have to be looked up.
     """
@@ -252,7 +253,7 @@ def _without_specs(store: Store, ref: ListRef, entries: list[Entry]) -> list[Tas
     return tasks
 
 
-def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
+def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
     """The last attempts, by taskid, of tasks that have been run; a final success is not among them."""
     run = [task for task in tasks if task.lastcrawltime or task.state in OVER]
     keys = [layout.attempt_key(task.project, task.taskid, (task.attempts - 1) % ATTEMPTS_KEPT) for task in run]
@@ -268,7 +269,7 @@ def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, AttemptRecord]:
 _SUCCESSES = layout.ORDERS[SUCCESS]
 
 
-def read_history(store: Store, ref: TaskRef) -> dict[int, AttemptRecord]:
+def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
     """A task's last attempts, by slot.
 
     Raises:
@@ -308,7 +309,7 @@ def moved_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> list
     return moved
 
 
-def _success_at(store: Store, task: Task, place: int) -> AttemptRecord | None:
+def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
     key = layout.order_key(task.project, place)
     value = store.get(_SUCCESSES, [key])[0]
     return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)

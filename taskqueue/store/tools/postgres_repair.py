@@ -22,7 +22,6 @@ from typing import Final, TypeVar
 
 from msgspec import Struct, field
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Edge, Propagation
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.slot_records import SlotRecord
@@ -41,6 +40,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.core.state import EPOCH_SHIFT
 from taskqueue.errors import Damaged, StoreError
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.batch import batch_of
 from taskqueue.store.contract import Batch, Entry, Family
 from taskqueue.store.damaged_rows import STATE_OF, DamagedRow
@@ -360,7 +360,7 @@ class _Mending:
         if task.state in LIVE:
             task.state, task.key = FAILED, time_key(self._now, task.seq)
             task.slot = 0
-            attempt = AttemptRecord(self._now, "failed", error=DAMAGED)
+            attempt = Attempt(self._now, "failed", error=DAMAGED)
             writes.attempts.append(KeptAttempt(task.project, task.taskid, task.attempts % ATTEMPTS_KEPT, attempt))
             task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT
             self._tell_children(task, writes)
@@ -423,7 +423,7 @@ class _Mending:
         self._number += 1
         seq = seq or self._number
         task = Task(record.number, taskid, FAILED, time_key(self._now, seq), seq, spec=spec or NO_SPEC, attempts=1)
-        attempt = KeptAttempt(task.project, taskid, 0, AttemptRecord(self._now, "failed", error=DAMAGED))
+        attempt = KeptAttempt(task.project, taskid, 0, Attempt(self._now, "failed", error=DAMAGED))
         self._write(batch_of(WriteSet(moves=[(task, 0, 0, seq, True, False)], attempts=[attempt])))
         self._mended.failed += 1
         self._mended.note(f"{record.name}: task {taskid!r} has failed: nothing is left of it but its name")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import log10
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.tasks import Attempt
+from taskqueue.protocol.values import Attempt
 from taskqueue.units import duration_text
 
 WHOLE: Final = 100.0

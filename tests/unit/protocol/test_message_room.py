@@ -22,8 +22,8 @@ from taskqueue.protocol.message_room import (
     row_bytes,
 )
 from taskqueue.protocol.operations import OperationView
-from taskqueue.protocol.tasks import Attempt, TaskRow
-from taskqueue.protocol.values import PLAIN, Assignment, RerunLayer, RerunView, Schedule, TaskFilter
+from taskqueue.protocol.tasks import TaskRow
+from taskqueue.protocol.values import PLAIN, Assignment, Attempt, RerunLayer, RerunView, Schedule, TaskFilter
 
 MAX_MESSAGE = 512 << 10
 LONGEST = 2**63 - 1

@@ -8,7 +8,6 @@ from math import inf
 import msgspec
 import pytest
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.events import Event
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
@@ -16,14 +15,14 @@ from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer
 from taskqueue.protocol.messages import Incoming
-from taskqueue.protocol.values import Schedule, Totals
+from taskqueue.protocol.values import Attempt, Schedule, Totals
 from taskqueue.server.log import SUMMARY_SECONDS, Summary, event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 
 
 def lines(old: int, new: int, *, timed_out: bool = False, error: str = "", url: str = "http://site/a") -> list[str]:
     task = Task(7, "a", new, key=1, seq=1, timed_out=timed_out, spec=Spec(url, Schedule(), NIL))
-    attempts = [KeptAttempt(7, "a", 0, AttemptRecord(1.0, "failed", error=error))] if error else []
+    attempts = [KeptAttempt(7, "a", 0, Attempt(1.0, "failed", error=error))] if error else []
     kept = WriteSet(moves=[(task, old, 1, 1, False, False)], attempts=attempts)
     return list(turn_lines([], kept, {7: "news"}, str))
 

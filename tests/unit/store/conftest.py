@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
@@ -28,7 +27,7 @@ from taskqueue.core.model.task import (
     time_key,
 )
 from taskqueue.protocol.fields import Boot, Token
-from taskqueue.protocol.values import Counts, NewTask, Schedule
+from taskqueue.protocol.values import Attempt, Counts, NewTask, Schedule
 from taskqueue.store.contract import Batch, Family, Store, StoreReader
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -204,7 +203,7 @@ def _fill(store: Store) -> None:
             tasks[taskid].has_result = True
         unlisted.token = Token(301)
         unlisted.lease = Lease("fetcher", 1, Boot(1000.0), Boot(400.0))
-        ended.ended = AttemptRecord(1.5e9, "success", "fetcher", 0.5)
+        ended.ended = Attempt(1.5e9, "success", "fetcher", 0.5)
         ended.attempts = failed.attempts = 1
         ended.lastcrawltime = failed.lastcrawltime = 1.5e9
         failed.retried, failed.held_back, failed.itag = 3, True, "v1"
@@ -214,7 +213,7 @@ def _fill(store: Store) -> None:
         ledger.commit(
             WriteSet(
                 moves=[_made(task) for task in tasks.values()],
-                attempts=[KeptAttempt(NEWS, "failed", 0, AttemptRecord(1.6e9, "failed", "fetcher", 0.5, "no title"))],
+                attempts=[KeptAttempt(NEWS, "failed", 0, Attempt(1.6e9, "failed", "fetcher", 0.5, "no title"))],
                 results={(NEWS, taskid): result for taskid, result in RESULTS.items()},
                 projects=[news, ProjectRecord(2, "empty")],
                 next_project=3,

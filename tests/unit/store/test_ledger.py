@@ -9,7 +9,6 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import astuple
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.chance import SECRET_BYTES
 from taskqueue.core.model.edges import (
     FAIL,
@@ -54,7 +53,7 @@ from taskqueue.core.model.windows import Counters
 from taskqueue.errors import Corrupt, Fenced, Unreadable
 from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Counts, NewTask, Recrawl, Schedule, TaskFilter, Totals
+from taskqueue.protocol.values import Attempt, Counts, NewTask, Recrawl, Schedule, TaskFilter, Totals
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META
@@ -122,9 +121,7 @@ def order(
 
 
 def attempt(taskid: str, slot: int, error: str = "", project: int = P) -> KeptAttempt:
-    return KeptAttempt(
-        project, taskid, slot, AttemptRecord(1e9 + slot, "failed" if error else "success", "f", 0.5, error)
-    )
+    return KeptAttempt(project, taskid, slot, Attempt(1e9 + slot, "failed" if error else "success", "f", 0.5, error))
 
 
 def page(
@@ -138,7 +135,7 @@ def taskids(found: FoundPage) -> list[str]:
     return [task.taskid for task in found.tasks]
 
 
-def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, AttemptRecord]:
+def history(ledger: Ledger, taskid: str, project: int = P) -> dict[int, Attempt]:
     ref = TaskRef(project, taskid)
     return ledger.find(Needs(histories=[ref])).histories[ref]
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.needs import Needs, OrderRef, PageRef
@@ -27,7 +26,7 @@ from taskqueue.core.model.task import (
     time_key,
 )
 from taskqueue.protocol.fields import Boot, Token
-from taskqueue.protocol.values import NewTask, Schedule
+from taskqueue.protocol.values import Attempt, NewTask, Schedule
 from taskqueue.store.contract import Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import FAMILIES, LAST_KEY
@@ -55,7 +54,7 @@ class Model:
 
     def __init__(self) -> None:
         self.tasks: dict[TaskRef, Task] = {}
-        self.histories: dict[TaskRef, dict[int, AttemptRecord]] = {}
+        self.histories: dict[TaskRef, dict[int, Attempt]] = {}
         self._seq = 0
 
     def change(self, step: str, project: int, taskid: str, dice: int) -> WriteSet:
@@ -91,7 +90,7 @@ class Model:
         return WriteSet(moves=[move], attempts=attempts)
 
     def _attempt(self, task: Task, dice: int) -> KeptAttempt:
-        attempt = AttemptRecord(dice, "failed", error=f"error {dice}")
+        attempt = Attempt(dice, "failed", error=f"error {dice}")
         self.histories.setdefault(TaskRef(task.project, task.taskid), {})[task.attempts] = attempt
         kept = KeptAttempt(task.project, task.taskid, task.attempts, attempt)
         task.attempts = (task.attempts + 1) % ATTEMPTS_KEPT

@@ -6,11 +6,10 @@ import pytest
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord
-from taskqueue.protocol import insight, operations, tasks
-from taskqueue.protocol.values import Counts, TaskFilter, Totals
+from taskqueue.protocol import insight, operations
+from taskqueue.protocol.values import Attempt, Counts, TaskFilter, Totals
 
 PROJECT = ProjectRecord(
     7, "news", "paused", {"rate": 2.5}, Counts(ready=3, failed=1), Totals(new=4, timeout=2), 1.5, 77.25
@@ -34,10 +33,10 @@ KEPT: list[tuple[Struct, str]] = [
         "6661696c6564a375726ca12aa87072696f72697479030801a161a4616e6e61a831302e302e302e3102c09000a0",
     ),
     (
-        AttemptRecord(1e9, "failed", "f", 0.5, "404"),
+        Attempt(1e9, "failed", "f", 0.5, "404"),
         "96cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034a0",
     ),
-    (AttemptRecord(1e9, "success"), "96cb41cdcd6500000000a773756363657373a0cb0000000000000000a0a0"),
+    (Attempt(1e9, "success"), "96cb41cdcd6500000000a773756363657373a0cb0000000000000000a0a0"),
     (
         ChangeRecord(3, 1e9, "project set", "anna", project="news", detail="rate=5"),
         "86a66e756d62657203a26174cb41cdcd6500000000a477686174ab70726f6a65637420736574a46e616d65a4616e6e61a770726f6a65"
@@ -77,13 +76,12 @@ def test_an_operation_from_before_the_log_told_of_it_or_pauses_ended_is_read(hea
 def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
     written = bytes.fromhex("95cb41cdcd6500000000a66661696c6564a166cb3fe0000000000000a3343034")
 
-    assert decode(written, type=AttemptRecord) == AttemptRecord(1e9, "failed", "f", 0.5, "404")
+    assert decode(written, type=Attempt) == Attempt(1e9, "failed", "f", 0.5, "404")
 
 
 @pytest.mark.parametrize(
     ("record", "view"),
     [
-        (AttemptRecord, tasks.Attempt),
         (ChangeRecord, insight.LogEntry),
         (OperationProgress, operations.OperationView),
     ],

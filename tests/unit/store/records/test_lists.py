@@ -8,13 +8,12 @@ from typing import Any, Protocol
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.needs import FoundList, ListRef, Needs
 from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import DELAYED, FAILED, NO_FLOOR, READY, SUCCESS, TASK_BYTES, Task, ready_key, time_key
 from taskqueue.errors import Unreadable
-from taskqueue.protocol.values import Schedule
+from taskqueue.protocol.values import Attempt, Schedule
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.layout import MAX_INLINE_ERROR_BYTES, taskid_at
@@ -44,7 +43,7 @@ def keep(
         task.spec = Spec(f"http://{'ab'[seq % 2]}.org/{seq}", Schedule(), Raw(b"\xc0"))
         tasks.append(task)
         if run:
-            attempts.append(KeptAttempt(P, name, 0, AttemptRecord(50.0, "failed", "f", 0.5, errors[seq % len(errors)])))
+            attempts.append(KeptAttempt(P, name, 0, Attempt(50.0, "failed", "f", 0.5, errors[seq % len(errors)])))
     ledger.commit(WriteSet(moves=[(task, 0, 0, task.seq, True, False) for task in tasks], attempts=attempts))
 
 
@@ -197,7 +196,7 @@ def test_a_task_that_fails_again_has_its_new_error_there(ground: Ground, ledger:
     move = (task, FAILED, task.key, task.seq, False, False)
     task.key = time_key(500.0, task.seq)
     ledger.commit(
-        WriteSet(moves=[move], attempts=[KeptAttempt(P, "a", 0, AttemptRecord(500.0, "failed", "f", 0.5, "second"))])
+        WriteSet(moves=[move], attempts=[KeptAttempt(P, "a", 0, Attempt(500.0, "failed", "f", 0.5, "second"))])
     )
 
     assert names(listed(ledger, FAILED, error="second")) == "a"

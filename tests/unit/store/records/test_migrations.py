@@ -10,11 +10,11 @@ import pytest
 from msgspec.msgpack import encode
 from rocksdict import Options, Rdict
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs, PageRef
 from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCESS
 from taskqueue.errors import Unreadable
+from taskqueue.protocol.values import Attempt
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
@@ -75,7 +75,7 @@ def write_format_1(open_store: Open, rows: Sequence[Row], counts: dict[str, int]
     store.close()
 
 
-def history(store: Store, taskid: str) -> dict[int, AttemptRecord]:
+def history(store: Store, taskid: str) -> dict[int, Attempt]:
     ref = TaskRef(P, taskid)
     return Ledger(store).find(Needs(histories=[ref])).histories[ref]
 
@@ -86,9 +86,9 @@ def test_the_last_error_is_the_newest_attempt_of_the_history(open_store: Open) -
 
     store = open_store(MIGRATIONS)
 
-    assert history(store, "a") == {9: AttemptRecord(50.5, "failed", error="404")}
-    assert history(store, "b") == {9: AttemptRecord(60.5, "timeout", error="timeout")}
-    assert history(store, "é") == {9: AttemptRecord(70.5, "failed")}
+    assert history(store, "a") == {9: Attempt(50.5, "failed", error="404")}
+    assert history(store, "b") == {9: Attempt(60.5, "timeout", error="timeout")}
+    assert history(store, "é") == {9: Attempt(70.5, "failed")}
     assert history(store, "none") == {}
     [page] = Ledger(store).find(Needs(pages=[PageRef(P, "", 10, whole=True, errors=True)])).pages.values()
     assert {taskid: last.error for taskid, last in page.attempts.items()} == {"a": "404", "b": "timeout", "é": ""}

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.edges import Links
 from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, STATE_NAMES, SUCCESS
-from taskqueue.protocol.values import NewTask
+from taskqueue.protocol.values import Attempt, NewTask
 from taskqueue.store.contract import Batch, Family
 from taskqueue.store.records import layout
 from taskqueue.store.records.flows import decode_flow, encode_index, flow_key, member_key, stage_key
@@ -259,7 +258,7 @@ def from_the_future(crawl: Crawl) -> bytes:
 
 
 def attempt() -> bytes:
-    return layout.encode(AttemptRecord(1e9, "failed"))
+    return layout.encode(Attempt(1e9, "failed"))
 
 
 MEMBERS = ("ready-1", "leased", "ended")

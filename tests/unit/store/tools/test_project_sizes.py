@@ -9,11 +9,10 @@ from random import Random
 import pytest
 from msgspec import Raw
 
-from taskqueue.core.model.attempt_records import AttemptRecord
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import BLOCKED, FAILED, READY, Move, Task, ready_key, time_key
-from taskqueue.protocol.values import Counts, Schedule
+from taskqueue.protocol.values import Attempt, Counts, Schedule
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
@@ -52,7 +51,7 @@ def path(tmp_path: Path) -> str:
             moves = [made(random, 1, first + n, FAILED if n % 2 else READY, 10_000) for n in range(300)]
             moves += [made(random, 2, first + n, READY, 300) for n in range(1500)]
             failed = [
-                KeptAttempt(1, task.taskid, 0, AttemptRecord(1.7e9, "failed", "fetcher", 1.0, "no title"))
+                KeptAttempt(1, task.taskid, 0, Attempt(1.7e9, "failed", "fetcher", 1.0, "no title"))
                 for task, *_ in moves
                 if task.state == FAILED
             ]

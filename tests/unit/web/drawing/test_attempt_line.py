@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taskqueue.protocol.tasks import Attempt
+from taskqueue.protocol.values import Attempt
 from taskqueue.web.drawing.attempt_line import WHOLE, attempt_line
 
 NOW = 100_000.0
