@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 from taskqueue.display.counts import projects, tasks
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.operations import OperationView
-    from taskqueue.protocol.values import RerunLayer
+    from taskqueue.protocol.values import OperationView, RerunLayer
 
 DONE: Final = {
     "retry": "retried",

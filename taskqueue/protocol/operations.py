@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from taskqueue.protocol.base import Change, Reply, Request
 from taskqueue.protocol.choices import RerunScope
@@ -18,45 +18,7 @@ from taskqueue.protocol.fields import (
     Seconds,
     TaskId,
 )
-from taskqueue.protocol.values import BulkAction, OperationAction, RerunView, TaskFilter
-
-
-class OperationView(Struct, omit_defaults=True):
-    """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
-
-    Attributes:
-        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
-        seen: looked at so far.
-        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
-            for which the action made sense.
-        began_at, ended_at: unix seconds; 0: not yet.
-        projects: names of the first of those that it goes through.
-        group: that they belong to, if it was asked for.
-        filter: which tasks are meant.
-        priority: that ``reprioritise`` gives them; None: it is another action.
-        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
-        cancelled: somebody has ended it.
-        rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
-            these are reset (dry run: would be). None: it is another action.
-        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
-    """
-
-    id: int
-    action: OperationAction
-    projects: list[str]
-    dry_run: bool
-    known: int
-    seen: int
-    matched: int
-    began_at: float
-    ended_at: float = 0.0
-    group: str = ""
-    filter: TaskFilter = TaskFilter()
-    priority: int | None = None
-    exetime: float | None = None
-    cancelled: bool = False
-    rerun: RerunView | None = None
-    until: float = 0.0
+from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
 
 
 class Bulk(Change, tag="bulk"):

@@ -1,4 +1,6 @@
-"""Values within messages: tasks, their schedules and reports, counts, filters; some are stored as they are.
+"""Values within messages: tasks, their schedules and reports, counts, attempts, filters.
+
+Records hold some of them, so a field that is added comes last and has a default: ``test_records`` pins their bytes.
 
 Messages, which have a ``type``, are in the module of their noun.
 """
@@ -216,7 +218,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
-    """Tasks of a project by state, now; ``failed`` and the like are those that are over and known. Also as stored."""
+    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
 
     ready: int = 0
     delayed: int = 0
@@ -228,7 +230,7 @@ class Counts(Struct, omit_defaults=True, gc=False):
 
 
 class Totals(Struct, omit_defaults=True, gc=False):
-    """Events of a project since it was made, also as stored. A timeout is also counted as failed or as retried."""
+    """Events of a project since it was made. A timeout is also counted as failed or as retried."""
 
     new: int = 0
     selected: int = 0
@@ -239,14 +241,14 @@ class Totals(Struct, omit_defaults=True, gc=False):
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):
-    """An attempt to run a task that has ended, as stored and as people see it.
+    """How one attempt to run a task ended.
 
     Attributes:
         at: unix seconds of its end.
         fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
         seconds: from hand-out to end; 0 if it expired, or succeeded after its lease had run out.
-        error: why it failed; empty: it succeeded, or its fetcher gave no reason. It is cut to be stored.
-        kind: what the error is about, in one line; as stored it is empty if ``kind_in`` finds that line in the error.
+        error: why it failed, without its middle if it is long; empty: it succeeded, or its fetcher gave no reason.
+        kind: what the error is about, in one line; not stored if it is found in the error.
     """
 
     at: float
@@ -319,3 +321,41 @@ class RerunView(Struct, frozen=True, omit_defaults=True):
     passed: int = 0
     layers: list[RerunLayer] = []
     depth: int = 0
+
+
+class OperationView(Struct, omit_defaults=True):
+    """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
+
+    Attributes:
+        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
+        seen: looked at so far.
+        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
+            for which the action made sense.
+        began_at, ended_at: unix seconds; 0: not yet.
+        projects: names of the first of those that it goes through.
+        group: that they belong to, if it was asked for.
+        filter: which tasks are meant.
+        priority: that ``reprioritise`` gives them; None: it is another action.
+        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
+        cancelled: somebody has ended it.
+        rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
+            these are reset (dry run: would be). None: it is another action.
+        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
+    """
+
+    id: int
+    action: OperationAction
+    projects: list[str]
+    dry_run: bool
+    known: int
+    seen: int
+    matched: int
+    began_at: float
+    ended_at: float = 0.0
+    group: str = ""
+    filter: TaskFilter = TaskFilter()
+    priority: int | None = None
+    exetime: float | None = None
+    cancelled: bool = False
+    rerun: RerunView | None = None
+    until: float = 0.0

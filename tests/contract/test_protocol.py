@@ -43,7 +43,6 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.protocol.insight import FailureGroup, LogEntry, Point, ProjectPulse, ProjectStats, Window, Windows
 from taskqueue.protocol.messages import AnyReply, AnyRequest
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
 from taskqueue.protocol.tasks import ChildView, ItemError, ParentView, TaskRow
@@ -54,6 +53,7 @@ from taskqueue.protocol.values import (
     Counts,
     Fetched,
     NewTask,
+    OperationView,
     Recrawl,
     RerunLayer,
     RerunView,

@@ -27,8 +27,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.operations import OperationView
-    from taskqueue.protocol.values import BulkAction
+    from taskqueue.protocol.values import BulkAction, OperationView
 
 Command = TypeVar("Command", bound=Callable[..., object])
 

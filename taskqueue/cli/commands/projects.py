@@ -30,9 +30,8 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.fields import Setting
-    from taskqueue.protocol.operations import OperationView
     from taskqueue.protocol.projects import ProjectView, Remaining, SharedView
-    from taskqueue.protocol.values import Action
+    from taskqueue.protocol.values import Action, OperationView
 
 
 NAMED_MOST: Final = 5

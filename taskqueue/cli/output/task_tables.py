@@ -14,9 +14,8 @@ from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.operations import action, progress
 from taskqueue.display.tasks import error_line, packed_text
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.tasks import ChildView, TaskRow
-from taskqueue.protocol.values import Attempt
+from taskqueue.protocol.values import Attempt, OperationView
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 

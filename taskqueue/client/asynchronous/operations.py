@@ -9,16 +9,8 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.operations import (
-    Bulk,
-    OperationCancel,
-    OperationList,
-    OperationReply,
-    OperationsReply,
-    OperationView,
-    Rerun,
-)
-from taskqueue.protocol.values import BulkAction, TaskFilter
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, OperationReply, OperationsReply, Rerun
+from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
 
 
 class AsyncOperations:

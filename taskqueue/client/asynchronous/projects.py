@@ -18,7 +18,6 @@ from taskqueue.client.tasks.new_task import body_of
 from taskqueue.protocol.daemon import Status, StatusReply
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import Watch, WatchReply
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import (
     GroupDo,
     GroupReply,
@@ -32,7 +31,7 @@ from taskqueue.protocol.projects import (
     Remaining,
     WaitReply,
 )
-from taskqueue.protocol.values import Action
+from taskqueue.protocol.values import Action, OperationView
 
 
 class AsyncProjects:

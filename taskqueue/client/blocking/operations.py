@@ -11,10 +11,7 @@ from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.operations import (
-    OperationView,
-)
-from taskqueue.protocol.values import BulkAction
+from taskqueue.protocol.values import BulkAction, OperationView
 
 
 class BlockingOperations:

@@ -15,13 +15,13 @@ from taskqueue.client.connection.hold_open import HOLD_SECONDS
 from taskqueue.protocol.daemon import StatusReply
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import WatchReply
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import (
     GroupReply,
     ProjectView,
     Remaining,
     WaitReply,
 )
+from taskqueue.protocol.values import OperationView
 
 
 class BlockingProjects:

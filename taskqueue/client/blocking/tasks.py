@@ -13,7 +13,12 @@ from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.insight import FailuresReply
-from taskqueue.protocol.tasks import ChildView, TaskListReply, TaskReply, TaskRow
+from taskqueue.protocol.tasks import (
+    ChildView,
+    TaskListReply,
+    TaskReply,
+    TaskRow,
+)
 
 
 class BlockingTasks:

@@ -18,9 +18,10 @@ from taskqueue.client.arguments import limit
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import OVER_STATES
 from taskqueue.protocol.flows import FlowReply, FlowShow, FlowView
-from taskqueue.protocol.operations import OperationReply, OperationShow, OperationView
+from taskqueue.protocol.operations import OperationReply, OperationShow
 from taskqueue.protocol.projects import GroupDo, ProjectWait, Remaining, WaitReply
 from taskqueue.protocol.tasks import TaskReply, TaskShow, TaskWait, TaskWaitReply
+from taskqueue.protocol.values import OperationView
 
 T = TypeVar("T")
 

@@ -24,7 +24,14 @@ from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task
 from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.values import Attempt, Counts, NewTask, OperationAction, RerunView, TaskFilter, Totals
+from taskqueue.protocol.values import (
+    Attempt,
+    Counts,
+    NewTask,
+    OperationView,
+    TaskFilter,
+    Totals,
+)
 
 
 class PauseRecord(Struct, array_like=True):
@@ -120,42 +127,15 @@ class BucketRecord(Struct, array_like=True):
     at: float
 
 
-class OperationProgress(Struct, omit_defaults=True):
-    """What is asked of an operation, and how far it is: what people are shown of it, ``OperationView``, is made of it.
+class OperationProgress(OperationView):
+    """An operation as people see it, in the store.
 
-    Attributes:
-        projects: names of the first of those that it goes through.
-        known: tasks that its projects had when it began; about as many have to be looked at. Of an action on projects:
-            the number of projects.
-        seen: looked at so far.
-        matched: of them, those that the filter let through: changed, or (dry run) only counted. Of an action on
-            projects: those in which it was possible.
-        began_at, ended_at: unix seconds; 0: not yet.
-        group: that they belong to, if it was asked for.
-        filter: which tasks are meant, as it was asked.
-        priority: that ``reprioritise`` gives them; None: it is another action.
-        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
-        cancelled: somebody has ended it.
-        rerun: what a rerun takes; ``known``, ``seen`` and ``matched`` are tasks that it takes so far, has come to, and
-            has reset (dry run: would reset). None: it is another action.
-        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
+    msgspec leaves out what *is* the default of a field, not what equals it. So three defaults are other objects here:
+    each view that is made of a record has these fields, the record only if they are set.
     """
 
-    id: int
-    action: OperationAction
-    projects: list[str]
-    dry_run: bool
-    known: int
-    seen: int
-    matched: int
-    began_at: float
     ended_at: float = 0.0
-    group: str = ""
     filter: TaskFilter = TaskFilter()
-    priority: int | None = None
-    exetime: float | None = None
-    cancelled: bool = False
-    rerun: RerunView | None = None
     until: float = 0.0
 
 

@@ -49,11 +49,10 @@ from taskqueue.protocol.operations import (
     OperationReply,
     OperationShow,
     OperationsReply,
-    OperationView,
     Rerun,
 )
 from taskqueue.protocol.projects import LOSSES, GroupDo
-from taskqueue.protocol.values import Action, OperationAction, RerunView
+from taskqueue.protocol.values import Action, OperationAction, OperationView, RerunView
 
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20

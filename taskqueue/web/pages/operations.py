@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from taskqueue.display.operations import action, outcome, progress, rerun_lines
-from taskqueue.protocol.operations import OperationView
+from taskqueue.protocol.values import OperationView
 from taskqueue.web.addresses import segment, task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute

@@ -24,7 +24,7 @@ from taskqueue.protocol.insight import (
     Windows,
 )
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow, OperationView
+from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
     ProjectHold,
     ProjectReply,
@@ -35,7 +35,7 @@ from taskqueue.protocol.projects import (
     WaitReply,
 )
 from taskqueue.protocol.tasks import NewTasks, TaskList, TaskListReply, TaskRow
-from taskqueue.protocol.values import Counts, TaskFilter, Totals
+from taskqueue.protocol.values import Counts, OperationView, TaskFilter, Totals
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 

@@ -59,7 +59,7 @@ from taskqueue.protocol.insight import (
 )
 from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.messages import AnyOutgoing, AnyReply, Flaws
-from taskqueue.protocol.operations import OperationReply, OperationsReply, OperationView
+from taskqueue.protocol.operations import OperationReply, OperationsReply
 from taskqueue.protocol.projects import GroupReply, ProjectReply, ProjectSet, ProjectShow, WaitReply
 from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotView
 from taskqueue.protocol.tasks import (
@@ -77,7 +77,16 @@ from taskqueue.protocol.tasks import (
     TasksReply,
     TaskWaitReply,
 )
-from taskqueue.protocol.values import Counts, NewTask, RerunLayer, RerunView, Schedule, TaskFilter, Totals
+from taskqueue.protocol.values import (
+    Counts,
+    NewTask,
+    OperationView,
+    RerunLayer,
+    RerunView,
+    Schedule,
+    TaskFilter,
+    Totals,
+)
 from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
 from taskqueue.settings.slot_choice import SlotChoice

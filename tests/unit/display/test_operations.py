@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.display.operations import rerun_lines
-from taskqueue.protocol.operations import OperationView
-from taskqueue.protocol.values import RerunLayer, RerunView
+from taskqueue.protocol.values import OperationView, RerunLayer, RerunView
 
 
 def view(*layers: RerunLayer, matched: int, dry_run: bool = True, depth: int = 0, passed: int = 0) -> OperationView:

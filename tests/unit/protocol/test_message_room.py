@@ -21,9 +21,17 @@ from taskqueue.protocol.message_room import (
     room_in,
     row_bytes,
 )
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.tasks import TaskRow
-from taskqueue.protocol.values import PLAIN, Assignment, Attempt, RerunLayer, RerunView, Schedule, TaskFilter
+from taskqueue.protocol.values import (
+    PLAIN,
+    Assignment,
+    Attempt,
+    OperationView,
+    RerunLayer,
+    RerunView,
+    Schedule,
+    TaskFilter,
+)
 
 MAX_MESSAGE = 512 << 10
 LONGEST = 2**63 - 1

@@ -31,10 +31,9 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
 from taskqueue.protocol.fetchers import FetcherView, HungView
 from taskqueue.protocol.insight import ProjectStats, Window, Windows
-from taskqueue.protocol.operations import OperationView
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.tasks import TaskRow
-from taskqueue.protocol.values import Attempt, Counts, TaskFilter, Totals
+from taskqueue.protocol.values import Attempt, Counts, OperationView, TaskFilter, Totals
 
 NOON = 1_700_000_000.0
 URL = "https://example.com/a/rather/long/path/that/goes/on/and/on/over/the/end/of/a/line.html"

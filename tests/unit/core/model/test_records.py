@@ -8,7 +8,7 @@ from msgspec.msgpack import decode, encode
 
 from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord
-from taskqueue.protocol import insight, operations
+from taskqueue.protocol import insight, values
 from taskqueue.protocol.values import Attempt, Counts, TaskFilter, Totals
 
 PROJECT = ProjectRecord(
@@ -83,7 +83,7 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
     ("record", "view"),
     [
         (ChangeRecord, insight.LogEntry),
-        (OperationProgress, operations.OperationView),
+        (OperationProgress, values.OperationView),
     ],
 )
 def test_a_view_is_made_of_a_record_by_the_order_of_its_fields(record: type[Struct], view: type[Struct]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.daemon import Status, StatusReply, Verify, VerifyReply
 from taskqueue.protocol.fetchers import FetcherView
-from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationsReply, OperationView
+from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationsReply
 from taskqueue.protocol.projects import (
     ProjectDo,
     ProjectReply,
@@ -23,7 +23,7 @@ from taskqueue.protocol.projects import (
     SharedView,
 )
 from taskqueue.protocol.tasks import TaskCancel, TaskReply, TaskReprioritise, TaskRetry, TaskShow, TasksReply
-from taskqueue.protocol.values import BulkAction, Counts, TaskFilter, Totals
+from taskqueue.protocol.values import BulkAction, Counts, OperationView, TaskFilter, Totals
 from taskqueue.settings.settings import Pace
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 

@@ -11,17 +11,10 @@ from taskqueue.core.steps.bulk import PAGE_TASKS
 from taskqueue.core.steps.operations import LOST_A_STEP, PROJECTS_A_STEP, RUNNING_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello
-from taskqueue.protocol.operations import (
-    Bulk,
-    OperationList,
-    OperationReply,
-    OperationShow,
-    OperationsReply,
-    OperationView,
-)
+from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationShow, OperationsReply
 from taskqueue.protocol.projects import GroupDo, ProjectDo, ProjectReply, ProjectSet, ProjectShow
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskList, TaskListReply
-from taskqueue.protocol.values import Counts, TaskFilter
+from taskqueue.protocol.values import Counts, OperationView, TaskFilter
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 

@@ -9,10 +9,10 @@ import pytest
 
 from taskqueue.core.steps.operations import PROJECTS_A_STEP
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.operations import OperationReply, OperationView
+from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.projects import GroupDo, ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Action
+from taskqueue.protocol.values import Action, OperationView
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, comes_after, rest, run_out

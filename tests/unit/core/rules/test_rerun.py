@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from taskqueue.core.steps.rerun import LAYERS_SHOWN, TASKIDS_SHOWN
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.insight import Why, WhyReply
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationShow, OperationView, Rerun
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationShow, Rerun
 from taskqueue.protocol.tasks import TaskCancel, TaskRetry, TasksReply
-from taskqueue.protocol.values import RerunLayer, RerunView, TaskOf
+from taskqueue.protocol.values import OperationView, RerunLayer, RerunView, TaskOf
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR
