@@ -310,7 +310,6 @@ def test_a_small_module_beside_its_only_importer_says_why_it_is_one() -> None:
 
 INTERPRETED = {
     "core.model.attempt_records",
-    "core.model.change_record",
     "core.model.edges",
     "core.model.events",
     "core.model.failure_groups",

@@ -10,8 +10,8 @@ from typing import Final
 
 from taskqueue.display.counts import STATES, brief, projects, tasks
 from taskqueue.display.projects import pace_text
-from taskqueue.protocol.insight import LogEntry, ProjectPulse
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.insight import ProjectPulse
+from taskqueue.protocol.values import Counts, LogEntry, Totals
 
 NAMELESS_GROUPS: Final = {"error": "(no reason given)", "host": "(no host)"}
 """What people are told instead of an empty name."""

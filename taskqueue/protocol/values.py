@@ -359,3 +359,31 @@ class OperationView(Struct, omit_defaults=True):
     cancelled: bool = False
     rerun: RerunView | None = None
     until: float = 0.0
+
+
+class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
+    """A change that a person made.
+
+    Attributes:
+        number: of the entry; later ones are larger.
+        at: unix seconds.
+        what: as the command line calls it, such as ``project delete``.
+        actor: who asked: as the client said, or what its session is called; ``SIGHUP``: whoever sent that signal.
+        address: of the machine that it came from; empty: not known.
+        project: that was changed; empty: it was not about one.
+        group: that was meant as a whole.
+        count: tasks that it changed or dropped.
+        detail: what else there is to be said, such as old values: ``rate=5 (was 20)``.
+        projects: names of those of the group that were changed.
+    """
+
+    number: int
+    at: float
+    what: str
+    actor: str
+    address: str = ""
+    project: str = ""
+    group: str = ""
+    count: int = 0
+    detail: str = ""
+    projects: list[str] = []

@@ -27,8 +27,8 @@ from typing import Final
 import msgspec
 
 from taskqueue.core.model.attempt_records import kind_of
-from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.events import Event
+from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.base import Request

@@ -17,9 +17,8 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.daemon_minutes import MINUTES_KEPT
-from taskqueue.core.model.needs import LOG_MOST, Old
+from taskqueue.core.model.needs import LOG_MOST, ChangeRecord, Old
 from taskqueue.core.model.records import KeptAttempt, WriteSet
 from taskqueue.core.model.task import ATTEMPTS_KEPT, FAILED, KEY_BYTES, PROCESSING, SEQ_BITS, WAITING, Move, Task
 from taskqueue.errors import Corrupt

@@ -18,8 +18,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from taskqueue.core.model.change_record import ChangeRecord
-from taskqueue.core.model.needs import Found, FoundPage, LogRef, Needs, PageRef, SpecRef
+from taskqueue.core.model.needs import ChangeRecord, Found, FoundPage, LogRef, Needs, PageRef, SpecRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import ATTEMPTS_KEPT, Task
 from taskqueue.protocol.fields import OUTCOME_WINDOW

@@ -41,7 +41,7 @@ from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView
 from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
-from taskqueue.protocol.insight import FailureGroup, LogEntry, Point, ProjectPulse, ProjectStats, Window, Windows
+from taskqueue.protocol.insight import FailureGroup, Point, ProjectPulse, ProjectStats, Window, Windows
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
@@ -52,6 +52,7 @@ from taskqueue.protocol.values import (
     Attempt,
     Counts,
     Fetched,
+    LogEntry,
     NewTask,
     OperationView,
     Recrawl,

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from taskqueue import Client
     from taskqueue.protocol.choices import FailuresBy
-    from taskqueue.protocol.insight import FailuresReply, LogEntry, ProjectStats, Window
-    from taskqueue.protocol.values import Totals
+    from taskqueue.protocol.insight import FailuresReply, ProjectStats, Window
+    from taskqueue.protocol.values import LogEntry, Totals
     from taskqueue.terminal.screen import Text
 
 

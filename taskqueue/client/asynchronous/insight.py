@@ -7,17 +7,8 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import (
-    HistoryReply,
-    Log,
-    LogEntry,
-    LogReply,
-    Point,
-    ProjectStats,
-    Stats,
-    StatsHistory,
-    StatsReply,
-)
+from taskqueue.protocol.insight import HistoryReply, Log, LogReply, Point, ProjectStats, Stats, StatsHistory, StatsReply
+from taskqueue.protocol.values import LogEntry
 
 
 class AsyncStats:

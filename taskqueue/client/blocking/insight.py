@@ -11,14 +11,8 @@ from taskqueue.client.asynchronous.insight import AsyncHistory, AsyncLog, AsyncS
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import (
-    HistoryReply,
-    LogEntry,
-    LogReply,
-    Point,
-    ProjectStats,
-    StatsReply,
-)
+from taskqueue.protocol.insight import HistoryReply, LogReply, Point, ProjectStats, StatsReply
+from taskqueue.protocol.values import LogEntry
 
 
 class BlockingStats:

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 from msgspec import Raw, Struct, field
 
 from taskqueue.core.model.attempt_records import FailuresRef, FoundFailures
-from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.edges import (
     EdgePlace,
     EdgesRef,
@@ -36,10 +35,16 @@ from taskqueue.core.model.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.model.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, Task
-from taskqueue.protocol.values import Attempt, NewTask
+from taskqueue.protocol.values import Attempt, LogEntry, NewTask
 
 LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""
+
+
+class ChangeRecord(LogEntry, frozen=True):
+    """An entry of the change log in the store, where the actor is called ``name``."""
+
+    actor: str = field(name="name")
 
 
 class LogRef(NamedTuple):

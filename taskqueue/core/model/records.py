@@ -14,11 +14,10 @@ from typing import NamedTuple
 from msgspec import Raw, Struct, field
 
 from taskqueue.core.model.attempt_records import KeptFailure
-from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Edge, Mark, Propagation, TaskRef
 from taskqueue.core.model.history import CountersRecord, DroppedSlices, KeptPoint, KeptSlice, LoadedSlices
-from taskqueue.core.model.needs import Old, SetAside
+from taskqueue.core.model.needs import ChangeRecord, Old, SetAside
 from taskqueue.core.model.rerun_set import RerunCursor, RerunWrites
 from taskqueue.core.model.slot_records import DivisionRecord, SlotWrites
 from taskqueue.core.model.task import STATES, Move, Task

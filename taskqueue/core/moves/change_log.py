@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.request_rule import Who
 from taskqueue.core.turn_state import TurnState
 

@@ -16,9 +16,9 @@ from taskqueue.core.requests.pages import of_stats
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.insight import QUIET, Log, LogEntry, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.insight import QUIET, Log, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import LogEntry, Totals
 
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:

@@ -77,11 +77,11 @@ from msgspec import MsgspecError, Raw
 from msgspec.msgpack import Decoder, Encoder
 
 from taskqueue.core.model.attempt_records import Failure
-from taskqueue.core.model.change_record import ChangeRecord
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.edges import Links
 from taskqueue.core.model.history import ALL, CountersRecord, DroppedSlices
 from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import BucketRecord, OperationRecord, ProjectRecord, SessionRecord
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import (

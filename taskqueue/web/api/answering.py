@@ -19,8 +19,8 @@ from starlette.responses import Response
 from taskqueue.display.json_values import as_plain
 from taskqueue.protocol.base import Reply
 from taskqueue.protocol.fetchers import TokensReply
-from taskqueue.protocol.insight import LogEntry, LogReply
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.insight import LogReply
+from taskqueue.protocol.values import LogEntry, OperationView
 from taskqueue.web.api.decoding import JSON, Decoding
 from taskqueue.web.api.http_operation import Endpoint, Operation
 from taskqueue.web.api.lease_objects import Handed

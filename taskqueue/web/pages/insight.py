@@ -11,7 +11,8 @@ from starlette.requests import Request
 
 from taskqueue.display.insight import CHANGE_HEADS, NAMELESS_GROUPS, share, what, who
 from taskqueue.protocol.choices import FailuresBy
-from taskqueue.protocol.insight import FailureGroup, LogEntry
+from taskqueue.protocol.insight import FailureGroup
+from taskqueue.protocol.values import LogEntry
 from taskqueue.units import EXAMPLES, parse_duration
 from taskqueue.web.addresses import number_of, query, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskqueue.cli.commands.insight import of_log
-from taskqueue.protocol.insight import LogEntry
+from taskqueue.protocol.values import LogEntry
 from taskqueue.terminal.screen import Screen
 
 

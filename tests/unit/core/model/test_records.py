@@ -6,9 +6,9 @@ import pytest
 from msgspec import Struct
 from msgspec.msgpack import decode, encode
 
-from taskqueue.core.model.change_record import ChangeRecord
+from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import OperationProgress, OperationRecord, ProjectRecord
-from taskqueue.protocol import insight, values
+from taskqueue.protocol import values
 from taskqueue.protocol.values import Attempt, Counts, TaskFilter, Totals
 
 PROJECT = ProjectRecord(
@@ -82,7 +82,7 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
 @pytest.mark.parametrize(
     ("record", "view"),
     [
-        (ChangeRecord, insight.LogEntry),
+        (ChangeRecord, values.LogEntry),
         (OperationProgress, values.OperationView),
     ],
 )

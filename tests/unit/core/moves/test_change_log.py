@@ -15,13 +15,13 @@ from taskqueue.core.steps.operations import LOST_A_STEP
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import FetcherDo
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.insight import Log, LogEntry, LogReply
+from taskqueue.protocol.insight import Log, LogReply
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply
 from taskqueue.protocol.projects import GroupDo, GroupReply, GroupSet, ProjectDo, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.slots import SlotReply, SlotSet
 from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry
-from taskqueue.protocol.values import TaskFilter
+from taskqueue.protocol.values import LogEntry, TaskFilter
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store import batch
 from taskqueue.store.records import layout
