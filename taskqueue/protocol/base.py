@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -16,8 +16,14 @@ class Reply(Struct, kw_only=True, tag_field="type"):
     n: int
 
 
-class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True):
-    """Fields of every request.
+R_co = TypeVar("R_co", bound=Reply, covariant=True)
+
+
+class Request(Struct, Generic[R_co], kw_only=True, tag_field="type", forbid_unknown_fields=True):
+    """Fields of every request; its reply stands in its base: ``class Status(Request["StatusReply"], tag="status")``.
+
+    The client sets ``session`` and ``n`` when it sends the request, so callers leave them out. On the wire they have no
+    defaults: the daemon refuses a request without them.
 
     Attributes:
         v: the protocol's version.
@@ -26,11 +32,20 @@ class Request(Struct, kw_only=True, tag_field="type", forbid_unknown_fields=True
     """
 
     v: Annotated[int, Meta(ge=PROTOCOL, le=PROTOCOL)] = PROTOCOL
-    session: SessionId
-    n: Annotated[int, Meta(ge=1, le=2**63 - 1)]
+    session: SessionId = ""
+    n: Annotated[int, Meta(ge=1, le=2**63 - 1)] = 0
 
 
-class Change(Request, kw_only=True):
+class WaitingRequest(Request[R_co]):
+    """A request that is answered when something has happened, or after its ``seconds``, whichever comes first."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def seconds(self) -> float: ...
+
+
+class Change(Request[R_co], kw_only=True):
     """Fields of a request by which a person changes something, for the change log.
 
     Attributes:

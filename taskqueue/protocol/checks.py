@@ -7,12 +7,12 @@ have too many bytes are encoded to count them, so that the check costs about 40 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, get_args
+from typing import Final
 
 from taskqueue.errors import Rejected
 from taskqueue.protocol.fields import MAX_EDGES, MAX_FOLLOWERS, MAX_RESULT_BYTES, MAX_TASKID_BYTES, NIL, TaskId
 from taskqueue.protocol.flows import FlowStage
-from taskqueue.protocol.messages import AnyRequest, Flaws
+from taskqueue.protocol.messages import REQUESTS, AnyRequest, Flaws
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
@@ -21,9 +21,19 @@ SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
 
 
 _NAMING: Final[Mapping[type, str]] = {
-    kind: field for kind in get_args(AnyRequest) for field in ("taskid", "taskids") if field in kind.__struct_fields__
+    kind: field for kind in REQUESTS for field in ("taskid", "taskids") if field in kind.__struct_fields__
 }
 """By type of request, its field that names tasks."""
+
+
+def check_envelope(request: AnyRequest) -> None:
+    """See that a decoded request has the fields that a client sets when it sends it, and that have defaults in Python.
+
+    Raises:
+        ValueError: one is missing, in the words of msgspec.
+    """
+    if not request.session or not request.n:
+        raise ValueError(f"Object missing required field `{'n' if request.session else 'session'}`")
 
 
 def check_taskids(request: AnyRequest) -> Flaws:

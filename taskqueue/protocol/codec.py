@@ -25,16 +25,17 @@ What must never come in here: what a message means, and sockets.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Final, Union, get_args
+from typing import Annotated, Final, Union
 
 from msgspec import Meta, Raw, Struct
 from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from taskqueue.errors import MAX_REASON_CHARS, Rejected
-from taskqueue.protocol.base import Change, Request
+from taskqueue.protocol.base import Change, Reply, Request
 from taskqueue.protocol.checks import (
     check_edges,
+    check_envelope,
     check_follow_ups,
     check_report,
     check_taskids,
@@ -43,7 +44,7 @@ from taskqueue.protocol.checks import (
     taskids_flaw,
 )
 from taskqueue.protocol.fields import MAX_BATCH, NIL, PROTOCOL, GroupName, ProjectName, Setting
-from taskqueue.protocol.messages import AnyOutgoing, AnyRequest, Flaws
+from taskqueue.protocol.messages import OUTGOING, REQUESTS, AnyOutgoing, AnyRequest, Flaws
 from taskqueue.protocol.projects import GroupSet, ProjectSet
 from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
@@ -69,14 +70,14 @@ class Envelope(Struct):
     n: Raw = NIL
 
 
-class UndecodedProjectSet(Change, tag="project-set"):
+class UndecodedProjectSet(Change[Reply], tag="project-set"):
     """A ``project-set`` whose settings are not decoded yet."""
 
     project: ProjectName
     settings: Raw
 
 
-class UndecodedGroupSet(Change, tag="group-set"):
+class UndecodedGroupSet(Change[Reply], tag="group-set"):
     """A ``group-set`` whose settings are not decoded yet."""
 
     group: GroupName
@@ -93,10 +94,10 @@ _encoder = Encoder()
 UNDECODED: Final = {ProjectSet: UndecodedProjectSet, GroupSet: UndecodedGroupSet}
 
 _request: Decoder[AnyRequest | UndecodedProjectSet | UndecodedGroupSet] = Decoder(
-    Union[(*UNDECODED.values(), *(kind for kind in get_args(AnyRequest) if kind not in UNDECODED))]
+    Union[(*UNDECODED.values(), *(kind for kind in REQUESTS if kind not in UNDECODED))]
 )
 _settings: Decoder[SaidSettings] = Decoder(SaidSettings)
-_said: Decoder[AnyOutgoing] = Decoder(AnyOutgoing)
+_said: Decoder[AnyOutgoing] = Decoder(Union[(*OUTGOING,)])
 _envelope: Decoder[Envelope] = Decoder(Envelope)
 _anything: Decoder[Raw] = Decoder(Raw)
 _int: Decoder[int] = Decoder(int)
@@ -132,6 +133,7 @@ def decode_request(frame: bytes, max_message: int = MAX_MESSAGE_BYTES) -> tuple[
         _check_depth(frame)
     try:
         request = _request.decode(frame)
+        check_envelope(request)
         if isinstance(request, UndecodedProjectSet | UndecodedGroupSet):
             return _with_settings(request), {}
     except MALFORMED as error:
@@ -223,7 +225,7 @@ NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
 
 
-class UndecodedNewTasks(Request, tag="new-task"):
+class UndecodedNewTasks(Request[Reply], tag="new-task"):
     """A ``new-task`` whose items are not decoded yet."""
 
     project: ProjectName
@@ -231,7 +233,7 @@ class UndecodedNewTasks(Request, tag="new-task"):
     states: bool = False
 
 
-class UndecodedDone(Request, tag="done"):
+class UndecodedDone(Request[Reply], tag="done"):
     """A ``done`` whose items are not decoded yet."""
 
     tasks: Items
@@ -248,6 +250,7 @@ _items: Decoder[list[Raw]] = Decoder(Items)
 def new_tasks_by_item(frame: bytes) -> tuple[NewTasks, Flaws]:
     """Decode a ``new-task`` item by item; raises one of MALFORMED if anything but items is wrong."""
     apart = _new_tasks.decode(frame)
+    check_envelope(apart)
     flaws: Flaws = {}
     tasks = _decode_new(apart.tasks, (), flaws)
     check_edges(sum(len(task.depends_on) for task in tasks if task is not None))
@@ -280,6 +283,7 @@ def done_by_item(frame: bytes) -> tuple[Done, Flaws]:
         Rejected: it has too many new tasks.
     """
     apart = _done.decode(frame)
+    check_envelope(apart)
     flaws: Flaws = {}
     items: list[TaskReport | None] = []
     new = edges = 0

@@ -14,7 +14,7 @@ from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.values import Counts, Totals
 
 
-class Status(Request, tag="status"):
+class Status(Request["StatusReply"], tag="status"):
     """How are you? With a page of projects.
 
     Attributes:
@@ -62,7 +62,7 @@ class StatusReply(Reply, tag="status-reply"):
     compiled: bool = False
 
 
-class DaemonShow(Request, tag="daemon-show"):
+class DaemonShow(Request["DaemonReply"], tag="daemon-show"):
     """How is the daemon itself? Costs the same however many projects there are."""
 
 
@@ -135,7 +135,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     histograms: dict[str, HistogramView] = {}
 
 
-class DaemonHistory(Request, tag="daemon-history"):
+class DaemonHistory(Request["DaemonHistoryReply"], tag="daemon-history"):
     """How was the daemon in each minute of the last day?
 
     Attributes:
@@ -194,7 +194,7 @@ class DaemonHistoryReply(Reply, tag="daemon-history-reply"):
     next: float = 0.0
 
 
-class Verify(Request, tag="verify"):
+class Verify(Request["VerifyReply"], tag="verify"):
     """Check the scheduler's own invariants now; costs a look at everything in memory."""
 
 

@@ -46,7 +46,7 @@ class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     url: Annotated[str, Meta(max_length=MAX_URL_CHARS)]
 
 
-class Hello(Request, tag="hello"):
+class Hello(Request["Welcome"], tag="hello"):
     """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
 
     Attributes:
@@ -124,14 +124,14 @@ class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     token: Number
 
 
-class Extend(Request, tag="extend"):
+class Extend(Request["TokensReply"], tag="extend"):
     """Make these leases end ``seconds`` from now; None: after each task's own timeout."""
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
     seconds: TimeoutSeconds | None = None
 
 
-class Release(Request, tag="release"):
+class Release(Request["TokensReply"], tag="release"):
     """Return tasks that were not started; somebody else gets them, and no retry is used up."""
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
@@ -197,7 +197,7 @@ class FetcherView(Struct, omit_defaults=True):
     hung: HungView | None = None
 
 
-class Fetchers(Request, tag="fetchers"):
+class Fetchers(Request["FetchersReply"], tag="fetchers"):
     """Who fetches? A page of those that want or hold tasks.
 
     Attributes:
@@ -222,7 +222,7 @@ FetcherName = Annotated[str, Meta(min_length=1, max_length=128)]
 """Of fetchers, as in their hellos; of one that has none, its pseudonym."""
 
 
-class FetcherShow(Request, tag="fetcher-show"):
+class FetcherShow(Request["FetcherReply"], tag="fetcher-show"):
     """Tell about the fetchers of one name."""
 
     fetcher: FetcherName
@@ -231,7 +231,7 @@ class FetcherShow(Request, tag="fetcher-show"):
 FetcherAction = Literal["drain", "resume"]
 
 
-class FetcherDo(Change, tag="fetcher-do"):
+class FetcherDo(Change["FetcherReply"], tag="fetcher-do"):
     """Do something with all fetchers of one name, with those too that come later.
 
     ``drain``: they get no new tasks; ``resume``: they do again.

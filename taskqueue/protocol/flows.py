@@ -11,7 +11,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import FlowState, FlowTaskState
 from taskqueue.protocol.fields import MAX_BATCH, GroupName, Number, ProjectName
 from taskqueue.protocol.tasks import ItemError
@@ -70,7 +70,7 @@ FLOW_TASKS_MOST = 1000
 """Most tasks in one ``flow-tasks-reply``."""
 
 
-class FlowStage(Request, tag="flow-stage"):
+class FlowStage(Request["FlowStaged"], tag="flow-stage"):
     """Keep tasks for a flow that is about to be submitted; a stage that nobody submits is dropped after an hour.
 
     Attributes:
@@ -85,7 +85,7 @@ class FlowStage(Request, tag="flow-stage"):
     tasks: Annotated[list[NewTask], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
-class FlowSubmit(Request, tag="flow-submit"):
+class FlowSubmit(Request["FlowReply"], tag="flow-submit"):
     """Accept what is staged of a flow, in one commit and whatever its size; its tasks are made by and by.
 
     Attributes:
@@ -99,7 +99,7 @@ class FlowSubmit(Request, tag="flow-submit"):
     reuse: bool = False
 
 
-class FlowShow(Request, tag="flow-show"):
+class FlowShow(WaitingRequest["FlowReply"], tag="flow-show"):
     """How far is a flow? Answers when it has ended, or after ``seconds``, whichever comes first."""
 
     project: ProjectName
@@ -107,7 +107,7 @@ class FlowShow(Request, tag="flow-show"):
     seconds: Annotated[float, Meta(ge=0, le=FLOW_WAIT_MOST_SECONDS)] = 0.0
 
 
-class FlowList(Request, tag="flow-list"):
+class FlowList(Request["FlowsReply"], tag="flow-list"):
     """Which flows are there? A page, in the order of projects and then of names.
 
     Attributes:
@@ -120,7 +120,7 @@ class FlowList(Request, tag="flow-list"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
-class FlowTasks(Request, tag="flow-tasks"):
+class FlowTasks(Request["FlowTasksReply"], tag="flow-tasks"):
     """Which tasks has a flow, and how far is each? A page, in the order in which they were staged.
 
     Attributes:
@@ -133,7 +133,7 @@ class FlowTasks(Request, tag="flow-tasks"):
     limit: Annotated[int, Meta(ge=1, le=FLOW_TASKS_MOST)] = FLOW_TASKS_MOST
 
 
-class FlowCancel(Change, tag="flow-cancel"):
+class FlowCancel(Change["FlowReply"], tag="flow-cancel"):
     """End the live tasks of a flow, by and by; a stage is dropped."""
 
     project: ProjectName

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Reply, Request
+from taskqueue.protocol.base import Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution, WhyCause
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
 from taskqueue.protocol.values import Counts, LogEntry, Totals
@@ -141,7 +141,7 @@ class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
     found: int = 0
 
 
-class Stats(Request, tag="stats"):
+class Stats(Request["StatsReply"], tag="stats"):
     """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``."""
 
     after: str = ""
@@ -149,7 +149,7 @@ class Stats(Request, tag="stats"):
     group: GroupName = ""
 
 
-class StatsHistory(Request, tag="stats-history"):
+class StatsHistory(Request["HistoryReply"], tag="stats-history"):
     """What happened in each minute of the last day, or in each hour of the last 90 days.
 
     Attributes:
@@ -179,7 +179,7 @@ class HistoryReply(Reply, tag="stats-history-reply"):
     next: float = 0.0
 
 
-class Watch(Request, tag="watch"):
+class Watch(WaitingRequest[WatchReply], tag="watch"):
     """Which projects have changed? Answered when some have, or after ``seconds``, whichever comes first.
 
     Attributes:
@@ -190,7 +190,7 @@ class Watch(Request, tag="watch"):
     seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 30.0
 
 
-class Why(Request, tag="why"):
+class Why(Request["WhyReply"], tag="why"):
     """Why is nothing (or, with a taskid, this task not) handed out?"""
 
     project: ProjectName
@@ -208,7 +208,7 @@ class WhyReply(Reply, tag="why-reply"):
     cause: WhyCause = ""
 
 
-class Failures(Request, tag="failures"):
+class Failures(Request["FailuresReply"], tag="failures"):
     """Which attempts failed: counted by what they have in common, of one project or of all.
 
     Attributes:
@@ -239,7 +239,7 @@ class FailuresReply(Reply, tag="failures-reply"):
     groups: list[FailureGroup]
 
 
-class Log(Request, tag="log"):
+class Log(Request["LogReply"], tag="log"):
     """Who changed what, the newest change first.
 
     Attributes:

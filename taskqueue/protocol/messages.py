@@ -1,113 +1,41 @@
-"""All messages of protocol 1: the unions that are decoded and encoded, and envelopes for incoming and outgoing ones."""
+"""All messages of protocol 1: their types, as the modules a noun declare them, and envelopes for them in the daemon."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
 from msgspec import Raw, Struct
 
-from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import (
-    DaemonHistory,
-    DaemonHistoryReply,
-    DaemonReply,
-    DaemonShow,
-    Status,
-    StatusReply,
-    Verify,
-    VerifyReply,
-)
-from taskqueue.protocol.fetchers import (
-    Extend,
-    FetcherDo,
-    FetcherReply,
-    Fetchers,
-    FetcherShow,
-    FetchersReply,
-    Hello,
-    HelloWanted,
-    Release,
-    Select,
-    TokensReply,
-    Welcome,
-)
+from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
+from taskqueue.protocol.base import ErrorReply, Reply, Request
+from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.flows import (
-    FlowCancel,
-    FlowList,
-    FlowReply,
-    FlowShow,
-    FlowsReply,
-    FlowStage,
-    FlowStaged,
-    FlowSubmit,
-    FlowTasks,
-    FlowTasksReply,
-)
-from taskqueue.protocol.insight import (
-    Failures,
-    FailuresReply,
-    HistoryReply,
-    Log,
-    LogReply,
-    Stats,
-    StatsHistory,
-    StatsReply,
-    Watch,
-    WatchReply,
-    Why,
-    WhyReply,
-)
-from taskqueue.protocol.operations import (
-    Bulk,
-    OperationCancel,
-    OperationList,
-    OperationReply,
-    OperationShow,
-    OperationsReply,
-    Rerun,
-)
-from taskqueue.protocol.projects import (
-    GroupDo,
-    GroupReply,
-    GroupSet,
-    ProjectDo,
-    ProjectHold,
-    ProjectReply,
-    ProjectSet,
-    ProjectShow,
-    ProjectUnset,
-    ProjectWait,
-    WaitReply,
-)
-from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
-from taskqueue.protocol.tasks import (
-    Done,
-    DoneReply,
-    NewTasks,
-    NewTasksReply,
-    TaskCancel,
-    TaskChildren,
-    TaskChildrenReply,
-    TaskList,
-    TaskListReply,
-    TaskParents,
-    TaskParentsReply,
-    TaskReply,
-    TaskReprioritise,
-    TaskRetry,
-    TaskShow,
-    TasksReply,
-    TaskWait,
-    TaskWaitReply,
+
+AnyRequest = Request[Reply]
+AnyReply = Reply
+AnyOutgoing = AnyReply | Select | HelloWanted
+
+REQUESTS: Final[tuple[type[AnyRequest], ...]] = tuple(
+    kind
+    for noun in (daemon, fetchers, flows, insight, operations, projects, slots, tasks)
+    for kind in vars(noun).values()
+    if isinstance(kind, type) and issubclass(kind, Request) and kind.__module__ == noun.__name__
 )
 
-AnyRequest = (
-    Hello | NewTasks | Done | Extend | Release | Status | Fetchers | FetcherShow | FetcherDo | Stats | StatsHistory
-    | ProjectShow | ProjectSet | ProjectUnset | ProjectDo | GroupSet | GroupDo | ProjectWait | ProjectHold | Why
-    | TaskShow | TaskWait | TaskParents | TaskRetry | TaskCancel | TaskList | Failures | Bulk | Rerun
-    | OperationShow | OperationList | OperationCancel | FlowStage | FlowSubmit | FlowShow | FlowList | FlowTasks
-    | FlowCancel | SlotList | SlotShow | SlotSet | TaskChildren | TaskReprioritise | Watch
-    | Log | Verify | DaemonShow | DaemonHistory
-)  # fmt: skip
+
+def _reply_to(kind: Any) -> Any:
+    """The type in the base of a request, where a name stands for a type that its module declares further down."""
+    (reply,) = get_args(kind.__orig_bases__[0])
+    return reply if isinstance(reply, type) else vars(sys.modules[kind.__module__])[reply.__forward_arg__]
+
+
+REPLY_TO: Final[Mapping[type, type[Any]]] = {kind: _reply_to(kind) for kind in REQUESTS}
+"""By type of request."""
+
+OUTGOING: Final[tuple[type[Struct], ...]] = (*dict.fromkeys(REPLY_TO.values()), ErrorReply, Select, HelloWanted)
+"""Types of what the daemon says."""
 
 Flaws = dict[tuple[int, ...], str]
 """Why items of a batch could not be decoded, by their path: (index,) or, for a follow-up, (parent, index)."""
@@ -125,17 +53,6 @@ class Incoming(Struct):
     request: AnyRequest
     flaws: Flaws = {}
     address: str = ""
-
-
-AnyReply = (
-    Welcome | NewTasksReply | DoneReply | TokensReply | StatusReply | FetchersReply | FetcherReply | StatsReply
-    | HistoryReply | ProjectReply | WaitReply | WhyReply | TaskReply | TaskWaitReply | TaskParentsReply | TasksReply
-    | TaskListReply | FailuresReply | GroupReply | OperationReply | OperationsReply | FlowStaged | FlowReply
-    | FlowsReply | FlowTasksReply | SlotListReply | SlotReply | LogReply | VerifyReply | DaemonReply | TaskChildrenReply
-    | DaemonHistoryReply | WatchReply | ErrorReply
-)  # fmt: skip
-
-AnyOutgoing = AnyReply | Select | HelloWanted
 
 
 class Outgoing(Struct, gc=False):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.fields import (
     WAIT_MOST_SECONDS,
@@ -21,7 +21,7 @@ from taskqueue.protocol.fields import (
 from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
 
 
-class Bulk(Change, tag="bulk"):
+class Bulk(Change["OperationReply"], tag="bulk"):
     """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
 
     Attributes:
@@ -41,7 +41,7 @@ class Bulk(Change, tag="bulk"):
     dry_run: bool = False
 
 
-class Rerun(Change, tag="rerun"):
+class Rerun(Change["OperationReply"], tag="rerun"):
     """Run a task again, and others with it, in the order in which they depend on each other: starts an operation.
 
     Attributes:
@@ -57,20 +57,20 @@ class Rerun(Change, tag="rerun"):
     dry_run: bool = False
 
 
-class OperationCancel(Change, tag="operation-cancel"):
+class OperationCancel(Change["OperationReply"], tag="operation-cancel"):
     """End an operation where it is: what it has changed stays changed."""
 
     id: Number
 
 
-class OperationShow(Request, tag="operation-show"):
+class OperationShow(WaitingRequest["OperationReply"], tag="operation-show"):
     """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first."""
 
     id: Number
     seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 0.0
 
 
-class OperationList(Request, tag="operation-list"):
+class OperationList(Request["OperationsReply"], tag="operation-list"):
     """All operations that are remembered, the newest first."""
 
 

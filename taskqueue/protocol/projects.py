@@ -6,9 +6,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS, GroupName, ProjectName, Setting
+from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.slots import DivisionView
 from taskqueue.protocol.values import Action, Counts, PauseSeconds, Totals
 
@@ -114,13 +115,13 @@ class ProjectView(Struct, omit_defaults=True):
     remaining: Remaining | None = None
 
 
-class ProjectShow(Request, tag="project-show"):
+class ProjectShow(Request["ProjectReply"], tag="project-show"):
     """Tell about one project."""
 
     project: ProjectName
 
 
-class ProjectSet(Change, tag="project-set"):
+class ProjectSet(Change["ProjectReply"], tag="project-set"):
     """Change settings of a project, now and across restarts; an unknown project is made.
 
     A table, such as ``cron`` or ``fetch``, is changed key by key.
@@ -130,7 +131,7 @@ class ProjectSet(Change, tag="project-set"):
     settings: dict[str, Setting]
 
 
-class ProjectUnset(Change, tag="project-unset"):
+class ProjectUnset(Change["ProjectReply"], tag="project-unset"):
     """Forget what ``project-set`` said of these keys; an empty list means all of them.
 
     ``cron.JOB`` is one key of a table.
@@ -144,7 +145,7 @@ LOSSES: Final = ("clear", "reset", "delete")
 """Actions that drop tasks, which can't be taken back."""
 
 
-class ProjectDo(Change, tag="project-do"):
+class ProjectDo(Change["ProjectReply"], tag="project-do"):
     """Do something with a project; ``start`` makes an unknown one.
 
     ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
@@ -158,7 +159,7 @@ class ProjectDo(Change, tag="project-do"):
     seconds: PauseSeconds | None = None
 
 
-class ProjectHold(Request, tag="project-hold"):
+class ProjectHold(Request["ProjectReply"], tag="project-hold"):
     """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go."""
 
     project: ProjectName
@@ -171,7 +172,7 @@ class ProjectReply(Reply, tag="project-reply"):
     project: ProjectView | None
 
 
-class ProjectWait(Request, tag="project-wait"):
+class ProjectWait(WaitingRequest["WaitReply"], tag="project-wait"):
     """Answer when the project has finished, or after ``seconds``, whichever comes first.
 
     Attributes:
@@ -199,7 +200,7 @@ class WaitReply(Reply, tag="wait-reply"):
     remaining: Remaining | None = None
 
 
-class GroupSet(Change, tag="group-set"):
+class GroupSet(Change["GroupReply"], tag="group-set"):
     """Change settings of each project that belongs to a group, as ``project-set`` does.
 
     If one of the projects can't have one of the settings, none is changed, and the reason names that project.
@@ -209,7 +210,7 @@ class GroupSet(Change, tag="group-set"):
     settings: dict[str, Setting]
 
 
-class GroupDo(Change, tag="group-do"):
+class GroupDo(Change[OperationReply], tag="group-do"):
     """Do something with each project of a group; those for which it makes no sense now are left as they are.
 
     An operation, which has ended when the request is answered if the group is small.

@@ -81,7 +81,7 @@ SLOTS_SHOWN_MOST: Final = 1000
 """Most slots in one ``slot-list-reply``."""
 
 
-class SlotList(Request, tag="slot-list"):
+class SlotList(Request["SlotListReply"], tag="slot-list"):
     """Which slots has a project? The first ones, in this order.
 
     Attributes:
@@ -100,7 +100,7 @@ SlotFact = Literal["delay", "rate", "burst", "max_processing", "max_tasks", "blo
 """What can be said of one slot."""
 
 
-class SlotSet(Change, tag="slot-set"):
+class SlotSet(Change["SlotReply"], tag="slot-set"):
     """Say how one slot goes, now and across restarts; it wins over the project's settings. None: nothing is said.
 
     The slot need not have had a task yet.
@@ -129,7 +129,7 @@ class SlotSet(Change, tag="slot-set"):
     unset: Annotated[tuple[SlotFact, ...], Meta(max_length=6)] = ()
 
 
-class SlotShow(Request, tag="slot-show"):
+class SlotShow(Request["SlotReply"], tag="slot-show"):
     """Tell all about one slot."""
 
     project: ProjectName

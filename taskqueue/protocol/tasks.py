@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import KnownState, NewOutcome, StateName
 from taskqueue.protocol.fields import (
     MAX_BATCH,
@@ -21,7 +21,7 @@ from taskqueue.protocol.fields import (
 from taskqueue.protocol.values import Attempt, Glob, NewTask, Schedule, TaskReport
 
 
-class NewTasks(Request, tag="new-task"):
+class NewTasks(Request["NewTasksReply"], tag="new-task"):
     """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``.
 
     Attributes:
@@ -61,7 +61,7 @@ class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
     states: list[KnownState] = []
 
 
-class Done(Request, tag="done"):
+class Done(Request["DoneReply"], tag="done"):
     """Reports on tasks that have been run."""
 
     tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
@@ -108,7 +108,7 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     pushed_at: float = 0.0
 
 
-class TaskShow(Request, tag="task-show"):
+class TaskShow(Request["TaskReply"], tag="task-show"):
     """Tell about one task, its body included."""
 
     project: ProjectName
@@ -161,7 +161,7 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     pushed_at: float = 0.0
 
 
-class TaskWait(Request, tag="task-wait"):
+class TaskWait(WaitingRequest["TaskWaitReply"], tag="task-wait"):
     """Answer when the task is over, or after ``seconds``, whichever comes first."""
 
     project: ProjectName
@@ -196,7 +196,7 @@ class ParentView(Struct, omit_defaults=True, gc=False):
     result: Raw = NIL
 
 
-class TaskParents(Request, tag="task-parents"):
+class TaskParents(Request["TaskParentsReply"], tag="task-parents"):
     """Which tasks does a task wait for, and what have they left behind? A page of them.
 
     Attributes:
@@ -215,7 +215,7 @@ class TaskParentsReply(Reply, tag="task-parents-reply"):
     next: int | None = None
 
 
-class TaskChildren(Request, tag="task-children"):
+class TaskChildren(Request["TaskChildrenReply"], tag="task-children"):
     """Which tasks wait for a task, or have waited for it? A page of them.
 
     Attributes:
@@ -248,7 +248,7 @@ class TaskChildrenReply(Reply, tag="task-children-reply"):
     next: str = ""
 
 
-class TaskList(Request, tag="task-list"):
+class TaskList(Request["TaskListReply"], tag="task-list"):
     """Tasks of a project in one state, in the order of that state, or in all states, one state after the other.
 
     Attributes:
@@ -281,7 +281,7 @@ class TaskListReply(Reply, tag="task-list-reply"):
     next: str = ""
 
 
-class TaskRetry(Change, tag="task-retry"):
+class TaskRetry(Change["TasksReply"], tag="task-retry"):
     """Run these tasks now, whenever they are due and whatever they ended as, with their retries given back.
 
     One that waits for other tasks is blocked.
@@ -291,14 +291,14 @@ class TaskRetry(Change, tag="task-retry"):
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
-class TaskCancel(Change, tag="task-cancel"):
+class TaskCancel(Change["TasksReply"], tag="task-cancel"):
     """End these tasks; whoever is processing one of them will be told that its answer is stale."""
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
-class TaskReprioritise(Change, tag="task-reprioritise"):
+class TaskReprioritise(Change["TasksReply"], tag="task-reprioritise"):
     """Give these tasks another priority, up or down; one that is over stays as it is."""
 
     project: ProjectName

@@ -31,8 +31,7 @@ from taskqueue.core.model.events import Event
 from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
-from taskqueue.protocol.base import Request
-from taskqueue.protocol.messages import Incoming
+from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.values import Totals
 from taskqueue.server.meters import Meters
 from taskqueue.terminal.log_lines import LogHandler
@@ -85,8 +84,7 @@ def turn_lines(
         pseudonym: replaces a session id, which must not appear in the log.
     """
     for message in incoming:
-        if isinstance(message.request, Request):
-            yield _request_line(message.request, pseudonym(message.request.session))
+        yield _request_line(message.request, pseudonym(message.request.session))
     errors = {(attempt.project, attempt.taskid): kind_of(attempt.attempt) for attempt in writes.attempts}
     for move in writes.moves:
         yield from _move_lines(move, errors, names)
@@ -124,7 +122,7 @@ def change_line(entry: ChangeRecord) -> str:
     return "change " + " ".join(f"{key}={quoted(value)}" for key, value in pairs.items() if value)
 
 
-def _request_line(request: Request, session: str) -> str:
+def _request_line(request: AnyRequest, session: str) -> str:
     kind = request.__struct_config__.tag
     return f"request type={kind} session={session} n={request.n}"
 

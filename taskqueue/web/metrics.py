@@ -26,7 +26,7 @@ from taskqueue import AsyncClient
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView
-from taskqueue.protocol.insight import ProjectPulse, Watch, WatchReply
+from taskqueue.protocol.insight import ProjectPulse, Watch
 from taskqueue.web.metric_series import EVENTS, STATES, Activity, ProjectRow
 
 PHASES: Final = ("hear", "find", "step", "keep", "reply")
@@ -201,7 +201,7 @@ class Scrape:
 
     async def _scrape(self, now: float) -> None:
         try:
-            reply = await self._client.ask(DaemonShow(session="", n=0), DaemonReply, PATIENCE_SECONDS)
+            reply = await self._client.ask(DaemonShow(), PATIENCE_SECONDS)
             rows = await self._projects.look(PATIENCE_SECONDS)
         except TaskQueueError:
             self._exposition.show_nothing()
@@ -211,7 +211,7 @@ class Scrape:
 
     async def _ask(self) -> str:
         try:
-            await self._client.ask(DaemonShow(session="", n=0), DaemonReply, READY_SECONDS)
+            await self._client.ask(DaemonShow(), READY_SECONDS)
         except TaskQueueError as error:
             return str(error)
         return ""
@@ -244,8 +244,7 @@ class Projects:
         """
         more = True
         while more:
-            request = Watch(session="", n=0, since=self._since, seconds=0.0)
-            reply = await self._client.ask(request, WatchReply, patience)
+            reply = await self._client.ask(Watch(since=self._since, seconds=0.0), patience)
             if reply.anew:
                 self._rows.clear()
             for name in reply.gone:

@@ -135,7 +135,7 @@ class SharingClient:
 
     async def push(self, project: str, url: str) -> object:
         """Push a task, and wait for the answer."""
-        n = self._session.submit(NewTasks(session="", n=0, project=project, tasks=[NewTask(url[-128:], url)]))
+        n = self._session.submit(NewTasks(project=project, tasks=[NewTask(url[-128:], url)]))
         answer = self._answers[n] = self._loop.create_future()
         self._pump()
         return await answer

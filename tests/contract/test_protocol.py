@@ -35,14 +35,14 @@ from taskqueue.protocol import (
     tasks,
     values,
 )
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
 from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView
 from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.protocol.insight import FailureGroup, Point, ProjectPulse, ProjectStats, Window, Windows
-from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.messages import OUTGOING, REPLY_TO, REQUESTS
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
 from taskqueue.protocol.tasks import ChildView, ItemError, ParentView, TaskRow
@@ -68,9 +68,8 @@ from taskqueue.protocol.values import (
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 
-REQUESTS: tuple[type[Struct], ...] = get_args(AnyRequest)
-REPLIES: tuple[type[Struct], ...] = get_args(AnyReply)
 UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
+REPLIES: tuple[type[Struct], ...] = tuple(kind for kind in OUTGOING if kind not in UNASKED)
 
 PARTS: dict[type[Struct], str] = {
     Hung: "hello",
@@ -249,6 +248,14 @@ def test_every_field_of_a_part_is_documented_with_its_default(kind: type[Struct]
     assert undocumented(kind, PARTS[kind]) == []
 
 
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_the_section_of_a_request_names_the_reply_that_its_base_declares(kind: type[Struct]) -> None:
+    named = re.search(r"nswered\b[^`]*`([a-z-]+)`", SECTIONS[tag_of(kind)])
+
+    assert named is not None
+    assert named[1] == tag_of(REPLY_TO[kind])
+
+
 @pytest.mark.parametrize(
     ("kind", "section"),
     [(Request, "Requests"), (Reply, "Replies"), (Select, "select"), (HelloWanted, "hello-wanted")],
@@ -299,7 +306,7 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {messages.Incoming, messages.Outgoing}
 
-    whole = {Struct, Request, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
+    whole = {Struct, Request, WaitingRequest, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
     assert structs - whole - {Counts, Totals} - inside == set(PARTS)
 
 
@@ -331,18 +338,9 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
 
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
-    waiting = {
-        tag_of(kind)
-        for kind in (
-            projects.ProjectWait,
-            tasks.TaskWait,
-            operations.OperationShow,
-            flows.FlowShow,
-            insight.Watch,
-        )
-    }
+    waiting = [tag_of(kind) for kind in REQUESTS if issubclass(kind, WaitingRequest)]
 
-    assert all(f"`{tag}`" in SECTIONS["Requests that wait"] for tag in waiting)
+    assert [tag for tag in waiting if f"`{tag}`" not in SECTIONS["Requests that wait"]] == []
     assert f"| `seconds` of a request that waits | {fields.WAIT_MOST_SECONDS:g} |" in PAGE
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.display.daemon import HISTORY_COLUMNS, facts, minute_sentence, slowest_minutes
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow
+from taskqueue.protocol.daemon import DaemonShow
 from tests.integration.conftest import Daemon, DaemonFactory
 from tests.integration.web_pages import Pages, pages_of, words
 from tests.postgres import drop_schema, new_target, postgres_url
@@ -35,7 +35,7 @@ def pages(client: Client) -> Iterator[Pages]:
 
 
 def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client, pages: Pages) -> None:
-    told = facts(client.ask(DaemonShow(session="", n=0), DaemonReply))
+    told = facts(client.ask(DaemonShow()))
 
     page = pages.page("/daemon")
 
@@ -50,7 +50,7 @@ def test_of_a_store_in_a_database_the_page_and_the_command_line_say_which_one(da
     it = daemon(url=postgres_url(), schema=target.schema)
 
     with Client(it.url) as client, pages_of(it.url) as pages:
-        told = dict(facts(client.ask(DaemonShow(session="", n=0), DaemonReply)))
+        told = dict(facts(client.ask(DaemonShow())))
         page = pages.page("/daemon")
 
     assert told["store"] == target.where

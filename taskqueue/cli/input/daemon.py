@@ -84,7 +84,7 @@ def _user_name() -> str:
 def why_of(client: Client, project: str) -> WhyReply | None:
     """Why nothing of a project is handed out; None: it has been deleted meanwhile."""
     try:
-        return client.ask(Why(session="", n=0, project=project), WhyReply)
+        return client.ask(Why(project=project))
     except RequestRejected:
         return None
 

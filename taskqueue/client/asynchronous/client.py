@@ -63,20 +63,18 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
+from taskqueue.protocol.base import Request
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
 from taskqueue.protocol.daemon import (
     DaemonHistory,
-    DaemonHistoryReply,
     DaemonPoint,
     DaemonReply,
     DaemonShow,
     Status,
     StatusReply,
     Verify,
-    VerifyReply,
 )
-from taskqueue.protocol.insight import Why, WhyReply
-from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.insight import Why
 
 
 class AsyncClient:
@@ -627,14 +625,14 @@ class AsyncClient:
             fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
         """
         request = Status(
-            session="", n=0, after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
+            after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
             fetchers=fetchers,
         )  # fmt: skip
-        return await self._exchange.ask(request, StatusReply)
+        return await self._exchange.ask(request)
 
     async def daemon(self) -> DaemonReply:
         """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
-        return await self._exchange.ask(DaemonShow(session="", n=0), DaemonReply)
+        return await self._exchange.ask(DaemonShow())
 
     async def daemon_history(
         self, *, since: Moment | None = None, until: Moment | None = None
@@ -652,28 +650,25 @@ class AsyncClient:
         start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
         more = True
         while more:
-            request = DaemonHistory(session="", n=0, since=start, until=end)
-            page = await self._exchange.ask(request, DaemonHistoryReply)
+            page = await self._exchange.ask(DaemonHistory(since=start, until=end))
             for point in page.points:
                 yield point
             start, more = page.next, page.next > 0
 
     async def why(self, project: str, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
-        return (await self._exchange.ask(Why(session="", n=0, project=project, taskid=taskid), WhyReply)).sentence
+        return (await self._exchange.ask(Why(project=project, taskid=taskid))).sentence
 
-    async def ask(
-        self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None
-    ) -> R:
-        """Send any request of ``taskqueue.protocol.messages``, whatever session and n it has; returns its answer.
+    async def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
+        """Send any request of ``taskqueue.protocol``; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
-        return await self._exchange.ask(request, kind, patience, known_as)
+        return await self._exchange.ask(request, patience, known_as)
 
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return (await self.ask(Verify(session="", n=0), VerifyReply)).problems
+        return (await self.ask(Verify())).problems
 
     def _look(self) -> None:
         if self.draining.look():

@@ -39,8 +39,6 @@ class AsyncFetchers:
             skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
         """
         request = Fetchers(
-            session="",
-            n=0,
             after=after,
             limit=limit,
             project=project,
@@ -49,7 +47,7 @@ class AsyncFetchers:
             sort=sort,
             skip=skip,
         )
-        return await self._exchange.ask(request, FetchersReply)
+        return await self._exchange.ask(request)
 
     async def all(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
@@ -67,14 +65,14 @@ class AsyncFetchers:
         Raises:
             RequestRejected: nobody of that name is connected, and it is not drained.
         """
-        return await self._exchange.ask(FetcherShow(session="", n=0, fetcher=name), FetcherReply)
+        return await self._exchange.ask(FetcherShow(fetcher=name))
 
     async def drain(self, name: str) -> FetcherReply:
         """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
 
         They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
         """
-        return await self._exchange.ask(FetcherDo(session="", n=0, fetcher=name, action="drain"), FetcherReply)
+        return await self._exchange.ask(FetcherDo(fetcher=name, action="drain"))
 
     async def resume(self, name: str) -> FetcherReply:
         """Give tasks to fetchers of this name again.
@@ -82,4 +80,4 @@ class AsyncFetchers:
         Raises:
             RequestRejected: nobody of that name is connected, and it is not drained.
         """
-        return await self._exchange.ask(FetcherDo(session="", n=0, fetcher=name, action="resume"), FetcherReply)
+        return await self._exchange.ask(FetcherDo(fetcher=name, action="resume"))

@@ -17,10 +17,8 @@ from taskqueue.client.tasks.push_options import PushOptions, explains_options
 from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
-    FlowReply,
     FlowsReply,
     FlowTasks,
-    FlowTasksReply,
     FlowTaskView,
     FlowView,
 )
@@ -101,8 +99,7 @@ class AsyncFlows:
             after: flows after this one, written as ``project/name``; who pages goes on so.
             limit: 1 to 500.
         """
-        request = FlowList(session="", n=0, project=project, after=after, limit=limit)
-        return await self._exchange.ask(request, FlowsReply)
+        return await self._exchange.ask(FlowList(project=project, after=after, limit=limit))
 
     async def all(self, project: str = "") -> AsyncGenerator[FlowView, None]:
         """All flows, of a project or of all, asked for page by page."""
@@ -124,8 +121,7 @@ class AsyncFlows:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""
         after = None
         while True:
-            request = FlowTasks(session="", n=0, project=project, flow=name, after=after)
-            page = await self._exchange.ask(request, FlowTasksReply)
+            page = await self._exchange.ask(FlowTasks(project=project, flow=name, after=after))
             for task in page.tasks:
                 yield task
             if page.next is None:
@@ -150,4 +146,4 @@ class AsyncFlows:
 
     async def cancel(self, project: str, name: str) -> FlowView:
         """End the tasks of a flow that are live, by and by; of one that is not submitted yet, drop what was staged."""
-        return (await self._exchange.ask(FlowCancel(session="", n=0, project=project, flow=name), FlowReply)).flow
+        return (await self._exchange.ask(FlowCancel(project=project, flow=name))).flow

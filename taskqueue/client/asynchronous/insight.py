@@ -19,7 +19,7 @@ class AsyncStats:
 
     async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
         """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
-        return await self._exchange.ask(Stats(session="", n=0, after=after, limit=limit, group=group), StatsReply)
+        return await self._exchange.ask(Stats(after=after, limit=limit, group=group))
 
     async def all(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
         """What happened to each project, by name, asked for page by page."""
@@ -61,8 +61,7 @@ class AsyncHistory:
             ValueError: since or until is a datetime without a zone.
         """
         start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
-        request = StatsHistory(session="", n=0, project=project, every=every, since=start, until=end)
-        return await self._exchange.ask(request, HistoryReply)
+        return await self._exchange.ask(StatsHistory(project=project, every=every, since=start, until=end))
 
     async def all(
         self,
@@ -103,8 +102,7 @@ class AsyncLog:
             ValueError: since is a datetime without a zone.
         """
         start = unix_seconds_or_0("since", since)
-        request = Log(session="", n=0, project=project, since=start, before=before, limit=limit)
-        return await self._exchange.ask(request, LogReply)
+        return await self._exchange.ask(Log(project=project, since=start, before=before, limit=limit))
 
     async def all(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
         """All changes that are kept, the newest first, asked for page by page."""

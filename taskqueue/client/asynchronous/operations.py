@@ -9,7 +9,7 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, OperationReply, OperationsReply, Rerun
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, Rerun
 from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
 
 
@@ -71,8 +71,6 @@ class AsyncOperations:
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
         )
         request = Bulk(
-            session="",
-            n=0,
             action=action,
             project=project,
             group=group,
@@ -82,7 +80,7 @@ class AsyncOperations:
             delay=delay,
             dry_run=dry_run,
         )
-        return (await self._exchange.ask(request, OperationReply)).operation
+        return (await self._exchange.ask(request)).operation
 
     async def rerun(
         self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False
@@ -101,8 +99,7 @@ class AsyncOperations:
         Raises:
             RequestRejected: the project or the task is unknown.
         """
-        request = Rerun(session="", n=0, project=project, taskid=taskid, scope=scope, dry_run=dry_run)
-        return (await self._exchange.ask(request, OperationReply)).operation
+        return (await self._exchange.ask(Rerun(project=project, taskid=taskid, scope=scope, dry_run=dry_run))).operation
 
     async def cancel(self, id: int) -> OperationView:
         """End an operation; what it has changed stays changed, and what a rerun has reset runs.
@@ -110,7 +107,7 @@ class AsyncOperations:
         Raises:
             RequestRejected: it is unknown, or has ended.
         """
-        return (await self._exchange.ask(OperationCancel(session="", n=0, id=id), OperationReply)).operation
+        return (await self._exchange.ask(OperationCancel(id=id))).operation
 
     async def show(self, id: int, seconds: float = 0.0) -> OperationView:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
@@ -134,4 +131,4 @@ class AsyncOperations:
 
     async def list(self) -> Sequence[OperationView]:
         """The operations under way and the last 100 that have ended, the newest first."""
-        return (await self._exchange.ask(OperationList(session="", n=0), OperationsReply)).operations
+        return (await self._exchange.ask(OperationList())).operations

@@ -23,7 +23,6 @@ from taskqueue.protocol.projects import (
     GroupReply,
     GroupSet,
     ProjectDo,
-    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
@@ -44,7 +43,7 @@ class AsyncProjects:
 
     async def show(self, name: str) -> ProjectView:
         """A project's state, counts and settings."""
-        return project_of(await self._exchange.ask(ProjectShow(session="", n=0, project=name), ProjectReply))
+        return project_of(await self._exchange.ask(ProjectShow(project=name)))
 
     async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
         """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
@@ -54,8 +53,7 @@ class AsyncProjects:
             limit: 1 to 200.
             group: projects of this group only; empty: all.
         """
-        request = Status(session="", n=0, after=after, limit=limit, group=group, fetchers=0)
-        return await self._exchange.ask(request, StatusReply)
+        return await self._exchange.ask(Status(after=after, limit=limit, group=group, fetchers=0))
 
     async def all(self, group: str = "") -> AsyncGenerator[ProjectView, None]:
         """All projects, or those of a group, by name, asked for page by page."""
@@ -75,7 +73,7 @@ class AsyncProjects:
             seconds: to 60; 0: answer at once.
         """
         patience = self._exchange.patience + checked_seconds("seconds", seconds)
-        return await self._exchange.ask(Watch(session="", n=0, since=since, seconds=seconds), WatchReply, patience)
+        return await self._exchange.ask(Watch(since=since, seconds=seconds), patience)
 
     async def changes(self) -> AsyncGenerator[WatchReply, None]:
         """All projects, and then, for ever, those that change, four times a second at most.
@@ -94,13 +92,11 @@ class AsyncProjects:
 
         Tables, such as ``fetch`` and ``cron``, are changed key by key.
         """
-        request = ProjectSet(session="", n=0, project=name, settings=dict(settings))
-        return project_of(await self._exchange.ask(request, ProjectReply))
+        return project_of(await self._exchange.ask(ProjectSet(project=name, settings=dict(settings))))
 
     async def unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
         """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
-        request = ProjectUnset(session="", n=0, project=name, keys=list(keys))
-        return project_of(await self._exchange.ask(request, ProjectReply))
+        return project_of(await self._exchange.ask(ProjectUnset(project=name, keys=list(keys))))
 
     async def pause(self, name: str, seconds: float | None = None) -> ProjectView:
         """Hand out no more of its tasks until ``resume``; new ones are still taken.
@@ -125,12 +121,12 @@ class AsyncProjects:
         Returns:
             The operation: ``matched`` projects, of ``seen``, are paused now.
         """
-        request = GroupDo(session="", n=0, action="pause", seconds=seconds, all=True)
+        request = GroupDo(action="pause", seconds=seconds, all=True)
         return await self._long_poll.done(request)
 
     async def resume_all(self) -> OperationView:
         """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
-        return await self._long_poll.done(GroupDo(session="", n=0, action="resume", all=True))
+        return await self._long_poll.done(GroupDo(action="resume", all=True))
 
     async def stop(self, name: str) -> ProjectView:
         """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
@@ -150,8 +146,7 @@ class AsyncProjects:
 
     async def delete(self, name: str) -> None:
         """Delete the project itself, with everything that it has."""
-        request = ProjectDo(session="", n=0, project=name, action="delete")
-        await self._exchange.ask(request, ProjectReply)
+        await self._exchange.ask(ProjectDo(project=name, action="delete"))
 
     async def wait(
         self,
@@ -220,8 +215,7 @@ class AsyncProjects:
         return self._holding.holding(name, seconds)
 
     async def _act(self, name: str, action: Action, seconds: float | None = None) -> ProjectView:
-        request = ProjectDo(session="", n=0, project=name, action=action, seconds=seconds)
-        return project_of(await self._exchange.ask(request, ProjectReply))
+        return project_of(await self._exchange.ask(ProjectDo(project=name, action=action, seconds=seconds)))
 
 
 class AsyncGroups:
@@ -243,8 +237,7 @@ class AsyncGroups:
             RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
                 reason names the project, and none is changed.
         """
-        request = GroupSet(session="", n=0, group=group, settings=dict(settings))
-        return await self._exchange.ask(request, GroupReply)
+        return await self._exchange.ask(GroupSet(group=group, settings=dict(settings)))
 
     async def pause(self, group: str, seconds: float | None = None) -> OperationView:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
@@ -280,7 +273,7 @@ class AsyncGroups:
         return await self._act(group, "delete")
 
     async def _act(self, group: str, action: Action, seconds: float | None = None) -> OperationView:
-        request = GroupDo(session="", n=0, group=group, action=action, seconds=seconds)
+        request = GroupDo(group=group, action=action, seconds=seconds)
         return await self._long_poll.done(request)
 
 

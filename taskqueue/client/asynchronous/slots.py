@@ -36,8 +36,7 @@ class AsyncSlots:
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or too many ask for all at once.
         """
-        request = SlotList(session="", n=0, project=project, by=by, limit=limit, all=all)
-        return await self._exchange.ask(request, SlotListReply)
+        return await self._exchange.ask(SlotList(project=project, by=by, limit=limit, all=all))
 
     async def show(self, project: str, slot: str) -> SlotReply:
         """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
@@ -45,7 +44,7 @@ class AsyncSlots:
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or it has had no task of this slot.
         """
-        return await self._exchange.ask(SlotShow(session="", n=0, project=project, slot=slot), SlotReply)
+        return await self._exchange.ask(SlotShow(project=project, slot=slot))
 
     async def set(
         self,
@@ -80,8 +79,6 @@ class AsyncSlots:
             RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
         """
         request = SlotSet(
-            session="",
-            n=0,
             project=project,
             slot=slot,
             delay=delay,
@@ -92,4 +89,4 @@ class AsyncSlots:
             block_until=block_until,
             unset=tuple(unset),
         )
-        return await self._exchange.ask(request, SlotReply)
+        return await self._exchange.ask(request)

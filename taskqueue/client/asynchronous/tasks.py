@@ -11,15 +11,14 @@ from taskqueue.client.tasks.new_task import as_text, default_taskid
 from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.client.tasks.pushes import check_several
+from taskqueue.protocol.base import Request
 from taskqueue.protocol.choices import FailuresBy, StateName
 from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.insight import Failures, FailuresReply
-from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.tasks import (
     ChildView,
     TaskCancel,
     TaskChildren,
-    TaskChildrenReply,
     TaskList,
     TaskListReply,
     TaskReply,
@@ -47,8 +46,7 @@ class AsyncTasks:
 
     async def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
-        request = TaskShow(session="", n=0, project=project, taskid=_named("show", taskid, url))
-        return await self._exchange.ask(request, TaskReply)
+        return await self._exchange.ask(TaskShow(project=project, taskid=_named("show", taskid, url)))
 
     async def wait(
         self,
@@ -87,8 +85,7 @@ class AsyncTasks:
         """
         after, more = "", True
         while more:
-            request = TaskChildren(session="", n=0, project=project, taskid=taskid, after=after, limit=500)
-            page = await self._exchange.ask(request, TaskChildrenReply)
+            page = await self._exchange.ask(TaskChildren(project=project, taskid=taskid, after=after, limit=500))
             for view in page.children:
                 yield view
             after, more = page.next, bool(page.next)
@@ -99,24 +96,26 @@ class AsyncTasks:
         ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
         ``force_update``.
         """
-        return await self._change(taskids, lambda some: TaskRetry(session="", n=0, project=project, taskids=some))
+        return await self._change(taskids, lambda some: TaskRetry(project=project, taskids=some))
 
     async def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
-        return await self._change(taskids, lambda some: TaskCancel(session="", n=0, project=project, taskids=some))
+        return await self._change(taskids, lambda some: TaskCancel(project=project, taskids=some))
 
     async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
         return await self._change(
             taskids,
-            lambda some: TaskReprioritise(session="", n=0, project=project, taskids=some, priority=priority),
+            lambda some: TaskReprioritise(project=project, taskids=some, priority=priority),
         )
 
-    async def _change(self, taskids: Iterable[str], request: Callable[[list[str]], AnyRequest]) -> Sequence[str]:
+    async def _change(
+        self, taskids: Iterable[str], request: Callable[[list[str]], Request[TasksReply]]
+    ) -> Sequence[str]:
         """Ask for the change of some tasks after the other; returns the outcomes of all."""
         outcomes: list[str] = []
         for some in _messages(taskids):
-            outcomes += (await self._exchange.ask(request(some), TasksReply)).outcomes
+            outcomes += (await self._exchange.ask(request(some))).outcomes
         return outcomes
 
     async def list(
@@ -153,8 +152,6 @@ class AsyncTasks:
             RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
         """
         request = TaskList(
-            session="",
-            n=0,
             project=project,
             state=state,
             url=url or "",
@@ -166,7 +163,7 @@ class AsyncTasks:
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
         )
-        return await self._exchange.ask(request, TaskListReply)
+        return await self._exchange.ask(request)
 
     async def all(
         self,
@@ -226,8 +223,7 @@ class AsyncTasks:
             RequestRejected: there is no such project, or too many ask at once.
         """
         start = unix_seconds_or_0("since", since)
-        request = Failures(session="", n=0, project=project, by=by, since=start, limit=limit)
-        return await self._exchange.ask(request, FailuresReply)
+        return await self._exchange.ask(Failures(project=project, by=by, since=start, limit=limit))
 
 
 def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:

@@ -49,15 +49,9 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
+from taskqueue.protocol.base import Request
 from taskqueue.protocol.choices import NewOutcome, ProjectSort
-from taskqueue.protocol.daemon import (
-    DaemonPoint,
-    DaemonReply,
-    StatusReply,
-    Verify,
-    VerifyReply,
-)
-from taskqueue.protocol.messages import AnyRequest
+from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, StatusReply, Verify
 
 
 class Client:
@@ -570,13 +564,13 @@ class Client:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
         return self._background.run(self._client.why(project, taskid))
 
-    def ask(self, request: AnyRequest, kind: type[R], patience: float | None = None, known_as: KnownAs = None) -> R:
-        """Send any request of ``taskqueue.protocol.messages``, whatever session and n it has; returns its answer.
+    def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
+        """Send any request of ``taskqueue.protocol``; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
-        return self._background.run(self._client.ask(request, kind, patience, known_as))
+        return self._background.run(self._client.ask(request, patience, known_as))
 
     def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return self.ask(Verify(session="", n=0), VerifyReply).problems
+        return self.ask(Verify()).problems

@@ -12,11 +12,7 @@ from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.protocol.flows import (
-    FlowsReply,
-    FlowTaskView,
-    FlowView,
-)
+from taskqueue.protocol.flows import FlowsReply, FlowTaskView, FlowView
 
 
 class BlockingFlow:

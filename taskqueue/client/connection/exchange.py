@@ -44,8 +44,8 @@ from taskqueue.client.connection.session import (
     Welcomed,
 )
 from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
-from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.base import ErrorReply, Request
+from taskqueue.protocol.messages import REPLY_TO, AnyReply, AnyRequest
 
 log = logging.getLogger("taskqueue.client")
 
@@ -163,14 +163,8 @@ class Exchange:
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
-    async def ask(
-        self,
-        request: AnyRequest,
-        kind: type[R],
-        patience: float | None = None,
-        known_as: KnownAs = None,
-    ) -> R:
-        """Send a request and wait for its answer, which is of this kind.
+    async def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
+        """Send a request and wait for its reply.
 
         Args:
             patience: seconds that it may take; None: the client's; inf: for ever.
@@ -185,7 +179,7 @@ class Exchange:
         if not self.is_free:
             await self._in_time(self._turn(), patience)
         n = self._submit(request, known_as)
-        reply = self.checked(await self._answer(n, until, patience), kind)
+        reply = self.checked(type(request), await self._answer(n, until, patience))
         if isinstance(reply, ClientError):
             raise reply
         return reply
@@ -226,8 +220,9 @@ class Exchange:
         self._session.forget(n)
         self._admit_next()
 
-    def checked(self, reply: AnyReply, kind: type[R]) -> R | ClientError:
-        """The reply, if it is of this kind; else the error of whoever has asked."""
+    def checked(self, asked: type[Request[R]], reply: AnyReply) -> R | ClientError:
+        """The reply, if it is what requests of this type are answered with; else the error of whoever has asked."""
+        kind: type[R] = REPLY_TO[asked]
         if isinstance(reply, kind):
             return reply
         if isinstance(reply, ErrorReply):
@@ -496,26 +491,24 @@ class PostedRequest(Generic[R, T]):
 
     Args:
         exchange: through which it leaves.
-        kind: of its reply.
-        read: makes of that what is told.
+        read: makes of the reply what is told.
         told: called once, with that or with an error, those that ``read`` raises included.
     """
 
-    def __init__(
-        self, exchange: Exchange, kind: type[R], read: Callable[[R], T], told: Callable[[T | Exception], None]
-    ) -> None:
+    def __init__(self, exchange: Exchange, read: Callable[[R], T], told: Callable[[T | Exception], None]) -> None:
         self._exchange = exchange
-        self._kind = kind
         self._read = read
         self._told = told
+        self._asked: type[Request[R]] = Request
         self._n: int | None = None
 
-    def send(self, request: AnyRequest) -> bool:
+    def send(self, request: Request[R]) -> bool:
         """Send it at once; False: nothing was sent, because it would have to wait.
 
         Raises:
             MessageTooLarge: see ``taskqueue.errors``.
         """
+        self._asked = type(request)
         self._n = self._exchange.begin(request, self)
         return self._n is not None
 
@@ -526,7 +519,7 @@ class PostedRequest(Generic[R, T]):
     def set_result(self, result: AnyReply) -> None:
         """The reply has come."""
         self.forget()
-        checked = self._exchange.checked(result, self._kind)
+        checked = self._exchange.checked(self._asked, result)
         if isinstance(checked, Exception):
             self._told(checked)
             return

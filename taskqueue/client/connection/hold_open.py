@@ -46,8 +46,7 @@ class Holding:
 
     async def hold(self, project: str, seconds: float) -> ProjectView:
         """Hold a project open for so many seconds; 0: let go."""
-        request = ProjectHold(session="", n=0, project=project, seconds=seconds)
-        return project_of(await self._exchange.ask(request, ProjectReply))
+        return project_of(await self._exchange.ask(ProjectHold(project=project, seconds=seconds)))
 
     @asynccontextmanager
     async def holding(self, project: str, seconds: float) -> AsyncIterator[None]:

@@ -17,10 +17,10 @@ from weakref import WeakValueDictionary
 from taskqueue.client.arguments import limit
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import OVER_STATES
-from taskqueue.protocol.flows import FlowReply, FlowShow, FlowView
-from taskqueue.protocol.operations import OperationReply, OperationShow
+from taskqueue.protocol.flows import FlowShow, FlowView
+from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import GroupDo, ProjectWait, Remaining, WaitReply
-from taskqueue.protocol.tasks import TaskReply, TaskShow, TaskWait, TaskWaitReply
+from taskqueue.protocol.tasks import TaskReply, TaskShow, TaskWait
 from taskqueue.protocol.values import OperationView
 
 T = TypeVar("T")
@@ -114,14 +114,14 @@ class LongPoll:
         One that runs again by then is waited for again.
         """
         within = limit("timeout", timeout)
-        show = TaskShow(session="", n=0, project=project, taskid=taskid)
-        task = await self._exchange.ask(show, TaskReply)
+        show = TaskShow(project=project, taskid=taskid)
+        task = await self._exchange.ask(show)
         with suppress(TimeoutError):
             async with asyncio.timeout(within), self._turn(("task", project, taskid)):
                 while task.state not in OVER_STATES:
-                    wait = TaskWait(session="", n=0, project=project, taskid=taskid, seconds=WAIT_SECONDS)
-                    await self._exchange.ask(wait, TaskWaitReply, inf)
-                    task = await self._exchange.ask(show, TaskReply, inf)
+                    wait = TaskWait(project=project, taskid=taskid, seconds=WAIT_SECONDS)
+                    await self._exchange.ask(wait, inf)
+                    task = await self._exchange.ask(show, inf)
         return task
 
     async def ended(
@@ -143,13 +143,12 @@ class LongPoll:
 
     async def done(self, request: GroupDo) -> OperationView:
         """Do something with several projects, and wait until it is done with each of them."""
-        view = (await self._exchange.ask(request, OperationReply)).operation
+        view = (await self._exchange.ask(request)).operation
         return view if view.ended_at else await self.ended(view.id, None, None)
 
     async def operation(self, operation: int, seconds: float, patience: float | None = None) -> OperationView:
         """How it stands: when it has ended, or in so many seconds."""
-        request = OperationShow(session="", n=0, id=operation, seconds=seconds)
-        return (await self._exchange.ask(request, OperationReply, patience)).operation
+        return (await self._exchange.ask(OperationShow(id=operation, seconds=seconds), patience)).operation
 
     async def flow_ended(
         self,
@@ -171,12 +170,11 @@ class LongPoll:
 
     async def flow(self, project: str, name: str, seconds: float, patience: float | None = None) -> FlowView:
         """How it stands: when it has ended, or in so many seconds."""
-        request = FlowShow(session="", n=0, project=project, flow=name, seconds=seconds)
-        return (await self._exchange.ask(request, FlowReply, patience)).flow
+        return (await self._exchange.ask(FlowShow(project=project, flow=name, seconds=seconds), patience)).flow
 
     async def _wait(self, project: str, seconds: float, *, ignore_retries: bool) -> WaitReply:
-        request = ProjectWait(session="", n=0, project=project, seconds=seconds, ignore_retries=ignore_retries)
-        return await self._exchange.ask(request, WaitReply, inf if seconds else None)
+        request = ProjectWait(project=project, seconds=seconds, ignore_retries=ignore_retries)
+        return await self._exchange.ask(request, inf if seconds else None)
 
     def _turn(self, thing: Thing) -> asyncio.Lock:
         """Held by the one who waits; forgotten when nobody does."""

@@ -45,16 +45,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.errors import MessageTooLarge, Rejected
-from taskqueue.protocol.base import Change, ErrorReply
+from taskqueue.protocol.base import Change, ErrorReply, WaitingRequest
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import OUTCOME_WINDOW
-from taskqueue.protocol.flows import FlowShow, FlowStaged
-from taskqueue.protocol.insight import Watch
+from taskqueue.protocol.flows import FlowStaged
 from taskqueue.protocol.messages import AnyReply, AnyRequest
-from taskqueue.protocol.operations import OperationShow
-from taskqueue.protocol.projects import ProjectWait
-from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply, TaskWait
+from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply
 from taskqueue.protocol.values import Assignment
 from taskqueue.visible_text import visible
 
@@ -183,7 +180,7 @@ def call_of(request: AnyRequest, frame: bytes) -> Call:
         return Call(frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
         return Call(frame, [ref.token for ref in request.leases])
-    if isinstance(request, ProjectWait | TaskWait | OperationShow | FlowShow | Watch):
+    if isinstance(request, WaitingRequest):
         return Call(frame, [], request.seconds)
     return Call(frame, [])
 

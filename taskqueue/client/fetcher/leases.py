@@ -34,8 +34,8 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.task import Cancelled, Task
 from taskqueue.errors import ClientError
-from taskqueue.protocol.fetchers import Extend, LeaseRef, Release, TokensReply
-from taskqueue.protocol.operations import OperationList, OperationsReply
+from taskqueue.protocol.fetchers import Extend, LeaseRef, Release
+from taskqueue.protocol.operations import OperationList
 from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue.client")
@@ -54,14 +54,14 @@ class Leases:
         """Hand tasks back; returns how many of their leases were in force."""
         counted = 0
         for leases in _chunks(tasks):
-            reply = await self._exchange.ask(Release(session="", n=0, leases=leases), TokensReply)
+            reply = await self._exchange.ask(Release(leases=leases))
             counted += reply.counted
         return counted
 
     def release_soon(self, tasks: Sequence[Task]) -> None:
         """Hand tasks back; nobody waits for the answer."""
         for leases in _chunks(tasks):
-            self._exchange.post(Release(session="", n=0, leases=leases))
+            self._exchange.post(Release(leases=leases))
 
     async def extend(self, task: Task, seconds: float | None, patience: float | None = None) -> bool:
         """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more.
@@ -69,8 +69,7 @@ class Leases:
         Args:
             patience: seconds that the answer may take; None: the client's.
         """
-        request = Extend(session="", n=0, leases=[_ref(task)], seconds=seconds)
-        if (await self._exchange.ask(request, TokensReply, patience)).counted != 1:
+        if (await self._exchange.ask(Extend(leases=[_ref(task)], seconds=seconds), patience)).counted != 1:
             return False
         task.lease_ends_at = asyncio.get_running_loop().time() + (task.timeout if seconds is None else seconds)
         return True
@@ -82,7 +81,7 @@ class Leases:
         from its store first, and answers questions at the start of a turn. So the answer to the third one comes later.
         """
         for _ in range(3):
-            await self._exchange.ask(OperationList(session="", n=0), OperationsReply)
+            await self._exchange.ask(OperationList())
 
 
 def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:

@@ -30,7 +30,7 @@ from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.fields import MAX_EDGES, MAX_PARENTS
-from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowTaskView, FlowView
+from taskqueue.protocol.flows import FlowStage, FlowSubmit, FlowTaskView, FlowView
 from taskqueue.protocol.values import NewTask, TaskOf
 
 
@@ -187,10 +187,10 @@ class Staging:
 
     async def _have_accepted(self, plan: FlowPlan, reuse: bool) -> FlowView:
         count = self._unanswered = len(plan.tasks)
-        request = FlowSubmit(session="", n=0, project=plan.project, flow=plan.name, count=count, reuse=reuse)
+        request = FlowSubmit(project=plan.project, flow=plan.name, count=count, reuse=reuse)
         patience = self._exchange.patience + count / CHECKED_A_SECOND
         try:
-            flow = (await self._exchange.ask(request, FlowReply, patience)).flow
+            flow = (await self._exchange.ask(request, patience)).flow
         except RequestRejected:
             self._unanswered = 0
             raise
@@ -199,9 +199,9 @@ class Staging:
 
     async def _stage(self, plan: FlowPlan, first: int, tasks: Sequence[NewTask]) -> None:
         """Stage some tasks; those that are too large for one message go in parts."""
-        request = FlowStage(session="", n=0, project=plan.project, flow=plan.name, first=first, tasks=list(tasks))
+        request = FlowStage(project=plan.project, flow=plan.name, first=first, tasks=list(tasks))
         try:
-            reply = await self._exchange.ask(request, FlowStaged)
+            reply = await self._exchange.ask(request)
         except MessageTooLarge as refusal:
             if len(tasks) == 1:
                 raise too_large(tasks[0], refusal) from None

@@ -88,8 +88,7 @@ class ParentPages:
             return False
 
     async def _page(self, project: str, taskid: str, after: int) -> TaskParentsReply:
-        request = TaskParents(session="", n=0, project=project, taskid=taskid, after=after)
-        return await self._exchange.ask(request, TaskParentsReply)
+        return await self._exchange.ask(TaskParents(project=project, taskid=taskid, after=after))
 
     def _wait_for_page(self, project: str, taskid: str, after: int) -> TaskParentsReply:
         if self._process != os.getpid():

@@ -373,9 +373,9 @@ class BatchSender:
 
     async def send(self, project: str, batch: PushBatch, *, states: bool = False) -> Answered:
         """Send one batch; one that is too large goes in parts."""
-        message = NewTasks(session="", n=0, project=project, tasks=list(batch.tasks), states=states)
+        message = NewTasks(project=project, tasks=list(batch.tasks), states=states)
         try:
-            reply = await self._exchange.ask(message, NewTasksReply)
+            reply = await self._exchange.ask(message)
             return Answered(batch.count(reply), batch.outcomes(reply) if states else [])
         except (MessageTooLarge, RequestRejected) as error:
             if not is_too_large(error):
@@ -504,10 +504,10 @@ def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
     """The single pushes of one client, which leave through this exchange."""
 
     async def send(pushes: list[Push]) -> list[NewOutcome | Exception]:
-        return outcomes_of(await exchange.ask(_message(pushes), NewTasksReply, inf))
+        return outcomes_of(await exchange.ask(_message(pushes), inf))
 
     def begin(pushes: list[Push], told: Callable[[Outcomes[NewOutcome]], None]) -> Callable[[], None] | None:
-        request = PostedRequest(exchange, NewTasksReply, outcomes_of, told)
+        request = PostedRequest(exchange, outcomes_of, told)
         return request.forget if request.send(_message(pushes)) else None
 
     async def send_alone(push: Push, refusal: Exception) -> NewOutcome:
@@ -541,7 +541,7 @@ def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
 
 def _message(pushes: list[Push]) -> NewTasks:
     project = pushes[0].project
-    return NewTasks(session="", n=0, project=project, tasks=[push.under(project) for push in pushes])
+    return NewTasks(project=project, tasks=[push.under(project) for push in pushes])
 
 
 def _size_of(push: Push) -> int:

@@ -149,7 +149,7 @@ def single_reports(
         tokens = _ended(reports)
         leaving(tokens)
         try:
-            return _parts(await exchange.ask(Done(session="", n=0, tasks=list(reports)), DoneReply, inf))
+            return _parts(await exchange.ask(Done(tasks=list(reports)), inf))
         finally:
             answered(tokens)
 
@@ -167,8 +167,8 @@ def single_reports(
             request.forget()
             answered(tokens)
 
-        request = PostedRequest(exchange, DoneReply, _parts, tell)
-        return give_up if request.send(Done(session="", n=0, tasks=list(reports))) else None
+        request = PostedRequest(exchange, _parts, tell)
+        return give_up if request.send(Done(tasks=list(reports))) else None
 
     async def send_alone(report: TaskReport, refusal: Exception) -> Reported:
         """Send a report that was refused although it was alone: in two if it was too large."""

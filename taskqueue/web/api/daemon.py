@@ -6,26 +6,21 @@ from typing import Final
 
 from taskqueue.protocol.daemon import (
     DaemonHistory,
-    DaemonHistoryReply,
-    DaemonReply,
     DaemonShow,
     Status,
-    StatusReply,
     Verify,
-    VerifyReply,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/status", "viewer", Status, StatusReply, "How the daemon is, with a page of projects",
-        further=paging.of_projects,
+        "GET", "/status", "viewer", Status, "How the daemon is, with a page of projects", further=paging.of_projects
     ),
-    Operation("GET", "/daemon", "viewer", DaemonShow, DaemonReply, "How the daemon itself is, with histograms"),
+    Operation("GET", "/daemon", "viewer", DaemonShow, "How the daemon itself is, with histograms"),
     Operation(
-        "GET", "/daemon/history", "viewer", DaemonHistory, DaemonHistoryReply,
+        "GET", "/daemon/history", "viewer", DaemonHistory,
         "How the daemon was in each minute of the last day, in pages", further=paging.of_points,
     ),
-    Operation("GET", "/verify", "viewer", Verify, VerifyReply, "What is wrong with the scheduler's invariants"),
+    Operation("GET", "/verify", "viewer", Verify, "What is wrong with the scheduler's invariants"),
 )  # fmt: skip

@@ -81,7 +81,7 @@ class Decoding:
             fields = operation.remake(fields)
         if WHOSE in operation.asks.__struct_fields__:
             fields[WHOSE] = visitor_of(request).actor
-        made: Any = operation.asks(session="", n=0, **fields)
+        made: Any = operation.asks(**fields)
         try:
             check_taskids(made)
             encode(made)

@@ -25,15 +25,12 @@ from taskqueue import Task
 from taskqueue.protocol.fetchers import (
     Extend,
     FetcherDo,
-    FetcherReply,
     Fetchers,
     FetcherShow,
-    FetchersReply,
     Hello,
     Release,
-    TokensReply,
 )
-from taskqueue.protocol.tasks import Done, DoneReply
+from taskqueue.protocol.tasks import Done
 from taskqueue.protocol.values import Assignment
 from taskqueue.web.api import paging
 from taskqueue.web.api.answering import in_json, json_of, while_there
@@ -89,32 +86,27 @@ def _handed(task: Task) -> Handed:
 
 
 OPERATIONS: Final = (
+    Operation("GET", "/fetchers", "viewer", Fetchers, "Who fetches, in pages", further=paging.of_fetchers),
+    Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, "All fetchers of a name"),
     Operation(
-        "GET", "/fetchers", "viewer", Fetchers, FetchersReply, "Who fetches, in pages", further=paging.of_fetchers
-    ),
-    Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, FetcherReply, "All fetchers of a name"),
-    Operation(
-        "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, FetcherReply,
-        "Give fetchers of a name no new tasks", {"action": "drain"},
+        "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, "Give fetchers of a name no new tasks",
+        {"action": "drain"},
     ),
     Operation(
-        "POST", "/fetchers/{fetcher}/resume", "operator", FetcherDo, FetcherReply,
-        "Give fetchers of a name tasks again", {"action": "resume"},
+        "POST", "/fetchers/{fetcher}/resume", "operator", FetcherDo, "Give fetchers of a name tasks again",
+        {"action": "resume"},
     ),
     Operation(
-        "POST", "/select", "operator", Hello, HandedOut, "Take tasks to run; waits for the first one",
-        arguments=Wish, endpoint=handing_out, waits=True,
+        "POST", "/select", "operator", Hello, "Take tasks to run; waits for the first one", arguments=Wish,
+        endpoint=handing_out, own_reply=HandedOut,
     ),
     Operation(
-        "POST", "/done", "operator", Done, DoneReply, "Report tasks: succeeded, or with ok false failed",
-        arguments=Reports, remake=with_reports,
+        "POST", "/done", "operator", Done, "Report tasks: succeeded, or with ok false failed", arguments=Reports,
+        remake=with_reports,
     ),
+    Operation("POST", "/extend", "operator", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens),
     Operation(
-        "POST", "/extend", "operator", Extend, TokensReply, "Give leases more time", arguments=Prolonged,
+        "POST", "/release", "operator", Release, "Hand back tasks that were not started", arguments=Released,
         remake=with_tokens,
-    ),
-    Operation(
-        "POST", "/release", "operator", Release, TokensReply, "Hand back tasks that were not started",
-        arguments=Released, remake=with_tokens,
     ),
 )  # fmt: skip

@@ -11,14 +11,10 @@ from taskqueue.protocol.flows import (
     FlowCancel,
     FlowList,
     FlowName,
-    FlowReply,
     FlowShow,
-    FlowsReply,
     FlowStage,
-    FlowStaged,
     FlowSubmit,
     FlowTasks,
-    FlowTasksReply,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
@@ -44,26 +40,25 @@ def with_tasks(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/flows", "viewer", FlowList, FlowsReply, "Flows, in pages", further=paging.of_flows),
+    Operation("GET", "/flows", "viewer", FlowList, "Flows, in pages", further=paging.of_flows),
     Operation(
-        "GET", "/projects/{project}/flows", "viewer", FlowList, FlowsReply, "Flows of a project, in pages",
-        further=paging.of_flows,
+        "GET", "/projects/{project}/flows", "viewer", FlowList, "Flows of a project, in pages", further=paging.of_flows
     ),
     Operation(
-        "GET", "/projects/{project}/flows/{flow}", "viewer", FlowShow, FlowReply,
-        "How far a flow is; waits for its end for up to so many seconds", waits=True,
+        "GET", "/projects/{project}/flows/{flow}", "viewer", FlowShow,
+        "How far a flow is; waits for its end for up to so many seconds",
     ),
     Operation(
-        "GET", "/projects/{project}/flows/{flow}/tasks", "viewer", FlowTasks, FlowTasksReply,
-        "Tasks of a flow, in pages", further=paging.of_parents,
+        "GET", "/projects/{project}/flows/{flow}/tasks", "viewer", FlowTasks, "Tasks of a flow, in pages",
+        further=paging.of_parents,
     ),
     Operation(
-        "POST", "/projects/{project}/flows/{flow}/stage", "operator", FlowStage, FlowStaged,
+        "POST", "/projects/{project}/flows/{flow}/stage", "operator", FlowStage,
         "Keep tasks for a flow that is about to be submitted", arguments=Stage, remake=with_tasks,
     ),
     Operation(
-        "POST", "/projects/{project}/flows/{flow}/submit", "operator", FlowSubmit, FlowReply,
+        "POST", "/projects/{project}/flows/{flow}/submit", "operator", FlowSubmit,
         "Accept all staged tasks of a flow at once",
     ),
-    Operation("POST", "/projects/{project}/flows/{flow}/cancel", "operator", FlowCancel, FlowReply, "End a flow"),
+    Operation("POST", "/projects/{project}/flows/{flow}/cancel", "operator", FlowCancel, "End a flow"),
 )  # fmt: skip

@@ -18,7 +18,9 @@ from msgspec import NODEFAULT, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskqueue.protocol.base import Change
+from taskqueue.protocol.base import Change, WaitingRequest
+from taskqueue.protocol.fetchers import Hello
+from taskqueue.protocol.messages import REPLY_TO, AnyRequest
 from taskqueue.web.roles import Role
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -56,7 +58,6 @@ class Operation(NamedTuple):
         path: below ``/api/v1``, with parameters.
         role: the least that a visitor must have.
         asks: type of the protocol's request.
-        answers: type of its reply.
         summary: one line.
         fixed: fields of the request that the operation says by itself.
         whole: the field that the body is, whole; empty: the body has a key for each field.
@@ -64,15 +65,14 @@ class Operation(NamedTuple):
         remake: what makes fields of the request of it; None: they are the fields of the request themselves.
         further: see ``Further``; None: there are no pages.
         endpoint: makes what answers, if it is not the daemon's request and reply alone.
-        waits: it is answered when something has happened, or after ``seconds``.
+        own_reply: type of what the endpoint answers, if it is not the daemon's reply.
         takes, gives: media types of the body and of the reply, beside JSON.
     """
 
     method: Method
     path: str
     role: Role
-    asks: type[Struct]
-    answers: type[Any]
+    asks: type[AnyRequest]
     summary: str
     fixed: Mapping[str, Any] = NOTHING
     whole: str = ""
@@ -80,7 +80,7 @@ class Operation(NamedTuple):
     remake: Remake | None = None
     further: Further | None = None
     endpoint: Callable[[Operation], Endpoint] | None = None
-    waits: bool = False
+    own_reply: type[Struct] | None = None
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
 
@@ -98,6 +98,16 @@ class Operation(NamedTuple):
     def has_query(self) -> bool:
         """Its arguments stand in the query."""
         return self.method in WITH_QUERY
+
+    @property
+    def answers(self) -> type[Any]:
+        """Type of its reply."""
+        return self.own_reply or REPLY_TO[self.asks]
+
+    @property
+    def waits(self) -> bool:
+        """It is answered when something has happened, or after ``seconds``."""
+        return issubclass(self.asks, WaitingRequest | Hello)
 
     @property
     def is_long(self) -> bool:

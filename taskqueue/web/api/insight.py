@@ -6,31 +6,24 @@ from typing import Final
 
 from taskqueue.protocol.insight import (
     Failures,
-    FailuresReply,
-    HistoryReply,
     Log,
-    LogReply,
     Stats,
     StatsHistory,
-    StatsReply,
     Watch,
-    WatchReply,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/stats", "viewer", Stats, StatsReply, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
+        "GET", "/stats", "viewer", Stats, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
         further=paging.of_stats,
     ),
     Operation(
-        "GET", "/history", "viewer", StatsHistory, HistoryReply, "What happened in each minute or hour, in pages",
+        "GET", "/history", "viewer", StatsHistory, "What happened in each minute or hour, in pages",
         further=paging.of_points,
     ),
-    Operation(
-        "GET", "/watch", "viewer", Watch, WatchReply, "Which projects have changed; waits for a change", waits=True
-    ),
-    Operation("GET", "/failures", "viewer", Failures, FailuresReply, "What failed, by what failures have in common"),
-    Operation("GET", "/log", "viewer", Log, LogReply, "Who changed what, in pages", further=paging.of_changes),
+    Operation("GET", "/watch", "viewer", Watch, "Which projects have changed; waits for a change"),
+    Operation("GET", "/failures", "viewer", Failures, "What failed, by what failures have in common"),
+    Operation("GET", "/log", "viewer", Log, "Who changed what, in pages", further=paging.of_changes),
 )  # fmt: skip

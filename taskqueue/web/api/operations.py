@@ -8,21 +8,18 @@ from taskqueue.protocol.operations import (
     Bulk,
     OperationCancel,
     OperationList,
-    OperationReply,
     OperationShow,
-    OperationsReply,
 )
 from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "POST", "/bulk", "operator", Bulk, OperationReply,
-        "Do something with all tasks that a filter names, of a project or a group",
+        "POST", "/bulk", "operator", Bulk, "Do something with all tasks that a filter names, of a project or a group"
     ),
-    Operation("GET", "/operations", "viewer", OperationList, OperationsReply, "All operations that are remembered"),
+    Operation("GET", "/operations", "viewer", OperationList, "All operations that are remembered"),
     Operation(
-        "GET", "/operations/{id}", "viewer", OperationShow, OperationReply,
-        "How far an operation is; waits for its end for up to so many seconds", waits=True,
+        "GET", "/operations/{id}", "viewer", OperationShow,
+        "How far an operation is; waits for its end for up to so many seconds",
     ),
-    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, OperationReply, "End an operation"),
+    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, "End an operation"),
 )  # fmt: skip

@@ -6,23 +6,20 @@ from typing import Annotated, Any, Final, get_args
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import Status
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
-from taskqueue.protocol.insight import Why, WhyReply
-from taskqueue.protocol.operations import Bulk, OperationReply
+from taskqueue.protocol.insight import Why
+from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import (
     LOSSES,
     GroupDo,
-    GroupReply,
     GroupSet,
     ProjectDo,
     ProjectHold,
-    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     ProjectWait,
-    WaitReply,
 )
 from taskqueue.protocol.values import Action, PauseSeconds, TaskFilter
 from taskqueue.settings.description import described
@@ -109,7 +106,6 @@ ACTIONS: Final = tuple(
         f"/projects/{{project}}/actions/{action}",
         _role(action),
         ProjectDo,
-        ProjectReply,
         WHAT[action],
         _fixed(action),
     )
@@ -122,7 +118,6 @@ GROUP_ACTIONS: Final = tuple(
         f"/groups/{{group}}/actions/{action}",
         _role(action),
         GroupDo,
-        OperationReply,
         f"{WHAT[action]}: each project of a group",
         _fixed(action),
         arguments=GroupPause if action == "pause" else GroupRef,
@@ -136,7 +131,6 @@ ALL_ACTIONS: Final = tuple(
         f"/projects/actions/{action}",
         "operator",
         GroupDo,
-        OperationReply,
         f"{WHAT[action]}: each project",
         {**_fixed(action), "group": "", "all": True},
     )
@@ -144,49 +138,44 @@ ALL_ACTIONS: Final = tuple(
 )
 
 OPERATIONS: Final = (
+    Operation("GET", "/projects", "viewer", Status, "Projects, in pages", {"fetchers": 0}, further=paging.of_projects),
+    Operation("GET", "/projects/{project}", "viewer", ProjectShow, "A project, its settings included"),
     Operation(
-        "GET", "/projects", "viewer", Status, StatusReply, "Projects, in pages", {"fetchers": 0},
-        further=paging.of_projects,
-    ),
-    Operation("GET", "/projects/{project}", "viewer", ProjectShow, ProjectReply, "A project, its settings included"),
-    Operation(
-        "PATCH", "/projects/{project}/settings", "admin", ProjectSet, ProjectReply,
+        "PATCH", "/projects/{project}/settings", "admin", ProjectSet,
         "Change settings, now and across restarts; the body is what changes", whole="settings", remake=with_numbers,
     ),
     Operation(
-        "DELETE", "/projects/{project}/settings", "admin", ProjectUnset, ProjectReply,
+        "DELETE", "/projects/{project}/settings", "admin", ProjectUnset,
         "Forget what was said of settings; no keys: of all",
     ),
     Operation(
-        "PATCH", "/groups/{group}/settings", "admin", GroupSet, GroupReply,
+        "PATCH", "/groups/{group}/settings", "admin", GroupSet,
         "Change settings of each project of a group, of all or of none; the body is what changes", whole="settings",
         remake=with_numbers,
     ),
     *ACTIONS,
     *ALL_ACTIONS,
     Operation(
-        "POST", "/projects/{project}/actions/run", "operator", Bulk, OperationReply,
-        "Run what is delayed now", {"action": "reschedule", "filter": TaskFilter(states=["delayed"]), "exetime": 0.0,
-        "priority": 0, "group": "", "delay": None},
+        "POST", "/projects/{project}/actions/run", "operator", Bulk, "Run what is delayed now",
+        {"action": "reschedule", "filter": TaskFilter(states=["delayed"]), "exetime": 0.0, "priority": 0, "group": "",
+        "delay": None},
     ),
     *GROUP_ACTIONS,
+    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why nothing of it is handed out", {"taskid": None}),
     Operation(
-        "GET", "/projects/{project}/why", "viewer", Why, WhyReply, "Why nothing of it is handed out", {"taskid": None}
+        "GET", "/projects/{project}/wait", "viewer", ProjectWait,
+        "Wait until it has finished, for up to so many seconds",
     ),
     Operation(
-        "GET", "/projects/{project}/wait", "viewer", ProjectWait, WaitReply,
-        "Wait until it has finished, for up to so many seconds", waits=True,
-    ),
-    Operation(
-        "POST", "/projects/{project}/hold", "operator", ProjectHold, ProjectReply,
+        "POST", "/projects/{project}/hold", "operator", ProjectHold,
         "Don't take it as finished for so many seconds; 0 lets go",
     ),
     Operation(
-        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, ProjectReply, "Make or replace a cron job",
-        whole="setting", arguments=Job, remake=as_settings,
+        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, "Make or replace a cron job", whole="setting",
+        arguments=Job, remake=as_settings,
     ),
     Operation(
-        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, ProjectReply,
-        "Forget a cron job that was set", arguments=JobRef, remake=as_keys,
+        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, "Forget a cron job that was set",
+        arguments=JobRef, remake=as_keys,
     ),
 )  # fmt: skip

@@ -106,14 +106,14 @@ async def _push(request: Request, project: str, items: list[NewTask | Flaw]) -> 
     """Push what are tasks; what are none is rejected in its place."""
     tasks = [item for item in items if isinstance(item, NewTask)]
     client = services_of(request).client
-    asked: Any = NewTasks(session="", n=0, project=project, tasks=list(tasks))
+    asked: Any = NewTasks(project=project, tasks=list(tasks))
     with repeats_of(request).known_as(request, asked) as known:
         if known is None:
             found = iter(await push(client, project, tasks))
         elif len(tasks) > MAX_BATCH:
             raise Problem(413, f"body: with {HEADER} at most {MAX_BATCH} tasks are taken", "body", "too-large")
         else:
-            found = iter(outcomes_of(await client.ask(asked, NewTasksReply, known_as=known)))
+            found = iter(outcomes_of(await client.ask(asked, known_as=known)))
         return [next(found) if isinstance(item, NewTask) else ("rejected", item) for item in items]
 
 
@@ -248,9 +248,9 @@ async def push(client: AsyncClient, project: str, tasks: list[NewTask]) -> list[
         return []
     if len(tasks) > 1 and sum(len(task.depends_on) for task in tasks) > MAX_EDGES:
         return await _in_halves(client, project, tasks)
-    request = NewTasks(session="", n=0, project=project, tasks=list(tasks))
+    request = NewTasks(project=project, tasks=list(tasks))
     try:
-        return outcomes_of(await client.ask(request, NewTasksReply, PATIENCE_SECONDS))
+        return outcomes_of(await client.ask(request, PATIENCE_SECONDS))
     except MessageTooLarge as error:
         if len(tasks) == 1:
             return [("rejected", Flaw("body", str(error)))]

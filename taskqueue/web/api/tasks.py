@@ -7,28 +7,20 @@ from typing import Any, Final
 from msgspec import Struct
 
 from taskqueue.protocol.fields import ProjectName, TaskId
-from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.insight import Why
 from taskqueue.protocol.operations import (
-    OperationReply,
     Rerun,
 )
 from taskqueue.protocol.tasks import (
     NewTasks,
-    NewTasksReply,
     TaskCancel,
     TaskChildren,
-    TaskChildrenReply,
     TaskList,
-    TaskListReply,
     TaskParents,
-    TaskParentsReply,
-    TaskReply,
     TaskReprioritise,
     TaskRetry,
     TaskShow,
-    TasksReply,
     TaskWait,
-    TaskWaitReply,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
@@ -50,47 +42,44 @@ def as_list(fields: dict[str, Any]) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/projects/{project}/tasks", "viewer", TaskList, TaskListReply,
-        "Tasks in one state, or in all, in pages", further=paging.of_tasks,
+        "GET", "/projects/{project}/tasks", "viewer", TaskList, "Tasks in one state, or in all, in pages",
+        further=paging.of_tasks,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks", "operator", NewTasks, NewTasksReply,
-        "Push a task, a list of them, or a stream of lines", arguments=PushedTasks, whole="tasks", endpoint=pushing,
-        takes=(LINES,), gives=(LINES,),
+        "POST", "/projects/{project}/tasks", "operator", NewTasks, "Push a task, a list of them, or a stream of lines",
+        arguments=PushedTasks, whole="tasks", endpoint=pushing, takes=(LINES,), gives=(LINES,),
     ),
-    Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, TasksReply, "Run tasks now"),
-    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, TasksReply, "End tasks"),
+    Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, "Run tasks now"),
+    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, "End tasks"),
     Operation(
-        "POST", "/projects/{project}/tasks/reprioritise", "operator", TaskReprioritise, TasksReply,
-        "Give tasks another priority",
+        "POST", "/projects/{project}/tasks/reprioritise", "operator", TaskReprioritise, "Give tasks another priority"
     ),
-    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, TaskReply, "All about a task"),
+    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, "All about a task"),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/wait", "viewer", TaskWait, TaskWaitReply,
-        "Wait until a task is over, for up to so many seconds", waits=True,
+        "GET", "/projects/{project}/tasks/{taskid}/wait", "viewer", TaskWait,
+        "Wait until a task is over, for up to so many seconds",
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, TaskParentsReply,
-        "What a task waits for, in pages", further=paging.of_parents,
+        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, "What a task waits for, in pages",
+        further=paging.of_parents,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, TaskChildrenReply,
-        "What waits for a task, in pages", further=paging.of_tasks,
+        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, "What waits for a task, in pages",
+        further=paging.of_tasks,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, WhyReply, "Why a task is not handed out",
+        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, "Why a task is not handed out",
         arguments=TaskRef,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/retry", "operator", TaskRetry, TasksReply, "Run a task now",
-        arguments=TaskRef, remake=as_list,
+        "POST", "/projects/{project}/tasks/{taskid}/retry", "operator", TaskRetry, "Run a task now", arguments=TaskRef,
+        remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, TasksReply, "End a task",
-        arguments=TaskRef, remake=as_list,
+        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, "End a task", arguments=TaskRef,
+        remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, OperationReply,
-        "Run a task again, and others with it",
+        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, "Run a task again, and others with it"
     ),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from taskqueue import AsyncClient
 from taskqueue.display.flows import STATES, FlowGraph
-from taskqueue.protocol.flows import FlowTasks, FlowTasksReply, FlowTaskView, FlowView
+from taskqueue.protocol.flows import FlowTasks, FlowTaskView, FlowView
 
 EACH_MOST: Final = 500
 """Tasks of a flow of which each is kept."""
@@ -127,8 +127,7 @@ class _Reader:
                 return
             self._next, self._after, self._began_at = _nothing(view), None, time.monotonic()
         for _ in range(PAGES_A_LOOK):
-            request = FlowTasks(session="", n=0, project=view.project, flow=view.flow, after=self._after)
-            page = await client.ask(request, FlowTasksReply)
+            page = await client.ask(FlowTasks(project=view.project, flow=view.flow, after=self._after))
             for task in page.tasks:
                 _add(self._next, task)
             self._after = page.next
@@ -184,5 +183,4 @@ async def _complete(client: AsyncClient, reading: FlowReading) -> FlowReading:
 
 
 async def _task(client: AsyncClient, view: FlowView, index: int) -> FlowTaskView:
-    request = FlowTasks(session="", n=0, project=view.project, flow=view.flow, after=index, limit=1)
-    return (await client.ask(request, FlowTasksReply)).tasks[0]
+    return (await client.ask(FlowTasks(project=view.project, flow=view.flow, after=index, limit=1))).tasks[0]

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from taskqueue.display import daemon
 from taskqueue.display.daemon import brief_seconds, facts
-from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonPoint, DaemonShow, HistogramView
 from taskqueue.quantiles import quantile
 from taskqueue.web.drawing import charts
 from taskqueue.web.drawing.charts import (
@@ -75,7 +75,7 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
 async def look(request: Request) -> Mapping[str, Any]:
     """Ask how it is."""
     services = services_of(request)
-    reply = await services.client.ask(DaemonShow(session="", n=0), DaemonReply)
+    reply = await services.client.ask(DaemonShow())
     samples = services.samples
     samples.take(time.monotonic(), reply)
     size = sum(level.bytes for level in reply.levels) + reply.log_bytes

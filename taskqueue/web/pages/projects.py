@@ -33,7 +33,7 @@ from taskqueue.display.projects import (
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.insight import Point, ProjectPulse, Stats, StatsReply, Window, Windows
+from taskqueue.protocol.insight import Point, ProjectPulse, Stats, Window, Windows
 from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.slots import SlotListReply
 from taskqueue.protocol.values import Counts, Totals
@@ -295,7 +295,7 @@ def _level(project: ProjectView) -> float:
 async def _stats(services: Services, name: str) -> Windows:
     """The windows of one project: the page of projects that begins with it."""
     before = name[:-1] + chr(ord(name[-1]) - 1) + "\U0010ffff"
-    reply = await services.client.ask(Stats(session="", n=0, after=before, limit=1), StatsReply)
+    reply = await services.client.ask(Stats(after=before, limit=1))
     return next((stats.windows for stats in reply.projects if stats.name == name), Windows())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -20,7 +20,7 @@ from taskqueue.protocol.base import Change
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
-from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.messages import REQUESTS, AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
     TaskChildren,
     TaskChildrenReply,
@@ -43,7 +43,6 @@ from taskqueue.protocol.values import (
 )
 from tests.unit.client.conftest import Daemon, friendly
 
-REQUESTS: Final[tuple[type[Struct], ...]] = get_args(AnyRequest)
 PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Again, Fetched, TaskFilter, LeaseRef, Hung)
 
 ENVELOPE: Final = frozenset(Change.__struct_fields__)

@@ -22,6 +22,7 @@ from taskqueue.protocol.codec import (
     encode,
     request_number,
 )
+from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Select, Welcome
 from taskqueue.protocol.fields import MAX_FOLLOWERS, MAX_TASKID_BYTES, Token
 from taskqueue.protocol.insight import Why
@@ -367,6 +368,32 @@ def test_a_refusal_names_the_field(raw: bytes, reason: str) -> None:
     error = rejection(raw)
 
     assert (error.code, error.reason) == ("malformed", reason)
+
+
+@pytest.mark.parametrize("missing", ["session", "n"])
+@pytest.mark.parametrize(
+    ("type_", "fields"),
+    [
+        ("hello", {}),
+        ("new-task", {"project": "p", "tasks": [TASK]}),
+        ("new-task", {"project": "p", "tasks": [{}]}),
+        ("done", {"tasks": []}),
+        ("done", {"tasks": [{}]}),
+        ("project-set", {"project": "p", "settings": {}}),
+        ("group-set", {"group": "g", "settings": {}}),
+    ],
+)
+def test_a_request_without_its_session_or_number_is_refused(type_: str, fields: dict[str, Any], missing: str) -> None:
+    said = {"type": type_, "v": 1, "session": "s", "n": 7, **fields}
+    del said[missing]
+
+    error = rejection(msgpack.packb(said))
+
+    assert (error.code, error.reason) == ("malformed", f"message: missing required field {missing}")
+
+
+def test_a_request_that_no_client_has_sent_is_refused() -> None:
+    assert rejection(encode(Verify())).reason.startswith("session: expected str of length >= 1")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), -1.0])

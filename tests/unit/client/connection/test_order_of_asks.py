@@ -54,8 +54,8 @@ class Asking:
 
     async def _ask(self) -> NewTasksReply:
         url = f"http://a/{next(self._numbers)}"
-        message = NewTasks(session="", n=0, project="p", tasks=[new_task(url)])
-        return await self.exchange.ask(message, NewTasksReply)
+        message = NewTasks(project="p", tasks=[new_task(url)])
+        return await self.exchange.ask(message)
 
     async def _ask_at(self, moments: list[tuple[int, int]]) -> None:
         for passes, times in moments:
@@ -128,8 +128,8 @@ def test_who_waits_behind_a_message_that_is_too_large_waits_for_nobody_else(daem
         exchange = Exchange(daemon.url, ClientSession("s"), WAIT_SECONDS, lambda *_: None, lambda _: None, lambda: None)
 
         def ask(save: str) -> asyncio.Future[NewTasksReply]:
-            request = NewTasks(session="", n=0, project="p", tasks=[new_task("http://a/", save=save)])
-            return asyncio.ensure_future(exchange.ask(request, NewTasksReply))
+            request = NewTasks(project="p", tasks=[new_task("http://a/", save=save)])
+            return asyncio.ensure_future(exchange.ask(request))
 
         await exchange.ready()
         filling = [ask("") for _ in range(REQUEST_WINDOW)]

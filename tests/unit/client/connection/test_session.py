@@ -68,11 +68,11 @@ def greeted(capacity: int = 0) -> ClientSession:
 
 
 def verify() -> Verify:
-    return Verify(session="", n=0)
+    return Verify()
 
 
 def done(*tokens: int) -> Done:
-    return Done(session="", n=0, tasks=[TaskReport("p", f"t{token}", Token(token)) for token in tokens])
+    return Done(tasks=[TaskReport("p", f"t{token}", Token(token)) for token in tokens])
 
 
 # ---------------------------------------------------------------------------------------- requests
@@ -318,7 +318,7 @@ def test_what_the_daemon_would_not_take_is_not_sent_and_takes_no_number() -> Non
     session = ClientSession("s")
     [hello] = hellos(session, 0.0)
     welcome(session, hello.n, 0.0, limit=1000)
-    large = NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "x" * 1000)])
+    large = NewTasks(project="p", tasks=[NewTask("t", "x" * 1000)])
 
     with pytest.raises(MessageTooLarge, match="1000"):
         session.submit(large)
@@ -472,7 +472,7 @@ def test_a_task_is_held_after_a_part_of_its_report_unless_that_is_stale() -> Non
 def test_a_released_task_is_held_no_more() -> None:
     session = greeted(capacity=3)
     select(session, 1, 7, 8)
-    n = session.submit(Release(session="", n=0, leases=[LeaseRef("p", "t7", 7)]))
+    n = session.submit(Release(leases=[LeaseRef("p", "t7", 7)]))
 
     answer(session, TokensReply(n=n, counted=1))
 
@@ -610,7 +610,7 @@ def test_leaving_gives_everything_back() -> None:
 
 def test_an_answer_to_new_tasks_comes_back_whole() -> None:
     session = greeted()
-    n = session.submit(NewTasks(session="", n=0, project="p", tasks=[NewTask("t", "http://a/")]))
+    n = session.submit(NewTasks(project="p", tasks=[NewTask("t", "http://a/")]))
 
     event = answer(session, NewTasksReply(n=n, outcomes=["merged"]))
 
@@ -621,10 +621,10 @@ def test_an_answer_to_new_tasks_comes_back_whole() -> None:
 
 
 def wait(seconds: float = 30.0) -> ProjectWait:
-    return ProjectWait(session="", n=0, project="p", seconds=seconds)
+    return ProjectWait(project="p", seconds=seconds)
 
 
-@pytest.mark.parametrize("request_", [wait(), OperationShow(session="", n=0, id=1, seconds=30.0)])
+@pytest.mark.parametrize("request_", [wait(), OperationShow(id=1, seconds=30.0)])
 def test_what_waits_is_sent_again_only_when_its_own_seconds_are_over(request_: AnyRequest) -> None:
     session = greeted()
     session.submit(request_)

@@ -22,7 +22,7 @@ def sent(key: str, visitor: Visitor = ANNA, method: str = "POST") -> Request:
 
 
 def known(repeats: Repeats, request: Request, operation: int = 1) -> Known:
-    with repeats.known_as(request, OperationCancel(session="", n=0, id=operation)) as found:
+    with repeats.known_as(request, OperationCancel(id=operation)) as found:
         assert found is not None
         return found
 
@@ -42,7 +42,7 @@ def test_keys_of_two_visitors_are_two_and_something_else_has_another_number() ->
 
 
 def test_who_only_looks_needs_no_key() -> None:
-    with Repeats().known_as(sent("k", method="GET"), OperationCancel(session="", n=0, id=1)) as found:
+    with Repeats().known_as(sent("k", method="GET"), OperationCancel(id=1)) as found:
         assert found is None
 
 
@@ -55,7 +55,7 @@ def test_a_key_that_can_be_none_is_refused(key: str) -> None:
 
 
 def test_a_key_that_is_being_used_is_refused() -> None:
-    repeats, asked = Repeats(), OperationCancel(session="", n=0, id=1)
+    repeats, asked = Repeats(), OperationCancel(id=1)
     with repeats.known_as(sent("k"), asked), pytest.raises(Problem) as caught:
         known(repeats, sent("k"))
 
@@ -63,7 +63,7 @@ def test_a_key_that_is_being_used_is_refused() -> None:
 
 
 def test_the_daemons_refusal_of_a_number_means_that_the_key_was_used_for_something_else() -> None:
-    asked = OperationCancel(session="", n=0, id=1)
+    asked = OperationCancel(id=1)
     with pytest.raises(Problem) as caught, Repeats().known_as(sent("k"), asked):
         raise RequestRejected("too-old", "n: 5 is too old")
 
@@ -75,7 +75,7 @@ def test_a_flood_of_keys_is_refused_before_it_drives_out_the_sessions_of_others(
     for number in range(KEYS_MOST):
         known(repeats, sent(str(number)))
     with ExitStack() as stack, pytest.raises(Problem) as caught:
-        stack.enter_context(repeats.known_as(sent("more"), OperationCancel(session="", n=0, id=1)))
+        stack.enter_context(repeats.known_as(sent("more"), OperationCancel(id=1)))
 
     assert caught.value.status == 429
     assert 0 < int(caught.value.headers["Retry-After"]) <= 3601
