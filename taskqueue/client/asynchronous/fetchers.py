@@ -38,15 +38,7 @@ class AsyncFetchers:
                 (``silent``).
             skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
         """
-        request = Fetchers(
-            after=after,
-            limit=limit,
-            project=project,
-            group=group,
-            filter=filter,
-            sort=sort,
-            skip=skip,
-        )
+        request = Fetchers(after=after, limit=limit, project=project, group=group, filter=filter, sort=sort, skip=skip)
         return await self._exchange.ask(request)
 
     async def all(self, project: str = "") -> AsyncGenerator[FetcherView, None]:

@@ -101,14 +101,7 @@ def _fixed(action: Action) -> dict[str, Any]:
 
 
 ACTIONS: Final = tuple(
-    Operation(
-        "POST",
-        f"/projects/{{project}}/actions/{action}",
-        _role(action),
-        ProjectDo,
-        WHAT[action],
-        _fixed(action),
-    )
+    Operation("POST", f"/projects/{{project}}/actions/{action}", _role(action), ProjectDo, WHAT[action], _fixed(action))
     for action in get_args(Action)
 )
 
