@@ -13,6 +13,7 @@ from math import isinf
 from typing import Final, NamedTuple
 
 from taskqueue.build_kind import build_kind
+from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
 from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, HistogramView
@@ -150,13 +151,6 @@ class HistoryPart(NamedTuple):
         return count / (60 * len(self.points))
 
 
-class HistoryColumn(NamedTuple):
-    """A thing that is told of a part of the time."""
-
-    head: str
-    told: Callable[[HistoryPart], str]
-
-
 def _times(name: str) -> Callable[[HistoryPart], str]:
     """``0.4/12``: milliseconds."""
     fields = f"{name}_p50_seconds", f"{name}_p99_seconds"
@@ -172,14 +166,15 @@ def _pace(name: str) -> Callable[[HistoryPart], str]:
     return lambda part: f"{part.each_second(name):,.1f}"
 
 
-HISTORY_COLUMNS: Final = (
-    HistoryColumn("turns/s", _pace("turns")),
-    HistoryColumn("turn ms", _times("turn")),
-    HistoryColumn("commit ms", _times("commit")),
-    HistoryColumn("sync ms", _times("sync")),
-    HistoryColumn("out/s", _pace("selected")),
-    HistoryColumn("ready", lambda part: brief(part.points[-1].ready)),
-    HistoryColumn("memory", lambda part: size_text(part.largest("resident_bytes"))),
+HISTORY_COLUMNS: Final[tuple[ListColumn[HistoryPart], ...]] = (
+    time_column("from", lambda part: part.at),
+    ListColumn("turns/s", _pace("turns")),
+    ListColumn("turn ms", _times("turn")),
+    ListColumn("commit ms", _times("commit")),
+    ListColumn("sync ms", _times("sync")),
+    ListColumn("out/s", _pace("selected")),
+    ListColumn("ready", lambda part: brief(part.points[-1].ready)),
+    ListColumn("memory", lambda part: size_text(part.largest("resident_bytes"))),
 )
 HISTORY_EXPLAINED: Final = (
     "turn, commit, sync: within how many ms half/99 of 100 were done in the slowest minute; out/s: tasks handed out"

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
+from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
 from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
-from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.daemon import DaemonReply
 from taskqueue.protocol.fetchers import FetchersReply, FetcherView
 from taskqueue.units import duration_text
-
-
-class FetcherColumn(NamedTuple):
-    """A thing that is told.
-
-    Attributes:
-        head: what it is called.
-        told: of a fetcher; empty: there is nothing to be told.
-        sort: the order by it; None: there is none.
-        words: it is told in words, else in numbers.
-    """
-
-    head: str
-    told: Callable[[FetcherView], str]
-    sort: FetcherSort | None = None
-    words: bool = False
 
 
 def name_of(view: FetcherView) -> str:
@@ -41,20 +25,20 @@ def _places(view: FetcherView) -> str:
     return f"{view.holds - beyond:,}/{view.capacity:,}" + (f"+{beyond:,}" if beyond else "")
 
 
-COLUMNS: Final = (
-    FetcherColumn("fetcher", name_of, "name", words=True),
-    FetcherColumn("state", lambda view: "draining" if view.draining else "", words=True),
-    FetcherColumn("holds", _places, "holds"),
-    FetcherColumn(
+COLUMNS: Final[tuple[ListColumn[FetcherView], ...]] = (
+    ListColumn("fetcher", name_of, "name", words=True),
+    ListColumn("state", lambda view: "draining" if view.draining else "", words=True),
+    ListColumn("holds", _places, "holds"),
+    ListColumn(
         "hung", lambda view: brief_hung(view.hung.places, view.hung.seconds) if view.hung is not None else "", "hung"
     ),
-    FetcherColumn("oldest", lambda view: duration_text(view.oldest_seconds) if view.holds else "", "oldest"),
-    FetcherColumn("done", lambda view: f"{view.done:,}", "done"),
-    FetcherColumn("failed", lambda view: f"{view.failed:,}", "failed"),
-    FetcherColumn("silent", lambda view: duration_text(view.silent_seconds), "silent"),
-    FetcherColumn("priority", lambda view: str(view.priority)),
-    FetcherColumn("address", lambda view: view.address, words=True),
-    FetcherColumn("projects", lambda view: wishes(view.projects), words=True),
+    ListColumn("oldest", lambda view: duration_text(view.oldest_seconds) if view.holds else "", "oldest"),
+    ListColumn("done", lambda view: f"{view.done:,}", "done"),
+    ListColumn("failed", lambda view: f"{view.failed:,}", "failed"),
+    ListColumn("silent", lambda view: duration_text(view.silent_seconds), "silent"),
+    ListColumn("priority", lambda view: str(view.priority)),
+    ListColumn("address", lambda view: view.address, words=True),
+    ListColumn("projects", lambda view: wishes(view.projects), words=True),
 )
 
 

@@ -303,17 +303,14 @@ def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> Non
     if as_json:
         print_object({"url": url, "history": points})
         return
-    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.cli.output.tables import of_columns
     from taskqueue.display import daemon as words
-    from taskqueue.terminal.screen import Screen, Text
+    from taskqueue.terminal.screen import Screen
 
     if not points:
         say(words.NO_MINUTES)
         return
-    table = bare_table(["from"], [column.head for column in words.HISTORY_COLUMNS])
-    for part in words.history_parts(points):
-        table.add_row(times.clock(part.at), *(Text(column.told(part)) for column in words.HISTORY_COLUMNS))
-    Screen().print(table)
+    Screen().print(of_columns(words.HISTORY_COLUMNS, words.history_parts(points), when=times.clock))
     say(words.HISTORY_EXPLAINED)
     say("The slowest minutes:")
     for point in words.slowest_minutes(points):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from rich.console import JustifyMethod
 from rich.table import Table
 
-from taskqueue.cli.output.tables import bare_table, show
+from taskqueue.cli.output.tables import of_columns, show
 from taskqueue.display import fetchers
 from taskqueue.protocol.fetchers import FetcherView
 from taskqueue.terminal.screen import Screen, Text
@@ -22,14 +21,7 @@ HUNG_SHOWN: Final = 5
 
 def of_fetchers(views: Iterable[FetcherView]) -> Table:
     """A row per fetcher: whether it drains, tasks held and capacity, hung places, outcomes, its priority."""
-    table = bare_table([], [])
-    for column in fetchers.COLUMNS:
-        folds = column.head in FETCHER_FOLDED
-        justify: JustifyMethod = "left" if column.words else "right"
-        table.add_column(column.head, justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
-    for view in views:
-        table.add_row(*(Text(column.told(view)) for column in fetchers.COLUMNS))
-    return table
+    return of_columns(fetchers.COLUMNS, views, folded=FETCHER_FOLDED)
 
 
 def show_fetchers(views: Sequence[FetcherView]) -> None:

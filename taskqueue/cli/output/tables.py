@@ -13,17 +13,22 @@ Tables of tasks, projects, fetchers, slots and flows are in modules of their own
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeVar
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.table import Column, Table
 
+from taskqueue.cli.input.times import local
+from taskqueue.display.columns import ListColumn
 from taskqueue.protocol.values import Counts
 from taskqueue.terminal.screen import Screen, Text
+
+T = TypeVar("T")
 
 NOTHING: Final = frozenset({"", "0", "·"})
 """What a cell says if it says nothing."""
@@ -131,6 +136,33 @@ def of_fields(fields: Mapping[str, str], *, long: str = "") -> Table:
     table = named_values()
     for name, value in fields.items():
         table.add_row(Text(name, style="dim"), Text().append(value) if name == long else Text(value))
+    return table
+
+
+def of_columns(
+    columns: Sequence[ListColumn[T]],
+    rows: Iterable[T],
+    *,
+    when: Callable[[float], str] = local,
+    styles: Mapping[str, Callable[[T], str]] = MappingProxyType({}),
+    folded: Collection[str] = (),
+) -> Table:
+    """A table of columns that a page has, too.
+
+    Args:
+        when: tells unix seconds.
+        styles: of cells, by the heads of their columns.
+        folded: heads of columns that may wrap.
+    """
+    table = FittingTable()
+    for column in columns:
+        justify: JustifyMethod = "left" if column.words else "right"
+        folds = column.head in folded
+        table.add_column(column.head, justify=justify, no_wrap=not folds, overflow="fold" if folds else "ellipsis")
+    for row in rows:
+        cells = (when(at) if column.at and (at := column.at(row)) else column.told(row) for column in columns)
+        looks = (styles[column.head](row) if column.head in styles else "" for column in columns)
+        table.add_row(*map(Text, cells, looks))
     return table
 
 

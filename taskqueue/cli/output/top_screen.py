@@ -25,8 +25,9 @@ from rich.table import Table
 from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.input.top_keys import HELP, ListView, View
 from taskqueue.cli.output import project_tables, tables
+from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
-from taskqueue.display.fetchers import COLUMNS, FetcherColumn, held
+from taskqueue.display.fetchers import COLUMNS, held
 from taskqueue.display.projects import time_text
 from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
 from taskqueue.protocol.daemon import StatusReply
@@ -165,9 +166,9 @@ FETCHER_WIDTH: Final = 9
 """Of all other columns."""
 
 
-def _fetcher(column: FetcherColumn) -> Column[FetcherView]:
+def _fetcher(column: ListColumn[FetcherView]) -> Column[FetcherView]:
     width = FETCHER_WIDTHS.get(column.head, FETCHER_WIDTH)
-    return Column(column.head, width, column.sort or "", lambda view, speeds: Text(column.told(view)))
+    return Column(column.head, width, column.sort, lambda view, speeds: Text(column.told(view)))
 
 
 FETCHER_NAME: Final = COLUMNS[0]

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
+from taskqueue.display.columns import ListColumn
 from taskqueue.display.fetchers import COLUMNS, hanging, held, hung_words, name_of
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.fetchers import FetcherView
@@ -26,7 +27,7 @@ ROWS: Final = 100
 SPEED: Final = "done/s"
 """What this page tells of a fetcher besides what ``taskqueue top`` does."""
 
-HEADS: Final = (*(column.head for column in COLUMNS[:6]), SPEED, *(column.head for column in COLUMNS[6:]))
+PAGE_COLUMNS: Final = (*COLUMNS[:6], ListColumn[FetcherView](SPEED, lambda view: ""), *COLUMNS[6:])
 
 FIRST: Final[FetcherSort] = "oldest"
 """What fetchers are sorted by unless something else was said: who is stuck comes first."""
@@ -50,7 +51,7 @@ class Row(NamedTuple):
     @property
     def blank(self) -> Row:
         """As it is before anything is known of it that changes."""
-        return self._replace(cells=dict.fromkeys(HEADS[1:], ""))
+        return self._replace(cells={column.head: "" for column in PAGE_COLUMNS[1:]})
 
 
 class Held(NamedTuple):
@@ -78,7 +79,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     chosen = {name: query.get(name, "") for name in ("filter", "project", "group")}
     return {
         "summary": held(page), "rows": _rows(services, page.fetchers), "found": page.found, "skip": skip, "step": ROWS,
-        "sort": sort, "chosen": chosen, "away": page.away, "columns": _columns(),
+        "sort": sort, "chosen": chosen, "away": page.away, "columns": PAGE_COLUMNS,
     }  # fmt: skip
 
 
@@ -87,7 +88,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     services, name = services_of(request), name_of_segment(request.path_params["fetcher"])
     reply = await services.client.fetchers.show(name)
     return {
-        "reply": reply, "rows": _rows(services, reply.fetchers), "columns": _columns(),
+        "reply": reply, "rows": _rows(services, reply.fetchers), "columns": PAGE_COLUMNS,
         "held": await _held(services, name, reply.fetchers) if reply.holds else [], "task_page": task_page,
         "hung": [(view.hung, hung_words(view)) for view in hanging(reply.fetchers)],
     }  # fmt: skip
@@ -105,12 +106,6 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
 
 def _cell(head: str, text: str) -> str | dict[str, str]:
     return {"text": text, "data-state": text} if head == "state" else text
-
-
-def _columns() -> list[tuple[str, FetcherSort | None, bool]]:
-    """Rows of (head, what it sorts by, told in words)."""
-    told = {column.head: column for column in COLUMNS}
-    return [(head, told[head].sort, told[head].words) if head in told else (head, None, False) for head in HEADS]
 
 
 def _rows(services: Services, views: Sequence[FetcherView]) -> list[Row]:
