@@ -10,6 +10,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.cli.output.fetcher_tables import of_fetchers
 from taskqueue.cli.output.flow_tables import of_flows
+from taskqueue.cli.output.slot_tables import of_slots
 from taskqueue.cli.output.top_screen import FETCHER_CELLS, FETCHER_NAME
 from taskqueue.display.fetchers import held
 from taskqueue.web.pages.fetchers import SPEED
@@ -187,3 +188,19 @@ def test_older_changes_are_a_page_further(client: Client, pages: Pages) -> None:
 
     assert re.fullmatch(r"/log\?project=shop&before=\d+", older)
     assert [row[2] for row in table(pages.page(older), "Changes")[1:]] == ["project set shop: rate=3 (was inf)"]
+
+
+# ------------------------------------------------------------------------------------------------ slots
+
+
+def test_the_page_of_a_project_tells_its_slots_in_the_words_of_the_table(client: Client, pages: Pages) -> None:
+    client.projects.set("hosts", {"slot": "host", "slot_delay": "auto"})
+    client.push_many("hosts", ["http://a.example/", "http://b.example/"])
+
+    heads, *rows = table(pages.page("/projects/hosts"), "Slots")
+
+    listed = of_slots(client.slots.list("hosts").slots)
+    cells = zip(*([str(cell) for cell in column.cells] for column in listed.columns[:-1]), strict=True)
+    assert heads == ["host", *(column.header for column in listed.columns[1:-1])]
+    assert sorted(rows) == sorted(map(list, cells))
+    assert all(row[-1].endswith("(auto)") for row in rows)

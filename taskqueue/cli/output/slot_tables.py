@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 from rich.table import Table
 
 from taskqueue.cli.input.times import local
-from taskqueue.cli.output.tables import bare_table
+from taskqueue.cli.output.tables import bare_table, of_columns
+from taskqueue.display.columns import ListColumn
+from taskqueue.display.slots import columns_of, delay, name_of, ready, tasks_so_far
 from taskqueue.protocol.slots import DivisionView, SlotReply, SlotView
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
-NAMELESS = "(no host)"
-"""The slot of the tasks that nothing tells apart."""
-
 PLACES = {"ready": "green", "waiting": "yellow"}
 
 
-def of_slots(slots: Iterable[SlotView]) -> Table:
+def of_slots(slots: Sequence[SlotView]) -> Table:
     """A row a slot; how many tasks it has had, if that is limited for any of them."""
-    shown = list(slots)
-    is_limited = any(slot.max_tasks is not None for slot in shown)
-    counts = ["ready", "processing", "errors", "delay"] + ["tasks"] * is_limited
-    table = bare_table(["slot", "place"], counts, ["until"])
-    for slot in shown:
-        numbers = [_ready(slot), f"{slot.processing:,}", f"{slot.errors:,}", _delay(slot)]
-        table.add_row(
-            Text(slot.name or NAMELESS, style="bold"),
-            Text(slot.place, style=PLACES.get(slot.place, "")),
-            *map(Text, numbers + [_tasks(slot)] * is_limited),
-            Text(_until(slot)),
-        )
-    return table
+    columns = [*columns_of(slots), ListColumn("until", _until, words=True)]
+    styles = {"slot": lambda slot: "bold", "place": lambda slot: PLACES.get(slot.place, "")}
+    return of_columns(columns, slots, styles=styles, folded=("until",))
 
 
 def of_next(tasks: Sequence[TaskRow]) -> Table:
@@ -51,15 +40,15 @@ def fields_of(found: SlotReply) -> dict[str, str]:
     slot, sources = found.slot, found.sources
     chosen = ", ".join(f"{name} {value}" for name, value in found.chosen.items())
     fields = {
-        "slot": slot.name or NAMELESS,
+        "slot": name_of(slot),
         "place": slot.place,
         "may go on": _at(slot.until),
         "blocked": _at(slot.blocked_until),
         "backs off": f"{_at(slot.backoff_until)}, for {slot.backoff} in a row" if slot.backoff_until else "",
-        "ready tasks": _ready(slot),
+        "ready tasks": ready(slot),
         "processing": f"{slot.processing:,} of {_most(slot.max_processing)}{_said(sources, 'max_processing')}",
-        "tasks so far": f"{_tasks(slot)}{_said(sources, 'max_tasks')}" if slot.max_tasks is not None else "",
-        "delay": f"{_delay(slot)}{_said(sources, 'delay')}",
+        "tasks so far": f"{tasks_so_far(slot)}{_said(sources, 'max_tasks')}" if slot.max_tasks is not None else "",
+        "delay": f"{delay(slot)}{_said(sources, 'delay')}",
         "burst": f"{slot.burst:g}{_said(sources, 'burst')}" if slot.burst != 1 else "",
         "errors": f"{slot.errors:,}",
         "a person set": chosen,
@@ -77,20 +66,6 @@ def of_division(view: DivisionView) -> str:
     if view.by == "none":
         return "none any more; ready tasks are still being moved" if view.moving else ""
     return f"by {view.by}: {there}{stored}{moving}"
-
-
-def _ready(slot: SlotView) -> str:
-    return f"{slot.ready:,}{'+' if slot.more else ''}"
-
-
-def _tasks(slot: SlotView) -> str:
-    """How many tasks have been new in it, of how many."""
-    return f"{slot.taken:,}" if slot.max_tasks is None else f"{slot.taken:,} of {slot.max_tasks:,.0f}"
-
-
-def _delay(slot: SlotView) -> str:
-    seconds = f"{slot.delay:.3g} s" if slot.delay < 10 else duration_text(slot.delay)
-    return f"{seconds} (auto)" if slot.auto else seconds
 
 
 def _most(most: float) -> str:

@@ -30,6 +30,7 @@ from taskqueue.display.projects import (
     setting_text,
     took_text,
 )
+from taskqueue.display.slots import columns_of as slot_columns
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
@@ -274,7 +275,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
         "events": EVENTS, "task_states": STATES,
         "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
         "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
-        "slots": slots, "slots_limited": slots is not None and any(slot.max_tasks is not None for slot in slots.slots),
+        "slots": slots, "slot_columns": slot_columns(slots.slots if slots else ()),
         "settings_rows": _settings(project),
         "chosen": chosen, "spans": [(key, span.words) for key, span in SPANS.items()],
         "chart": await _chart(services, name, SPANS[chosen]), "chart_width": CHART_WIDTH, "chart_height": CHART_HEIGHT,

@@ -1,0 +1,50 @@
+"""What is told of a slot, a column for each thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from taskqueue.display.columns import ListColumn
+from taskqueue.protocol.slots import SlotView
+from taskqueue.units import duration_text
+
+NAMELESS: Final = "(no host)"
+"""The slot of the tasks that nothing tells apart."""
+
+
+def name_of(slot: SlotView) -> str:
+    """Its name, or what it is called if it has none."""
+    return slot.name or NAMELESS
+
+
+def ready(slot: SlotView) -> str:
+    """``1,200+``: its ready tasks, and whether the store has more."""
+    return f"{slot.ready:,}{'+' if slot.more else ''}"
+
+
+def tasks_so_far(slot: SlotView) -> str:
+    """How many tasks have been new in it, of how many."""
+    return f"{slot.taken:,}" if slot.max_tasks is None else f"{slot.taken:,} of {slot.max_tasks:,.0f}"
+
+
+def delay(slot: SlotView) -> str:
+    """``0.123 s``, ``1 min 15 s (auto)``: from one hand-out to the next."""
+    seconds = f"{slot.delay:.3g} s" if slot.delay < 10 else duration_text(slot.delay)
+    return f"{seconds} (auto)" if slot.auto else seconds
+
+
+COLUMNS: Final[tuple[ListColumn[SlotView], ...]] = (
+    ListColumn("slot", name_of, words=True),
+    ListColumn("place", lambda slot: slot.place, words=True),
+    ListColumn("ready", ready),
+    ListColumn("processing", lambda slot: f"{slot.processing:,}"),
+    ListColumn("errors", lambda slot: f"{slot.errors:,}"),
+    ListColumn("delay", delay),
+)
+TASKS: Final = ListColumn("tasks", tasks_so_far)
+
+
+def columns_of(slots: Iterable[SlotView]) -> list[ListColumn[SlotView]]:
+    """COLUMNS, and how many tasks each has had if that is limited for any of them."""
+    return [*COLUMNS, TASKS] if any(slot.max_tasks is not None for slot in slots) else [*COLUMNS]
