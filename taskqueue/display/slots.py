@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from taskqueue.display.columns import ListColumn
@@ -41,10 +41,10 @@ COLUMNS: Final[tuple[ListColumn[SlotView], ...]] = (
     ListColumn("processing", lambda slot: f"{slot.processing:,}"),
     ListColumn("errors", lambda slot: f"{slot.errors:,}"),
     ListColumn("delay", delay),
+    ListColumn("tasks", tasks_so_far),
 )
-TASKS: Final = ListColumn("tasks", tasks_so_far)
 
 
-def columns_of(slots: Iterable[SlotView]) -> list[ListColumn[SlotView]]:
-    """COLUMNS, and how many tasks each has had if that is limited for any of them."""
-    return [*COLUMNS, TASKS] if any(slot.max_tasks is not None for slot in slots) else [*COLUMNS]
+def columns_of(slots: Iterable[SlotView]) -> Sequence[ListColumn[SlotView]]:
+    """COLUMNS; without the last if the number of tasks is limited for none of the slots."""
+    return COLUMNS if any(slot.max_tasks is not None for slot in slots) else COLUMNS[:-1]
