@@ -15,12 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, get_args
 
 from taskqueue.client.tasks.new_task import default_taskid
+from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.protocol.choices import FlowTaskState, OverState
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.units import duration_text
-
-HEADS: Final = ("project", "flow", "state", "began", "took", "tasks", "over", "failed")
-"""Of a list of flows."""
 
 OVER: Final[tuple[str, ...]] = get_args(OverState)
 STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*OVER, "processing", *get_args(FlowTaskState))))
@@ -34,9 +32,16 @@ def over(view: FlowView) -> int:
     return sum(getattr(view.counts, state) for state in OVER)
 
 
-def took(view: FlowView) -> str:
-    """How long it took; empty: it has not ended."""
-    return duration_text(view.ended_at - view.began_at) if view.ended_at else ""
+COLUMNS: Final[tuple[ListColumn[FlowView], ...]] = (
+    ListColumn("project", lambda view: view.project, words=True),
+    ListColumn("flow", lambda view: view.flow, words=True),
+    ListColumn("state", lambda view: view.state, words=True),
+    time_column("began", lambda view: view.began_at),
+    ListColumn("took", lambda view: duration_text(view.ended_at - view.began_at) if view.ended_at else ""),
+    ListColumn("tasks", lambda view: f"{view.tasks:,}"),
+    ListColumn("over", lambda view: f"{over(view):,}"),
+    ListColumn("failed", lambda view: f"{view.counts.failed:,}"),
+)
 
 
 def so_far(view: FlowView, now: float) -> str:
@@ -51,6 +56,16 @@ def so_far(view: FlowView, now: float) -> str:
 def counted(states: Mapping[str, int]) -> list[tuple[str, int]]:
     """States with their tasks, in order; those without tasks are left out."""
     return [(state, states[state]) for state in dict.fromkeys((*STATES, *states)) if states.get(state)]
+
+
+def counted_text(states: Mapping[str, int]) -> str:
+    """``6 success, 1 failed``; empty: there are no tasks."""
+    return ", ".join(f"{count:,} {state}" for state, count in counted(states))
+
+
+def took(task: FlowTaskView) -> str:
+    """How long a task ran; empty: it has not run."""
+    return duration_text(task.seconds) if task.seconds else ""
 
 
 def name_of(task: FlowTaskView) -> str:

@@ -13,14 +13,14 @@ of them, instead of one a task.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rich.table import Table
 
 from taskqueue.cli.input.times import ago
-from taskqueue.cli.output.tables import STYLES, bare_table
-from taskqueue.display.flows import HEADS, OVER, FlowGraph, counted, cut, name_of, over, so_far, took, waits_for
+from taskqueue.cli.output.tables import STYLES, bare_table, of_columns
+from taskqueue.display.flows import COLUMNS, OVER, FlowGraph, counted, cut, name_of, over, so_far, took, waits_for
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
@@ -75,14 +75,16 @@ def picture(view: FlowView, tasks: Iterable[FlowTaskView], most: int = TASKS_SHO
 # ------------------------------------------------------------------------------------------------ lists
 
 
+LIST_STYLES: Final[Mapping[str, Callable[[FlowView], str]]] = {
+    "flow": lambda view: "bold",
+    "state": lambda view: STATE_STYLES.get(view.state, ""),
+    "failed": lambda view: "red" if view.counts.failed else "dim",
+}
+
+
 def of_flows(views: Iterable[FlowView]) -> Table:
     """A row a flow: how far it is. Fits into 80 columns."""
-    table = bare_table(HEADS[:4], HEADS[4:])
-    for view in views:
-        words = (Text(view.project), Text(view.flow, "bold"), _state(view.state), Text(ago(view.began_at)))
-        failed = Text(f"{view.counts.failed:,}", "red" if view.counts.failed else "dim")
-        table.add_row(*words, Text(took(view)), Text(f"{view.tasks:,}"), Text(f"{over(view):,}"), failed)
-    return table
+    return of_columns(COLUMNS, views, when=ago, styles=LIST_STYLES)
 
 
 def _state(state: str) -> Text:
@@ -147,12 +149,11 @@ def _rows(shown: FlowPicture) -> Table:
     for task in sorted(tasks, key=lambda task: (layer_of[task.index], task.index)):
         layer = layer_of[task.index]
         places = ["" if layer == above else f"{layer + 1}", *([f"{task.index}"] if numbered else [])]
-        took = duration_text(task.seconds) if task.seconds else ""
         table.add_row(
             *(Text(place, "dim") for place in places),
             Text(cut(shown.names[task.index], ROW_NAME)),
             _state(task.state),
-            Text(took),
+            Text(took(task)),
             Text(waits_for(task, labels), "dim"),
         )
         above = layer

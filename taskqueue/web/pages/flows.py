@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
-from taskqueue.display.flows import HEADS, OVER, STATES, counted, name_of, over, so_far, took, waits_for
+from taskqueue.display.flows import COLUMNS, OVER, STATES, counted, counted_text, name_of, over, so_far, took, waits_for
 from taskqueue.protocol.choices import FlowState, RerunScope
 from taskqueue.protocol.flows import FlowTaskView, FlowView
 from taskqueue.units import duration_text
@@ -42,8 +42,6 @@ class Row(NamedTuple):
     """A flow; ``told``: its tasks by state, in words."""
 
     view: FlowView
-    over: int
-    took: str
     told: str
     bar: Sequence[Share]
 
@@ -57,7 +55,7 @@ async def look(request: Request) -> Mapping[str, Any]:
     skip = number_of(request, "skip")
     return {
         "project": project, "rows": [_row(view) for view in found[skip : skip + ROWS]], "found": len(found),
-        "heads": HEADS if not project else HEADS[1:], "chosen": chosen, "skip": skip, "step": ROWS,
+        "columns": COLUMNS if not project else COLUMNS[1:], "chosen": chosen, "skip": skip, "step": ROWS,
         "states": get_args(FlowState), "unread": READ_MOST if more else 0, "any": bool(views),
         "here": f"/projects/{segment(project)}/flows" if project else "/flows",
     }  # fmt: skip
@@ -82,9 +80,8 @@ def _wanted(view: FlowView, chosen: Mapping[str, str]) -> bool:
 
 def _row(view: FlowView) -> Row:
     states = {state: getattr(view.counts, state) for state in view.counts.__struct_fields__}
-    told = ", ".join(f"{count:,} {state}" for state, count in counted(states))
     bar = shares([(state, states[state]) for state in DRAWN], view.tasks)
-    return Row(view, over(view), took(view), told, bar)
+    return Row(view, counted_text(states), bar)
 
 
 # ------------------------------------------------------------------------------------------------------------- one flow
@@ -177,7 +174,7 @@ def _path_and_layers(reading: FlowReading | None) -> Mapping[str, Any]:
     path = [(task, name_of(task), duration_text(task.seconds)) for task in reading.path]
     return {
         "layers": _layer_rows(reading) if not reading.tasks else [],
-        "bad": [(task, name_of(task)) for task in reading.bad] if not reading.tasks else [],
+        "bad": [(task, name_of(task), took(task)) for task in reading.bad] if not reading.tasks else [],
         "path": path,
         "left_out": len(reading.path_tasks) - len(path),
         "critical": duration_text(reading.graph.critical_seconds),
@@ -187,14 +184,10 @@ def _path_and_layers(reading: FlowReading | None) -> Mapping[str, Any]:
 def _task_rows(reading: FlowReading) -> list[TaskRow]:
     names = [name_of(task) for task in reading.tasks]
     rows = [
-        TaskRow(task, reading.graph.layer_of[task.index] + 1, names[task.index], _took(task), waits_for(task, names))
+        TaskRow(task, reading.graph.layer_of[task.index] + 1, names[task.index], took(task), waits_for(task, names))
         for task in reading.tasks
     ]
     return sorted(rows, key=lambda row: (row.layer, row.task.index))
-
-
-def _took(task: FlowTaskView) -> str:
-    return duration_text(task.seconds) if task.seconds else ""
 
 
 def _layer_rows(reading: FlowReading) -> list[LayerRow]:
@@ -202,7 +195,7 @@ def _layer_rows(reading: FlowReading) -> list[LayerRow]:
         LayerRow(
             f"{each.first:,}" if each.first == each.last else f"{each.first:,}–{each.last:,}",
             each.tasks,
-            ", ".join(f"{count:,} {state}" for state, count in counted(each.states)),
+            counted_text(each.states),
         )
         for each in reading.graph.stretches(STRETCHES_SHOWN)
     ]
@@ -222,7 +215,7 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
         cells[f"n{task.index}/said"] = told(task)
         cells[f"n{task.index}/title"] = title(task)
         cells[f"t{task.index}/state"] = {"text": task.state, "data-state": task.state}
-        cells[f"t{task.index}/took"] = _took(task)
+        cells[f"t{task.index}/took"] = took(task)
     return {"cells": cells}
 
 
