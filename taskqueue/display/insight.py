@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
+from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import STATES, brief, projects, tasks
 from taskqueue.display.projects import pace_text
 from taskqueue.protocol.insight import ProjectPulse
@@ -21,8 +22,6 @@ def share(failures: int, of: int) -> str:
     """Which part they are; a small one is not none."""
     return f"{failures / of:.0%}" if failures * 100 >= of else "<1%"
 
-
-CHANGE_HEADS: Final = ("when", "who", "change")
 
 NAMED_MOST: Final = 5
 """Projects that an entry about all of them names."""
@@ -42,8 +41,14 @@ def what(entry: LogEntry) -> str:
         of_group += f" ({', '.join(entry.projects[:NAMED_MOST])}{', …' * (len(entry.projects) > NAMED_MOST)})"
     count = f", {tasks(entry.count)}" if entry.count else ""
     changed = f"{entry.what} {entry.project}".strip() + group + of_group + count
-    return f"{changed}: {entry.detail}" if entry.detail else changed
+    return f"{changed}: {entry.detail}".strip() if entry.detail else changed
 
+
+CHANGE_COLUMNS: Final[tuple[ListColumn[LogEntry], ...]] = (
+    time_column("when", lambda entry: entry.at),
+    ListColumn("who", who, words=True),
+    ListColumn("change", what, words=True),
+)
 
 ALWAYS_TOLD: Final = ("ready", "delayed", "processing")
 """States that are told also when no task is in them."""

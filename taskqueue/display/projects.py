@@ -18,7 +18,7 @@ from taskqueue.units import duration_text
 EVENTS: Final = ("success", "retried", "failed")
 """How attempts end, in the order in which they are drawn."""
 
-WINDOWS: Final = (("5m", "minutes"), ("1h", "hour"), ("1d", "day"))
+WINDOWS: Final[Mapping[str, str]] = {"5m": "minutes", "1h": "hour", "1d": "day"}
 """Times before now in which events are counted: as they are called, and as a view has them."""
 
 ALL: Final = "all"

@@ -20,11 +20,12 @@ from taskqueue.cli.input.daemon import Daemon, check_group, daemon_options, why_
 from taskqueue.cli.input.names import group_option, project_name, taskids_of
 from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
-from taskqueue.display.insight import CHANGE_HEADS, NAMELESS_GROUPS, share, what, who
+from taskqueue.display.insight import CHANGE_COLUMNS, NAMELESS_GROUPS, share
 from taskqueue.display.json_values import without_envelope
+from taskqueue.display.projects import ALL, WINDOWS
 from taskqueue.protocol.choices import Resolution, WhyCause
 from taskqueue.protocol.insight import Point
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -33,16 +34,12 @@ if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.choices import FailuresBy
     from taskqueue.protocol.insight import FailuresReply, ProjectStats, Window
-    from taskqueue.protocol.values import LogEntry, Totals
+    from taskqueue.protocol.values import LogEntry
     from taskqueue.terminal.screen import Text
 
 
-WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
-"""By their names on the wire, the fields of ``Windows``."""
-
-ALL: Final = "all"
 DAY: Final = 24 * 3600
-EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
+EVENTS: Final = Totals.__struct_fields__
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
 SORTS: Final = (NAME, *EVENTS, *TIMES)
@@ -501,11 +498,6 @@ def log(project: str | None, since: float | None, limit: int, as_json: bool, url
 
 def of_log(entries: Iterable[LogEntry]) -> Table:
     """A row a change: when, who, and what. Fits into 80 columns."""
-    from taskqueue.cli.output.tables import bare_table
-    from taskqueue.terminal.screen import Text
+    from taskqueue.cli.output.tables import of_columns
 
-    table = bare_table(CHANGE_HEADS[:1], [], CHANGE_HEADS[1:])
-    for entry in entries:
-        cells = (times.local(entry.at), who(entry), what(entry))
-        table.add_row(*(Text(cell.strip()) for cell in cells))
-    return table
+    return of_columns(CHANGE_COLUMNS, entries, folded=("who", "change"))

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, get_args
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from taskqueue.display.insight import CHANGE_HEADS, NAMELESS_GROUPS, share, what, who
+from taskqueue.display.insight import CHANGE_COLUMNS, NAMELESS_GROUPS, share, what, who
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.insight import FailureGroup
 from taskqueue.protocol.values import LogEntry
@@ -139,7 +139,7 @@ async def look_at_log(request: Request) -> Mapping[str, Any]:
     )
     chosen = {"project": query.get("project", ""), "since": query.get("since", "") if age is not None else ""}
     return {
-        "heads": CHANGE_HEADS, "rows": [_change_row(entry) for entry in page.entries],
+        "columns": CHANGE_COLUMNS, "rows": [_change_row(entry) for entry in page.entries],
         "next": page.next, "before": before,
         "chosen": chosen, "ages": LOG_AGES,
     }  # fmt: skip

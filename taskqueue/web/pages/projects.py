@@ -148,7 +148,7 @@ def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
             "text": f"{getattr(row.counts, state):,}",
             "data-state": "" if getattr(row.counts, state) else "0",
         }
-    for name, attribute in WINDOWS:
+    for name, attribute in WINDOWS.items():
         cells |= _bar(name, getattr(row.windows, attribute))
     return cells | _bar(ALL, row.totals)
 
@@ -301,7 +301,7 @@ async def _stats(services: Services, name: str) -> Windows:
 
 
 def _windows(totals: Totals, windows: Windows) -> list[WindowRow]:
-    found: list[tuple[str, Window | Totals]] = [(name, getattr(windows, attribute)) for name, attribute in WINDOWS]
+    found: list[tuple[str, Window | Totals]] = [(name, getattr(windows, field)) for name, field in WINDOWS.items()]
     return [
         WindowRow(name, events, events_text(*(getattr(events, event) for event in EVENTS)))
         for name, events in [*found, (ALL, totals)]
