@@ -181,6 +181,15 @@ def test_a_list_of_flows_fits_into_80_columns() -> None:
     ]
 
 
+def test_a_list_of_flows_says_by_colour_which_are_running_and_which_have_failed_tasks() -> None:
+    table = of_flows([flow(9, success=2, failed=2), flow(9, "success", NOON + 5, success=9)])
+
+    looks = {str(column.header): [getattr(cell, "style", None) for cell in column.cells] for column in table.columns}
+    assert looks["flow"] == ["bold", "bold"]
+    assert looks["state"] == ["green", "green"]
+    assert looks["failed"] == ["red", "dim"]
+
+
 def test_names_that_a_terminal_would_obey_are_made_visible(capsys: pytest.CaptureFixture[str]) -> None:
     draw(picture(flow(1), [FlowTaskView(0, "\x1b[31mred", "http://a/", "ready")]), NOON)
 
