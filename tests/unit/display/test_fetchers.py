@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from msgspec.structs import replace
 
 from taskqueue.display.daemon import facts
 from taskqueue.display.fetchers import COLUMNS, held
+from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.daemon import DaemonReply
 from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView
 
@@ -30,3 +33,7 @@ def test_a_row_and_the_lines_of_the_daemon_tell_it_apart_too() -> None:
     assert holds(replace(view, capacity=0, holds=0, hung=HungView(1))) == "0/0"
     daemon = DaemonReply(n=1, epoch=1, fetchers=2, capacity=38, holds=39, beyond=1)
     assert dict(facts(daemon))["fetchers"] == "2, which hold 38 of 38 and 1 beyond"
+
+
+def test_fetchers_are_sorted_by_columns_in_orders_that_the_daemon_knows() -> None:
+    assert {column.sort for column in COLUMNS if column.sort} <= set(get_args(FetcherSort))
