@@ -8,5 +8,5 @@ import those before it:
     moves       verbs that several rules use
     requests    have REQUESTS: what a request leads to at once
     steps       have ``need`` and ``step``: what a turn goes on with
-    request_rules < timers, lookups < startup, answers, turn_result < turn < scheduler
+    request_rules, step_rules < timers, lookups < startup, answers, turn_result < turn < scheduler
 """

@@ -104,7 +104,7 @@ def _kept_outcomes(turn: TurnState, session: Session) -> dict[int, Raw]:
 def _try(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | None:
     rule = RULES[type(incoming.request)]
     try:
-        if rule.keeps and turn.state.waiting_pushes.pending and _must_wait(turn, incoming):
+        if rule.keeps and "cycles" in turn.state.pending.steps and _must_wait(turn, incoming):
             return None
         if rule.grows and not turn.state.config.has_room:
             disk_full.refuse()

@@ -12,26 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from taskqueue.core import step_rules
 from taskqueue.core.model.needs import Needs, OrderRef, SpecRef
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.slot_queue import SlotQueue
 from taskqueue.core.model.task import DELAYED, READY
-from taskqueue.core.moves import clock_step, cycles, damage, memory_limits, slots
+from taskqueue.core.moves import clock_step, damage, memory_limits, slots
 from taskqueue.core.request_rules import RULES
 from taskqueue.core.state import State
-from taskqueue.core.steps import (
-    completion,
-    cron,
-    failures,
-    flows,
-    operations,
-    propagation,
-    retention,
-    retry_count,
-    slot_division,
-    slot_list,
-    sweep,
-)
+from taskqueue.core.steps import completion, retry_count
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.messages import Incoming
@@ -47,13 +36,16 @@ SPECS_A_TURN: Final = 256
 def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     """Take up what is due in a turn; return what must be looked up for that, for these requests, and for the heads."""
     state = turn.state
-    state.release_bodies()
+    if state.hollow.released:
+        state.release_bodies()
     state.slot_clock.set(turn.now)
     for each in incoming:
         turn.clears = turn.clears or _clears(each)
     wanted = Needs()
     clock_step.follow(turn)
-    _need_due(turn, wanted)
+    step_rules.need(turn, wanted)
+    if state.pending.finishing:
+        completion.need(state, wanted)
     for each in incoming:
         _need_for(turn, each, wanted)
     if state.pending.low:
@@ -67,38 +59,6 @@ def begin(turn: TurnState, incoming: Sequence[Incoming]) -> Needs:
     if wanted.sessions:
         wanted.sessions = list(dict.fromkeys(wanted.sessions))
     return wanted
-
-
-def _need_due(turn: TurnState, wanted: Needs) -> None:
-    """Take up what takes a step in this turn; what has none to take costs a test."""
-    state = turn.state
-    pending = state.pending
-    if len(state.cron_timers):
-        cron.need(turn, wanted)
-    if pending.finishing:
-        completion.need(state, wanted)
-    if state.operations.running:
-        operations.need(turn, wanted)
-    if pending.swept:
-        sweep.need(turn, wanted)
-    if pending.old:
-        retention.need(turn, wanted)
-    if state.failures.is_over(turn.now.wall):
-        failures.need_old(turn, wanted)
-    if state.failure_counts:
-        failures.need(turn, wanted)
-    if state.slot_scans:
-        slot_list.need(turn, wanted)
-    if state.propagations.pending:
-        propagation.need(turn, wanted)
-    if state.waiting_pushes.searching is not None:
-        cycles.need(turn, wanted)
-    if state.flows.active:
-        flows.need(turn, wanted)
-    if pending.moving:
-        slot_division.need(turn, wanted)
-    if pending.uncounted:
-        retry_count.need(turn, wanted)
 
 
 def absorb(turn: TurnState) -> None:

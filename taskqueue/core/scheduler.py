@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from taskqueue.core import step_rules
 from taskqueue.core.model.chance import derive
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.now import Now
@@ -78,8 +79,10 @@ class Scheduler:
         state = self._state
         if state.left_undone or state.pending.low or state.hollow.to_read or put_back(state.last_now, now):
             return now.boot
-        due_in = min(state.wall_timers.next_at(), state.cron_timers.next_at(), state.history.due_at) - now.wall
-        return max(now.boot, min(state.boot_timers.next_at(), now.boot + due_in))
+        wall = min(state.wall_timers.next_at(), state.history.due_at)
+        if "cron" in state.pending.steps:
+            wall = min(wall, state.cron_timers.next_at())
+        return max(now.boot, min(state.boot_timers.next_at(), now.boot + (wall - now.wall)))
 
     def verify(self) -> None:
         """Check every invariant, between two turns; costs a look at everything in memory.
@@ -88,6 +91,7 @@ class Scheduler:
             Corrupt: one is broken.
         """
         problems = check(self._started or TurnState(self._state, self._state.last_now))
+        problems += step_rules.unregistered(self._state)
         if problems:
             raise Corrupt("; ".join(problems))
 

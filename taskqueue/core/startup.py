@@ -40,6 +40,10 @@ def load(loaded: Loaded, config: CoreConfig, environment: Environment, now: Now)
     if loaded.set_aside:
         damage.set_aside(turn, loaded.set_aside)
     state.operations.load(Operation(each, loaded.members.get(each.progress.id, [])) for each in loaded.operations)
+    if state.operations.running:
+        state.pending.begin("operations")
+    if state.propagations.pending:
+        state.pending.begin("propagation")
     for flow in state.flows.by_number.values():
         flows.note(state, flow)
         if not flow.record.is_accepted:
@@ -95,7 +99,7 @@ def _plan(turn: TurnState, project: Project) -> None:
     state, now = turn.state, turn.now
     if cron_times.resume(project, state.environment, now):
         turn.touch(project)
-    state.cron_timers.note(project.number, cron_times.next_at(project))
+    state.plan_cron(project)
     project.cap_wait(now.wall)
     note_pause(state, project)
     if project.armed and not project.queue.unfinished:

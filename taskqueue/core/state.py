@@ -14,6 +14,7 @@ from typing import Final, Literal, get_args
 
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.chance import derive
+from taskqueue.core.model.cron_times import next_at
 from taskqueue.core.model.daemon_minutes import DaemonMinutes
 from taskqueue.core.model.failure_groups import FailureCount
 from taskqueue.core.model.failure_log import FailureLog
@@ -159,6 +160,13 @@ class State:
         number = task.token ^ derive(self.secret, task.lease.session).mask if task.lease is not None else 0
         return number if number >> EPOCH_SHIFT <= self.epoch else task.token
 
+    def plan_cron(self, project: Project) -> None:
+        """The project's cron jobs are planned anew; without jobs it costs no turn anything."""
+        at = next_at(project)
+        if at < inf:
+            self.cron_timers.note(project.number, at)
+            self.pending.begin("cron")
+
     def layers(self, name: str) -> tuple[Layer, ...]:
         """The config's layers of settings for a project."""
         return self.config.defaults, self.config.projects.get(name, {})
@@ -226,4 +234,4 @@ class State:
 
     def _cron_due_at(self, number: int) -> float:
         project = self.projects.by_number.get(number)
-        return inf if project is None else min(project.ticks.values(), default=inf)
+        return inf if project is None else next_at(project)

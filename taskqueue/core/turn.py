@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from taskqueue.core import answers, lookups
+from taskqueue.core import answers, lookups, step_rules
 from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.needs import Found
 from taskqueue.core.model.project import Project
@@ -33,19 +33,7 @@ from taskqueue.core.moves import answer_waiters, change_log, cycles, flows, memo
 from taskqueue.core.moves.handout import HandOut, call_crowded, offer
 from taskqueue.core.requests import fetchers, watch
 from taskqueue.core.startup import configure
-from taskqueue.core.steps import (
-    completion,
-    cron,
-    failures,
-    history,
-    operations,
-    propagation,
-    retention,
-    slot_division,
-    slot_list,
-    sweep,
-)
-from taskqueue.core.steps import flows as flow_steps
+from taskqueue.core.steps import completion, history, operations, propagation
 from taskqueue.core.timers import keep_appointments
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
@@ -68,7 +56,8 @@ class Turn:
             raise Corrupt("a turn begins before the one before it has been decided")
         turn.state.in_turn = True
         self._turn: TurnState | None = turn
-        self._waited = turn.state.waiting_pushes.take_searched()
+        state = turn.state
+        self._waited = state.waiting_pushes.take_searched() if "cycles" in state.pending.steps else []
         self._incoming = incoming
         self.needs = lookups.begin(turn, [*self._waited, *incoming])
 
@@ -103,12 +92,10 @@ class Turn:
         if state.waits.late:
             answer_waiters.begin(turn)
         lookups.absorb(turn)
-        if state.waiting_pushes.searching is not None:
-            cycles.step(turn)
         if state.pending.finishing:
             completion.finish(turn)
-        if turn.due.ticking:
-            cron.tick(turn)
+        if state.pending.steps:
+            step_rules.take(turn, is_first=True)
         # Not before: what was looked up for these is what the settings said until now.
         if config is not None:
             configure(turn, config)
@@ -121,40 +108,14 @@ class Turn:
         for each in self._incoming:
             answers.answer_request(turn, each)
         keep_appointments(turn)
-        _take_steps(turn)
+        if state.pending.steps:
+            step_rules.take(turn, is_first=False)
         _offer(turn)
         if state.shared or state.fair_queue.busy_ring() is not None:
             HandOut(turn).run()
         _settle(turn)
         state.in_turn = False
         return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
-
-
-def _take_steps(turn: TurnState) -> None:
-    """Have whatever is under way take its step; what is not costs a test."""
-    state, due = turn.state, turn.due
-    pending = state.pending
-    if state.propagations.pending:
-        propagation.step(turn)
-    if state.operations.running:
-        operations.step(turn)
-    if state.flows.active:
-        flow_steps.step(turn)
-    if pending.moving:
-        slot_division.step(turn)
-    if pending.swept:
-        sweep.step(turn)
-    if due.retiring or pending.old:
-        retention.step(turn)
-    history.step(turn)
-    if due.old_failures is not None:
-        failures.step_old(turn)
-    if state.failure_counts:
-        failures.step(turn)
-    if state.slot_scans:
-        slot_list.step(turn)
-    if pending.uncounted:
-        turn.more = True
 
 
 def _offer(turn: TurnState) -> None:
@@ -194,9 +155,9 @@ def _settle(turn: TurnState) -> None:
         flows.settle(turn)
     for project in turn.dirty.values():
         _settle_project(turn, project)
-    if writes.propagations or state.propagations.pending:
+    if writes.propagations or "propagation" in state.pending.steps:
         propagation.settle(turn)
-    if state.waiting_pushes.pending:
+    if "cycles" in state.pending.steps:
         cycles.settle(turn)
     for project in memory_limits.relieve(state):
         slots.settle(turn, project)
@@ -209,4 +170,6 @@ def _settle(turn: TurnState) -> None:
         answer_waiters.answer_ended_tasks(turn)
     if turn.drawn:
         writes.buckets += [shared.record() for shared in turn.drawn.values()]
+    if state.pending.steps:
+        step_rules.end(state)
     state.left_undone = turn.more or bool(state.waits.late)

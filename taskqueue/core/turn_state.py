@@ -86,6 +86,10 @@ class DueWork:
         self.uncounted: ListRef | None = None
 
 
+NOTHING_DUE: Final = DueWork()
+"""Of a turn that begins without work for steps; nothing is written into it."""
+
+
 class TurnState:
     """What lives for one turn, and the moves that all rules share.
 
@@ -125,7 +129,7 @@ class TurnState:
         self.changes = Changes(state.next_number)
         self.asked: dict[SpecRef, Task] = {}
         self.lists: dict[ListRef, ListRef] = {}
-        self.due = DueWork()
+        self.due = NOTHING_DUE
         self.clears = False
         self.gives_parents = False
         self.dirty: dict[int, Project] = {}

@@ -107,6 +107,8 @@ class Quarantine:
     """Passes over damaged rows of one store, and sets them aside.
 
     Attributes:
+        is_tolerant: the store tells of single damaged rows; any other one has checksums of its own, and needs nothing
+            of this.
         noted: rows that were found since this was emptied last, for the log.
         kept: number of rows that are set aside.
     """
@@ -114,6 +116,7 @@ class Quarantine:
     def __init__(self, store: Store, damaged: DamagedRows | None) -> None:
         self._store = store
         self._rows = damaged
+        self.is_tolerant = damaged is not None
         self._delivered: set[tuple[Family, bytes]] = set()
         self._limbo: set[tuple[Family, bytes]] = set()
         self._told: set[tuple[Family, bytes]] = set()
@@ -149,11 +152,6 @@ class Quarantine:
                 self._note()
                 return found
 
-    @property
-    def is_tolerant(self) -> bool:
-        """Whether the store tells of single damaged rows; any other one has checksums of its own."""
-        return self._rows is not None
-
     def lose_projects(self, numbers: Iterable[int]) -> None:
         """Note that the records of these projects are damaged, or gone."""
         rows = self._rows
@@ -172,8 +170,6 @@ class Quarantine:
 
     def explain(self, needs: Needs, found: Found) -> None:
         """Tell the core what is damaged of what it has asked for."""
-        if self._rows is None:
-            return
         found.is_tolerant = True
         if self._limbo:
             _hide(found.tasks.values(), self._limbo)
@@ -183,7 +179,7 @@ class Quarantine:
             return
         self._miss_specs(needs, found)
         found.set_aside = self.orders()
-        for row in self._rows:
+        for row in self._rows or ():
             if row.family == layout.IDS:
                 found.unreadable[layout.project_of(row.key), row.key[4:].decode(errors="replace")] = None
 

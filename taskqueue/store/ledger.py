@@ -29,7 +29,7 @@ from taskqueue.store.records.flows import decode_flow
 from taskqueue.store.records.format import META
 from taskqueue.store.records.insight import failure_place, load_daemon_minutes, load_slices
 from taskqueue.store.records.reading import decode_record, raise_unreadable, stored_number
-from taskqueue.store.records.tasks import moved_success_attempts
+from taskqueue.store.records.tasks import SUCCESSES, moved_success_attempts
 
 T = TypeVar("T")
 
@@ -134,6 +134,8 @@ class Ledger:
             StoreError: the store failed.
             Unreadable: a record can't be decoded.
         """
+        if not self.quarantine.is_tolerant:
+            return find(self._store, needs)
         found = self.quarantine.read(lambda: find(self._store, needs))
         self.quarantine.explain(needs, found)
         return found
@@ -151,7 +153,8 @@ class Ledger:
             StoreError: the batch could not be written; begin again.
             Corrupt: the changes contradict each other.
         """
-        has_damage = self.quarantine.has_rows
+        is_tolerant = self.quarantine.is_tolerant
+        has_damage = is_tolerant and self.quarantine.has_rows
         if writes == EMPTY and taken is None and not has_damage:
             return False
         batch = batch_of(writes)
@@ -160,14 +163,17 @@ class Ledger:
             self._leave_out_unchanged(batch)
             if not (batch.puts or batch.deletes or batch.drops or taken or has_damage):
                 return False
-        moved = self.quarantine.read(lambda: moved_success_attempts(self._store, writes, batch))
-        if moved:
-            batch.puts[layout.HISTORY].extend(moved)
-        self.quarantine.add_to(batch, writes.set_aside)
+        if SUCCESSES in batch.deletes:
+            moved = self.quarantine.read(lambda: moved_success_attempts(self._store, writes))
+            if moved:
+                batch.puts[layout.HISTORY].extend(moved)
+        if is_tolerant:
+            self.quarantine.add_to(batch, writes.set_aside)
         if self._boot:
             batch.puts.setdefault(META, []).append((layout.BOOT_KEY, self._boot))
         self._store.write(self._epoch, batch)
-        self.quarantine.written()
+        if is_tolerant:
+            self.quarantine.written()
         self._boot = b""
         return True
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from taskqueue.core import answers, lookups, scheduler, startup, timers
+from taskqueue.core import answers, lookups, scheduler, startup, step_rules, timers
 from taskqueue.core.model import cron_times, recrawl
 from taskqueue.core.model.bucket import SharedBucket
 from taskqueue.core.model.changes import Changes
@@ -31,6 +31,7 @@ from taskqueue.core.model.needs import FoundOrder
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.operation import Operation
 from taskqueue.core.model.pause import Pause
+from taskqueue.core.model.pending_work import StepKind
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.records import FlowRecord, OperationRecord
 from taskqueue.core.model.rerun_set import HELD, RerunSet
@@ -509,12 +510,19 @@ def _shared_tokens_not_taken(replace_: Replace) -> None:
 # ---------------------------------------------------------------------------------------- many tasks at once
 
 
+def _replace_step(replace_: Replace, kind: StepKind, step: Callable[[TurnState], None]) -> Callable[[TurnState], None]:
+    """Replace the step of a kind; return the original."""
+    rule = step_rules.STEPS[kind]
+    replace_(step_rules, "STEPS", {**step_rules.STEPS, kind: rule._replace(step=step)})
+    return rule.step
+
+
 def _operation_not_kept_with_its_step(replace_: Replace) -> None:
     def step(turn: TurnState) -> None:
         original(turn)
         turn.changes.writes.operations.clear()
 
-    original = replace_(operations, "step", step)
+    original = _replace_step(replace_, "operations", step)
 
 
 def _operation_meets_what_came_later(replace_: Replace) -> None:
@@ -704,7 +712,7 @@ def _told_again_after_a_crash(replace_: Replace) -> None:
         links.missing = max(links.missing, 1)
         return child, links, mark
 
-    original = replace_(propagation, "step", step)
+    original = _replace_step(replace_, "propagation", step)
     replace_(propagation, "_unsatisfied", unsatisfied)
 
 

@@ -38,9 +38,10 @@ class FailureLog:
     Attributes:
         low: no failure has a smaller key.
         at: unix seconds of the first one; inf: there is none.
+        over_at: unix seconds from which on some are to be dropped; -inf: there are too many.
     """
 
-    __slots__ = ("_first", "_next", "at", "low")
+    __slots__ = ("_first", "_next", "at", "low", "over_at")
 
     def __init__(self, first: int, last: int) -> None:
         """Start with the keys of the first and the last failure in the store; 0: there are none."""
@@ -64,11 +65,13 @@ class FailureLog:
         self._next += 1
         if self.at == inf or key < self.low:
             self.begin_with(key)
+        elif self.count > FAILURES_MOST:
+            self.over_at = -inf
         return key
 
     def is_over(self, now: Wall) -> bool:
         """Whether some failures should be dropped now."""
-        return self._next - self._first > FAILURES_MOST or self.at + FAILURES_SECONDS <= now
+        return self.over_at <= now
 
     def old_of(self, page: Sequence[KeptFailure], now: Wall) -> int:
         """How many of the first failures, given as a page, are to be dropped; ``now`` in unix seconds."""
@@ -85,3 +88,4 @@ class FailureLog:
             self.low, self.at, self._first = key, key_time(key), key & _NUMBER
         else:
             self.at, self._first = inf, self._next
+        self.over_at = self.old_at if self.count <= FAILURES_MOST else -inf

@@ -187,31 +187,37 @@ class History:
 
     Attributes:
         minute: the current one, since 1970, if anything has happened in it.
+        due_at: its end (unix seconds); inf: nothing has happened in it.
         moved: by number, projects with events in it, and their totals before.
         due: by number, projects with events in the minute that is being written, and their totals before it.
         ended: by number, the last totals of those that were deleted meanwhile.
         series: by resolution.
     """
 
-    __slots__ = ("due", "ended", "minute", "moved", "series")
+    __slots__ = ("due", "due_at", "ended", "minute", "moved", "series")
 
     def __init__(self, loaded: Mapping[Resolution, LoadedSlices]) -> None:
         self.minute = 0
+        self.due_at = inf
         self.moved: dict[int, Row] = {}
         self.due: dict[int, Row] = {}
         self.ended: dict[int, Row] = {}
         self.series = {each: Series(each, loaded.get(each) or LoadedSlices()) for each in SECONDS}
 
-    @property
-    def due_at(self) -> float:
-        """End of the current minute (unix seconds); inf: nothing has happened in it."""
-        return (self.minute + 1) * 60 if self.moved else inf
+    def is_over(self, now_wall: Wall) -> bool:
+        """Whether the current minute is over, or has not begun because the clock was put back."""
+        return bool(self.moved) and not self.minute * 60 <= now_wall < self.due_at
 
     def note(self, project: int, before: Row, now_wall: Wall) -> None:
-        """Record an event of a project, whose totals before it are given; only the first one in a minute counts."""
+        """Record the first event of a project in the current minute; its totals before it are given."""
         if not self.moved:
             self.minute = int(now_wall // 60)
-        self.moved.setdefault(project, before)
+            self.due_at = (self.minute + 1) * 60.0
+        self.moved[project] = before
+
+    def begin(self) -> None:
+        """The current minute is to be written; what comes belongs to another one."""
+        self.due, self.moved, self.due_at = self.moved, {}, inf
 
     def remove(self, project: int, totals: Row) -> None:
         """A project was deleted; its events remain in the sums."""

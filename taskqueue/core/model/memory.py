@@ -93,15 +93,16 @@ class HollowTasks:
 
     Attributes:
         to_read: in the order in which they will be read; read-only for others.
+        released: tasks whose bodies are released when the next turn begins; read-only for others.
         awaited: first tasks by project number; read-only for others. ``memory_limits`` bounds their number.
     """
 
-    __slots__ = ("_released", "awaited", "to_read")
+    __slots__ = ("awaited", "released", "to_read")
 
     def __init__(self) -> None:
         self.to_read: dict[SpecRef, Task] = {}
         self.awaited: OrderedDict[int, Task] = OrderedDict()
-        self._released: list[Task] = []
+        self.released: list[Task] = []
 
     def want(self, task: Task) -> None:
         """Have the task's spec read for one of the next turns, if it is hollow."""
@@ -132,9 +133,9 @@ class HollowTasks:
 
     def release_body(self, task: Task) -> None:
         """Release the task's body when the next turn begins."""
-        self._released.append(task)
+        self.released.append(task)
 
     def take_released(self) -> list[Task]:
         """The tasks passed to ``release_body`` since the last call."""
-        released, self._released = self._released, []
+        released, self.released = self.released, []
         return released

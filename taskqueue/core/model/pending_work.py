@@ -1,5 +1,8 @@
 """What is left to do in the turns to come: for projects, by their numbers, and along the edges of tasks.
 
+Whatever has work for steps registers their kind here, so that a turn calls no step that has nothing to do: a turn that
+only pushes a task asked some thirty times. ``step_rules`` has the kinds.
+
     low        an order of theirs is to be read further              until it has been read, or has been filled
     overdue    delayed tasks in memory are due                       share by share, in turns, until none is
     swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
@@ -16,18 +19,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from typing import Literal
 
 from taskqueue.core.model.edges import Propagation
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.slot_records import SlotName
 
+StepKind = Literal[
+    "cycles", "cron", "propagation", "operations", "flows", "slot_division", "sweep", "retention", "history",
+    "old_failures", "failures", "slot_list", "retry_count",
+]  # fmt: skip
+"""A kind of steps."""
+
 
 class PendingWork:
-    """Work left for later turns, by project number. The attributes are read-only for others; the module lists them."""
+    """Work left for later turns, by project number. The attributes are read-only for others; the module lists them.
 
-    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "swept", "uncounted")
+    Attributes:
+        steps: kinds of steps that may have something to do.
+    """
+
+    __slots__ = ("barred", "finishing", "low", "moving", "old", "overdue", "steps", "swept", "uncounted")
 
     def __init__(self) -> None:
+        self.steps: dict[StepKind, None] = {}
         self.low: dict[int, None] = {}
         self.overdue: dict[int, Project] = {}
         self.swept: dict[int, int] = {}
@@ -36,6 +51,14 @@ class PendingWork:
         self.finishing: dict[int, Project] = {}
         self.moving: dict[int, list[SlotName]] = {}
         self.uncounted: dict[int, None] = {}
+
+    def begin(self, kind: StepKind) -> None:
+        """There is work for steps of this kind."""
+        self.steps[kind] = None
+
+    def end(self, kind: StepKind) -> None:
+        """Steps of this kind have nothing left to do."""
+        del self.steps[kind]
 
     def read_further(self, number: int) -> None:
         """An order of the project is to be read further."""
@@ -59,6 +82,7 @@ class PendingWork:
     def sweep(self, number: int, bound: int) -> None:
         """Forget what the store has of the project's live tasks with seqs up to ``bound``."""
         self.swept[number] = bound
+        self.begin("sweep")
 
     def go_on_sweeping(self, number: int) -> None:
         """Another project has its turn; this one comes again."""
@@ -71,6 +95,7 @@ class PendingWork:
     def drop_old(self, number: int) -> None:
         """Something of the project is too old."""
         self.old[number] = None
+        self.begin("retention")
 
     def dropped_old(self, number: int, *, more: bool) -> None:
         """The project has had its turn; ``more``: it comes again."""
@@ -81,6 +106,7 @@ class PendingWork:
     def move(self, number: int) -> None:
         """Ready tasks of the project are to be moved to the slots that they belong to now."""
         self.moving.setdefault(number, [])
+        self.begin("slot_division")
 
     def go_on_moving(self, number: int, names: list[SlotName]) -> None:
         """Another project has its turn; for the next step of this one these names are to be looked up."""
@@ -114,6 +140,7 @@ class PendingWork:
     def count(self, number: int) -> None:
         """Have the tasks of a project counted that wait for a retry."""
         self.uncounted[number] = None
+        self.begin("retry_count")
 
     def was_counted(self, number: int) -> None:
         """The tasks of a project that wait for a retry have been counted."""

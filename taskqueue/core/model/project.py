@@ -30,7 +30,7 @@ from taskqueue.core.model.now import Now
 from taskqueue.core.model.pause import Pause
 from taskqueue.core.model.records import CronRecord, ProjectRecord
 from taskqueue.core.model.remaining import Limits, Work, estimate
-from taskqueue.core.model.retention_keys import keeps_of, lows_of, old_at, packed_lows
+from taskqueue.core.model.retention_keys import keeps_of, lows_of, old_at
 from taskqueue.core.model.slot_records import LAST_TIME, TIME_BYTES, DivisionRecord
 from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import BLOCKED, DELAYED, KEY_BYTES, NO_FLOOR, OVER, PROCESSING, READY
@@ -339,7 +339,7 @@ class Project:
             self.bucket.kept_level, self.bucket.kept_at,
             _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
-            self.swept_to, packed_lows(queue.over_low), self.linked,
+            self.swept_to, queue.packed_low, self.linked,
             self.division if queue.slots is None else self._divided(queue.slots),
             self.growing, queue.waiting_retries,
         )  # fmt: skip

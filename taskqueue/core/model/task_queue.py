@@ -20,6 +20,7 @@ from typing import Final
 from taskqueue.core.model.changes import Changes
 from taskqueue.core.model.heads import Head, Processing
 from taskqueue.core.model.lease import Lease
+from taskqueue.core.model.retention_keys import packed_lows
 from taskqueue.core.model.slot_queue import SlotQueue
 from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import (
@@ -56,13 +57,14 @@ class TaskQueue:
         unfinished: number of live tasks that keep the project from being finished: those that are not ``apart``.
         held_back: of the delayed tasks with keys below ``counted_to``, those that wait for a retry.
         counted_to: NO_FLOOR unless the store is from before these were counted: see ``retry_count``.
-        over_low: by state, lower bounds of the keys in the orders of finished tasks.
+        over_low: by state, lower bounds of the keys in the orders of finished tasks; read-only for others.
+        packed_low: these, as the project's record has them.
         ready: the ready tasks; of a project that is divided those of all ``slots``.
     """
 
     __slots__ = (
-        "counted_to", "counts", "delayed", "held_back", "over_low", "processing", "ready", "slots", "tasks",
-        "unfinished",
+        "counted_to", "counts", "delayed", "held_back", "over_low", "packed_low", "processing", "ready", "slots",
+        "tasks", "unfinished",
     )  # fmt: skip
 
     def __init__(
@@ -82,8 +84,14 @@ class TaskQueue:
         self.delayed = Head(delayed_low if counts.delayed else NO_FLOOR)
         self.processing = Processing()
         self.over_low = over_low
+        self.packed_low = packed_lows(over_low)
         self.held_back = held_back or 0
         self.counted_to = 0 if held_back is None and counts.delayed else NO_FLOOR
+
+    def set_over_low(self, state: int, key: int) -> None:
+        """The order of a finished state has no smaller key than this one."""
+        self.over_low[state] = key
+        self.packed_low = packed_lows(self.over_low)
 
     @property
     def live(self) -> int:
@@ -223,7 +231,7 @@ class TaskQueue:
             task.note_put_off(0)
         self.counts[state] += 1
         if task.key < self.over_low[state]:
-            self.over_low[state] = task.key
+            self.set_over_low(state, task.key)
         if task.links is not None:
             changes.note_end(task, "succeeded" if state == SUCCESS else "failed")
         changes.touch(task)

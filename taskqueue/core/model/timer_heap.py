@@ -65,7 +65,8 @@ class TimerHeap(Generic[K]):
 
     def pop_due(self, now: float) -> K | None:
         """Remove the first key that is due; None if none is."""
-        if self.next_at() > now:
+        # No timer is later than its thing: if the first is not due, nothing is, and nothing has to be asked.
+        if not self._heap or self._heap[0][0] > now or self.next_at() > now:
             return None
         return self._drop_first()
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.cron_times import next_at, plan_anew
+from taskqueue.core.model.cron_times import plan_anew
 from taskqueue.core.model.now import Now
 from taskqueue.core.model.project import Project
 from taskqueue.core.moves.projects import note_pause
@@ -27,9 +27,10 @@ STEP_SECONDS: Final = 60.0
 """Lag of the wall clock behind the boot clock, from one turn to the next, that counts as put back."""
 
 
-def put_back(before: Now, now: Now) -> bool:
-    """Whether the wall clock has been put back since the previous turn."""
-    return _step(before, now) < -STEP_SECONDS
+def put_back(before: Now, now: Now) -> float:
+    """Seconds by which the wall clock has been put back since the previous turn; 0: it has not."""
+    lag = (now.boot - before.boot) - (now.wall - before.wall)
+    return lag if lag > STEP_SECONDS else 0.0
 
 
 def follow(turn: TurnState) -> None:
@@ -37,10 +38,11 @@ def follow(turn: TurnState) -> None:
     state, now = turn.state, turn.now
     before, state.last_now = state.last_now, now
     if now.wall < before.wall:
+        state.pending.begin("history")
         _go_on_with_what_was_due(turn, before)
-    if put_back(before, now):
+    if step := put_back(before, now):
         for project in state.projects.by_name.values():
-            _follow(turn, project, now.wall - (now.boot - before.boot), _step(before, now))
+            _follow(turn, project, now.wall - (now.boot - before.boot), -step)
 
 
 def _go_on_with_what_was_due(turn: TurnState, before: Now) -> None:
@@ -50,15 +52,10 @@ def _go_on_with_what_was_due(turn: TurnState, before: Now) -> None:
             turn.touch(project)
 
 
-def _step(before: Now, now: Now) -> float:
-    """Seconds by which the wall clock has been put forward; negative: back."""
-    return (now.wall - before.wall) - (now.boot - before.boot)
-
-
 def _follow(turn: TurnState, project: Project, after: float, step: float) -> None:
     state = turn.state
     plan_anew(project, state.environment, after)
-    state.cron_timers.note(project.number, next_at(project))
+    state.plan_cron(project)
     is_shifted = _shift_holds(project, step) | project.shift_pause(step)
     if _set_hours(turn, project) | project.cap_wait(turn.now.wall) | is_shifted:
         turn.touch(project)

@@ -77,6 +77,7 @@ def decide_cycles(turn: TurnState, incoming: Incoming) -> Verdicts | None:
     tries = 1 if former is None else former.tries + 1
     if searched and tries <= TRIES_MOST:
         line.add(WaitingPush(incoming, plan, searched, tries))
+        turn.state.pending.begin("cycles")
         return None
     late = "depends_on: its tasks change while it is searched whether it closes a cycle; push it again"
     return {planned.place: late if planned.place in searched else "" for planned in plan}

@@ -100,6 +100,8 @@ def _end(turn: TurnState, flow: Flow) -> None:
 def note(state: State, flow: Flow) -> None:
     """The flow may have a step to take from now on, or none any more."""
     state.flows.note(flow)
+    if flow.is_active:
+        state.pending.begin("flows")
     project = state.projects.by_number.get(flow.record.project)
     if project is not None:
         project.note_flow(flow)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.task import DELAYED, READY, TASK_BYTES
+from taskqueue.core.model.task import DELAYED, READY, TASK_BYTES, Task
 from taskqueue.core.state import State
 
 HEAVY_BYTES: Final = 8 << 10
@@ -115,13 +115,16 @@ def _give_up_awaited(state: State) -> None:
 
 
 def _trim(state: State, project: Project, which: int) -> None:
-    if not project.queue.head(which).bytes:
-        state.memory.note(project.number, which, 0)
-        return
-    most = share(state) if which == DELAYED or project.queue.slots is None else _slots_share(state)
-    project.queue.trim(which, state.config.head_tasks, most)
     head = project.queue.head(which)
+    if head.bytes:
+        most = share(state) if which == DELAYED or project.queue.slots is None else _slots_share(state)
+        project.queue.trim(which, state.config.head_tasks, most)
+        if head.bytes > most:
+            _release_first(state, project, head.first())
     state.memory.note(project.number, which, head.bytes)
-    first = head.first()
-    if head.bytes > most and first is not None and first.spec and state.hollow.awaited.get(project.number) is not first:
+
+
+def _release_first(state: State, project: Project, first: Task | None) -> None:
+    """Release the body of a head's only task, unless it is awaited."""
+    if first is not None and first.spec and state.hollow.awaited.get(project.number) is not first:
         state.hollow.release_body(first)

@@ -150,7 +150,7 @@ def plan_cron(turn: TurnState, project: Project, before: Mapping[str, CronJob]) 
     """Plan the jobs of a project; ``before`` are its former jobs."""
     state = turn.state
     cron_times.plan(project, state.environment, turn.now, before)
-    state.cron_timers.note(project.number, cron_times.next_at(project))
+    state.plan_cron(project)
 
 
 def remove_project(turn: TurnState, project: Project) -> None:

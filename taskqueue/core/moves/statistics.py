@@ -23,7 +23,8 @@ def note(turn: TurnState, project: Project) -> None:
     counters = project.counters
     failed, before = counters.failed, counters.counted
     if counters.note(counted, now.wall):
-        state.history.note(project.number, before, now.wall)
+        if project.number not in state.history.moved:
+            state.history.note(project.number, before, now.wall)
         _plan_save(turn, project)
         if project.bursting or counters.failed > failed:
             _look_for_burst(turn, project)

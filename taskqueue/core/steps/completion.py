@@ -43,7 +43,8 @@ def note(turn: TurnState, project: Project) -> None:
     if project.holds:
         project.holds = {session: until for session, until in project.holds.items() if until > turn.now.wall}
         state.wall_timers.note(("project_hold", project.number), min(project.holds.values(), default=inf))
-    project.arm()
+    if not project.armed:
+        project.arm()
     if project.armed and not project.queue.unfinished and not project.holds and not project.is_unrolling:
         state.pending.finish(project)
         turn.more = True

@@ -17,7 +17,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from taskqueue.core.model.cron_times import next_at, next_run
+from taskqueue.core.model.cron_times import next_run
 from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.now import Now
@@ -52,7 +52,7 @@ def tick(turn: TurnState) -> None:
         if project.number in state.projects.by_number:
             for name, job in _due(project, turn.now):
                 _run(turn, project, name, job)
-            state.cron_timers.note(project.number, next_at(project))
+            state.plan_cron(project)
 
 
 def taskid_of(name: str, template: Template, at: float) -> str:

@@ -91,6 +91,7 @@ def begin(turn: TurnState, session: Session, request: Failures) -> None:
     since = max(request.since, 0.0 if state.failures.at == inf else state.failures.at)
     start, end = time_key(since, 0), time_key(turn.now.wall, 0) + (1 << SEQ_BITS)
     groups = FailureGroups(request.by)
+    state.pending.begin("failures")
     state.failure_counts[at] = FailureCount(session, request.n, project, since, request.limit, start, end, groups)
 
 

@@ -44,10 +44,15 @@ PAGE_POINTS = 256
 """Slices examined for a page: each may cost a read of its own, 5 ms together."""
 
 
+def has_work(state: State) -> bool:
+    """Whether there are points to write."""
+    return bool(state.history.due) or state.history.is_over(state.last_now.wall)
+
+
 def step(turn: TurnState) -> None:
     """Write some points of the last minute."""
-    wall, history = turn.now.wall, turn.state.history
-    if history.moved and not history.due and (wall >= history.due_at or wall < history.minute * 60):
+    history = turn.state.history
+    if not history.due and history.is_over(turn.now.wall):
         _begin(turn)
     if history.due:
         _write(turn, POINTS_A_TURN)
@@ -57,7 +62,7 @@ def step(turn: TurnState) -> None:
 def _begin(turn: TurnState) -> None:
     """Begin to write the minute that was counted, and to count another one."""
     history = turn.state.history
-    history.due, history.moved = history.moved, {}
+    history.begin()
     for series in history.series.values():
         at = history.minute * 60 // SECONDS[series.resolution]
         turn.changes.writes.dropped_slices += series.begin(at)

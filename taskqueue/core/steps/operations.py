@@ -359,6 +359,7 @@ def _add(turn: TurnState, operation: Operation) -> None:
     writes.operations.append(operation.record)
     _forget(turn, turn.state.operations.add(operation))
     if operation.running:
+        turn.state.pending.begin("operations")
         writes.members[operation.id] = operation.members
         _enter(turn, operation)
 

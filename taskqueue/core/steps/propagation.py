@@ -65,7 +65,9 @@ def settle(turn: TurnState) -> None:
     queue, begun = turn.state.propagations, turn.changes.writes.propagations
     if begun:
         queue.note_last(max(begun))
-    turn.more |= queue.pending
+    if queue.pending:
+        turn.state.pending.begin("propagation")
+        turn.more = True
 
 
 def _of(propagation: Propagation) -> TaskRef:

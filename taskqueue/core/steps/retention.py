@@ -77,7 +77,7 @@ def _drop_page(turn: TurnState, project: Project, page: FoundOld) -> None:
     low = time_key(now.wall, 0) if project.number in turn.dirty else NO_ENTRY
     end = old_below(project.keeps[OVER.index(which)], now.wall) if project.keeps else 0
     kept = next((old.task.key for old in page.tasks if old.task.key >= end or _is_linked(turn, old)), page.next)
-    project.queue.over_low[which] = low if kept is None else min(low, kept)
+    project.queue.set_over_low(which, low if kept is None else min(low, kept))
     turn.touch(project)
     for old in page.tasks:
         if old.task.key < end and _is_as_read(turn, project, old):

@@ -33,6 +33,11 @@ def need(turn: TurnState, wanted: Needs) -> None:
     wanted.lists.append(ref)
 
 
+def go_on(turn: TurnState) -> None:
+    """Have the next page counted in the next turn, if there is one."""
+    turn.more |= bool(turn.state.pending.uncounted)
+
+
 def step(turn: TurnState, ref: ListRef) -> None:
     """Count the tasks that were looked up, before the turn changes any."""
     project, page = turn.state.projects.by_number[ref.project], turn.found.lists[ref]

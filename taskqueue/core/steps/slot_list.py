@@ -70,6 +70,7 @@ def begin(turn: TurnState, session: Session, request: SlotList) -> SlotListReply
     start = slots.division << SLOT_SHIFT if request.by == "backlog" else slots.division
     scan = SlotScan(session, request.n, project.number, slots.division, request.by, request.limit, start)
     state.slot_scans[at] = scan
+    state.pending.begin("slot_list")
     return None
 
 

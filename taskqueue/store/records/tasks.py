@@ -53,7 +53,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.errors import Unreadable
 from taskqueue.protocol.values import Attempt
-from taskqueue.store.contract import Batch, Entry, Store
+from taskqueue.store.contract import Entry, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.layout import AWAITED
 from taskqueue.store.records.reading import decode_record, raise_unreadable
@@ -266,7 +266,7 @@ def _attempts(store: Store, tasks: Sequence[Task]) -> dict[str, Attempt]:
 
 # ------------------------------------------------------------------------------------------------ histories
 
-_SUCCESSES = layout.ORDERS[SUCCESS]
+SUCCESSES: Final = layout.ORDERS[SUCCESS]
 
 
 def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
@@ -288,15 +288,15 @@ def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
     return attempts
 
 
-def moved_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> list[Entry]:
+def moved_success_attempts(store: Store, writes: WriteSet) -> list[Entry]:
     """Entries of the histories for successes that this turn restarts or changes: their attempts lie in their orders.
+
+    There are none unless a success leaves its place in the order of these.
 
     Raises:
         StoreError: the store failed.
         Unreadable: a record can't be decoded.
     """
-    if _SUCCESSES not in batch.deletes:
-        return []  # of most turns: no success has left its place
     left = [(task, key) for task, state, key, _, _, _ in writes.moves if state == SUCCESS]
     moved = []
     for task, old_key in left:
@@ -311,8 +311,8 @@ def moved_success_attempts(store: Store, writes: WriteSet, batch: Batch) -> list
 
 def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
     key = layout.order_key(task.project, place)
-    value = store.get(_SUCCESSES, [key])[0]
-    return None if value is None else decode_record(_SUCCESSES, key, layout.decode_success, key, value)
+    value = store.get(SUCCESSES, [key])[0]
+    return None if value is None else decode_record(SUCCESSES, key, layout.decode_success, key, value)
 
 
 def _newest(task: Task, later: int = 0) -> int:

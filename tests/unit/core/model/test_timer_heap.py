@@ -59,3 +59,17 @@ def test_what_is_no_more_never_comes() -> None:
 
     assert book.pop_due(100) is None
     assert book.next_at() == inf
+
+
+def test_nothing_is_asked_when_it_is_due_before_its_timer_is() -> None:
+    asked: list[Key] = []
+
+    def due_at(key: Key) -> float:
+        asked.append(key)
+        return 10
+
+    book = TimerHeap(due_at)
+    book.note(A, 10)
+
+    assert (book.pop_due(9), asked) == (None, [])
+    assert (book.pop_due(10), asked) == (A, [A])

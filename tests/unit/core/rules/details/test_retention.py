@@ -400,7 +400,8 @@ def test_a_project_from_before_there_was_retention_drops_what_it_has(world: Worl
     """Its record does not say where its orders begin."""
     finish_many(world, 3)
     project = world.scheduler._state.projects.by_name["news"]
-    project.queue.over_low[:] = [0] * len(project.queue.over_low)
+    for state in range(len(project.queue.over_low)):
+        project.queue.set_over_low(state, 0)
     world.set(weight=2)
     world.restart()
 
