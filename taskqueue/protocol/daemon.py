@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.base import Reply, Request
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fetchers import FetcherView
-from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part
+from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part, ProjectName
 from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.values import Counts, Totals
 
@@ -62,8 +62,33 @@ class StatusReply(Reply, tag="status-reply"):
     compiled: bool = False
 
 
+STANDS_MOST: Final = 1000
+"""Projects of which one reply says how they stand."""
+
+
 class DaemonShow(Request["DaemonReply"], tag="daemon-show"):
-    """How is the daemon itself? Costs the same however many projects there are."""
+    """How is the daemon itself? Costs the same however many projects there are.
+
+    Attributes:
+        projects: names of projects of which the reply says how they stand; unknown names are left out.
+    """
+
+    projects: Annotated[list[ProjectName], Meta(max_length=STANDS_MOST)] = []
+
+
+class ProjectStand(Struct, array_like=True, frozen=True, gc=False):
+    """How a project stands, as short as can be: in messages a list.
+
+    Attributes:
+        name: of the project.
+        idle_seconds: since its last dispatch, or since it has ready tasks if that was later, while it may dispatch one
+            of them; 0: it has none, or may not.
+        backoffs: slots of it in memory that back off now.
+    """
+
+    name: str
+    idle_seconds: float
+    backoffs: int
 
 
 class HistogramView(Struct, omit_defaults=True, gc=False):
@@ -105,6 +130,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
         free_bytes: of the store's disk; None: unknown, as that of a database is.
         has_room: no: fewer are free than ``store.min_free`` demands, so nothing is taken or handed out.
         shell: counters of the process around the core, as in ``status-reply``.
+        projects_stand: of the projects that were asked for, in the order in which they were.
         histograms: turn_seconds, commit_seconds, sync_seconds, turn_tasks, attempt_seconds, lateness_seconds.
     """
 
@@ -132,6 +158,7 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     free_bytes: int | None = None
     has_room: bool = True
     shell: dict[str, float] = {}
+    projects_stand: list[ProjectStand] = []
     histograms: dict[str, HistogramView] = {}
 
 

@@ -37,7 +37,7 @@ from taskqueue.protocol import (
 )
 from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView
+from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView, ProjectStand
 from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
@@ -109,6 +109,7 @@ PARTS: dict[type[Struct], str] = {
     Point: "stats-history-reply",
     HistogramView: "daemon-reply",
     LevelView: "daemon-reply",
+    ProjectStand: "daemon-reply",
     DaemonPoint: "daemon-history-reply",
     ProjectPulse: "watch-reply",
 }

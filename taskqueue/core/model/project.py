@@ -90,6 +90,9 @@ class Project:
         sampling: which new tasks are looked at for that.
         has_limits: on tasks, so that a new one may be refused.
         counts_slots: the tasks of some slots are limited.
+        idle_since: its last dispatch, or when it got ready tasks if that was later (boot-clock seconds), as far as is
+            known since the start.
+        has_ready: it had ready tasks at the end of the last turn that touched it.
         hours: whether it is open now, by its active hours; to be looked up again from ``hours.until`` on.
         fetch: its setting of that name, packed; None: unset.
         shared: its shared bucket; ``virtual`` is its virtual time in it.
@@ -105,9 +108,9 @@ class Project:
 
     __slots__ = (
         "armed", "bucket", "bursting", "cleared", "counters", "counts_slots", "cron", "division", "early_waiters",
-        "fetch", "finished", "finisher", "growing", "has_limits", "holds", "hours", "keeps", "layers", "linked",
-        "making", "name", "number", "overrides", "overrides_bytes", "pause", "queue", "sampling", "save_at",
-        "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
+        "fetch", "finished", "finisher", "growing", "has_limits", "has_ready", "holds", "hours", "idle_since", "keeps",
+        "layers", "linked", "making", "name", "number", "overrides", "overrides_bytes", "pause", "queue", "sampling",
+        "save_at", "settings", "shared", "state", "swept_to", "ticks", "totals", "virtual", "waiters",
     )  # fmt: skip
 
     def __init__(self, record: ProjectRecord, layers: Sequence[Layer], now: Boot) -> None:
@@ -126,6 +129,8 @@ class Project:
         self.bucket = Bucket(self.settings.rate, self.settings.burst, record.bucket_level, bucket_at)
         low = int.from_bytes(record.ready_low, "big"), int.from_bytes(record.delayed_low, "big")
         self.queue = TaskQueue(record.counts, record.unfinished, *low, lows_of(record), record.held_back)
+        self.idle_since = now
+        self.has_ready = self.queue.counts[READY] > 0
         self.pause = Pause(record.pause)
         self.hours = ALWAYS
         self.shared: SharedBucket | None = None
@@ -263,6 +268,16 @@ class Project:
         room = self.pause.room if self.state == "checking" else inf
         most = self.settings.max_processing
         return min(room, most - len(self.queue.processing))
+
+    def note_dispatch(self, now: Boot) -> None:
+        """Tasks of it have been dispatched."""
+        self.idle_since = now
+
+    def note_ready(self, now: Boot) -> None:
+        """Note whether it has ready tasks, at the end of a turn that touched it."""
+        has_ready = self.queue.counts[READY] > 0
+        if has_ready != self.has_ready:
+            self.has_ready, self.idle_since = has_ready, now
 
     def old_at(self) -> float:
         """When finished tasks are past their retention (unix seconds), or a little later; inf: never."""

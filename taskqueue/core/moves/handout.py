@@ -90,6 +90,22 @@ def may_give(turn: TurnState, project: Project) -> bool:
     return project.queue.ready.first() is not None and allowance(turn, project) > 0
 
 
+def could_give(turn: TurnState, project: Project) -> bool:
+    """Whether only fetchers are missing for the project to hand out a task now. Unlike ``may_give``, sets no timer."""
+    state, now, queue, shared = turn.state, turn.now, project.queue, project.shared
+    # Not ``ready.first``, which moves slots: they are written and read in turns that touch the project.
+    has_next = queue.ready.first() is not None if queue.slots is None else queue.slots.first_ready() is not None
+    return (
+        has_next
+        and not queue.is_behind(now.wall)
+        and project.room(now.wall, state.environment) > 0
+        and project.bucket.available(now.boot) > 0
+        and (shared is None or shared.bucket.available(now.boot) > 0)
+        and state.config.has_room
+        and state.memory.leases < state.config.max_leases
+    )
+
+
 def allowance(turn: TurnState, project: Project) -> float:
     """Tasks, with a fraction, that the project may hand out now; less than 1 is none.
 
@@ -349,6 +365,7 @@ class HandOut:
             self._room[session.id] = room
             take_tokens(self._turn, project, given)
             project.totals.selected += given
+            project.note_dispatch(self._now.boot)
             self._state.memory.leases_began(given, given_bytes)
             self._turn.touch(project)
         return given

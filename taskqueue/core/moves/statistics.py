@@ -18,6 +18,7 @@ SAVE_SECONDS: Final = 60
 def note(turn: TurnState, project: Project) -> None:
     """Update the counters of a project that the turn touched."""
     state, now = turn.state, turn.now
+    project.note_ready(now.boot)
     counted = project.totals.row()
     state.grand_totals.note(project, counted)
     counters = project.counters

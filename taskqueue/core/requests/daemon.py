@@ -11,10 +11,12 @@ from itertools import islice
 from typing import Final
 
 from taskqueue.core.model.histogram import Histogram
+from taskqueue.core.model.project import Project
+from taskqueue.core.moves.handout import could_give
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests.pages import of_projects, that_fit
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, Status, StatusReply
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, ProjectStand, Status, StatusReply
 
 FIGURES_BYTES: Final = 8 << 10
 """More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
@@ -53,12 +55,12 @@ def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
     """What is connected, what memory the tasks take, how long attempts took, and how late tasks became ready."""
     state = turn.state
     fetching = [session for session in state.sessions.values() if session.fetches]
-    memory = state.memory
+    memory, projects = state.memory, state.projects
     return DaemonReply(
         n=request.n,
         epoch=state.epoch,
         version=state.config.version,
-        projects=len(state.projects.by_number),
+        projects=len(projects.by_number),
         sessions=len(state.sessions),
         fetchers=len(fetching),
         capacity=sum(session.capacity for session in fetching),
@@ -68,11 +70,25 @@ def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
         task_bytes=memory.heads + memory.leased + memory.deferred,
         task_bytes_most=state.config.memory_bytes,
         has_room=state.config.has_room,
+        projects_stand=[_stand(turn, each) for name in request.projects if (each := projects.by_name.get(name))],
         histograms={
             "attempt_seconds": histogram_view(state.attempt_seconds),
             "lateness_seconds": histogram_view(state.lateness_seconds),
         },
     )
+
+
+def _stand(turn: TurnState, project: Project) -> ProjectStand:
+    """How a project stands; looks at all of its slots in memory."""
+    now, slots = turn.now, project.queue.slots
+    idle = now.boot - project.idle_since if could_give(turn, project) else 0.0
+    found = () if slots is None else slots.by_number.values()
+    return ProjectStand(project.name, idle, sum(slot.record.backoff_until > now.wall for slot in found))
+
+
+def _daemon_ms(request: DaemonShow) -> float:
+    """Cost in milliseconds: with projects that of all slots in memory."""
+    return SLOW_MS if request.projects else 2.0
 
 
 def histogram_view(histogram: Histogram) -> HistogramView:
@@ -81,6 +97,6 @@ def histogram_view(histogram: Histogram) -> HistogramView:
 
 
 REQUESTS: Final = (
-    RequestRule(DaemonShow, asked(show_daemon), keeps=False, slow_ms=2.0),
+    RequestRule(DaemonShow, asked(show_daemon), keeps=False, slow_ms_of=_daemon_ms),
     RequestRule(Status, asked(status), keeps=False, slow_ms_of=_status_ms),
 )

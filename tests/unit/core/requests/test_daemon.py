@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, ProjectStand
+from taskqueue.protocol.values import Fetched
 from tests.unit.core.conftest import MakeWorld, World, task
 
 
@@ -68,3 +69,99 @@ def test_cron_jobs_are_counted_by_how_late_they_ran(make_world: MakeWorld) -> No
     late = figures(world).histograms["lateness_seconds"]
 
     assert (sum(late.counts), within(late, 0.01)) == (2, 2)
+
+
+def stand(world: World, *names: str) -> list[ProjectStand]:
+    return world.ask(DaemonReply, DaemonShow(session="person", n=world.n(), projects=list(names))).projects_stand
+
+
+def idle(world: World, name: str = "news") -> float:
+    [found] = stand(world, name)
+    return found.idle_seconds
+
+
+def test_only_projects_that_were_asked_for_and_are_known_are_told(world: World) -> None:
+    world.push("news", task("a"))
+
+    assert stand(world) == []
+    assert [each.name for each in stand(world, "shop", "unknown", "news")] == ["shop", "news"]
+
+
+def test_a_project_is_idle_from_when_it_has_ready_tasks(world: World) -> None:
+    world.advance(100)
+    world.push("news", task("a"))
+    world.advance(7)
+    world.push("news", task("b"))
+    world.advance(3)
+
+    assert idle(world) == 10
+    assert idle(world, "shop") == 0
+
+
+def test_a_project_is_idle_from_its_last_dispatch(world: World) -> None:
+    world.push("news", task("a"), task("b"))
+    world.advance(100)
+    world.fetcher(capacity=1)
+    world.advance(7)
+
+    assert idle(world) == 7
+
+
+def test_a_project_without_ready_tasks_is_not_idle(world: World) -> None:
+    world.push("news", task("a"), task("later", delay=1000))
+    world.fetcher(capacity=1)
+    world.advance(7)
+
+    assert idle(world) == 0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"rate": 0}, {"max_processing": 1}, {"active": "Mon 00:00-00:01"}, {"rate": 0.001, "burst": 1},
+     {"slot": "host", "slot_delay": 1000}],
+    ids=lambda settings: next(iter(settings)),
+)  # fmt: skip
+def test_a_project_that_may_not_dispatch_is_not_idle(make_world: MakeWorld, settings: dict[str, object]) -> None:
+    world = make_world(projects={"news": settings})
+    world.push("news", task("a"), task("b"))
+    world.fetcher(capacity=1)
+    world.fetcher(capacity=1, name="other")
+    world.advance(7)
+
+    assert idle(world) == 0
+
+
+def test_a_paused_project_is_idle_again_when_it_is_resumed(world: World) -> None:
+    world.push("news", task("a"))
+    world.do("pause")
+    world.advance(7)
+    assert idle(world) == 0
+
+    world.do("resume")
+
+    assert idle(world) == 7
+
+
+def test_after_a_restart_a_project_is_idle_from_the_start(world: World) -> None:
+    world.push("news", task("a"))
+    world.advance(50)
+    world.restart()
+    world.advance(7)
+    world.push("news", task("b"))
+
+    assert idle(world) == 7
+
+
+def test_slots_are_counted_while_they_back_off(make_world: MakeWorld) -> None:
+    world = make_world(projects={"news": {"slot": "host", "slot_delay": 1, "retries": 5}})
+    world.push("news", *(task(host, url=f"http://{host}/") for host in ("a", "b", "c")))
+    fetcher = world.fetcher(capacity=3)
+    world.advance(7)
+    for host in ("a", "b"):
+        fetcher.fail(host, fetched=Fetched(error_kind="connection"))
+    fetcher.done("c")
+    assert stand(world, "news", "shop")[0].backoffs == 2
+
+    world.advance(600)
+
+    assert stand(world, "news")[0].backoffs == 0
