@@ -276,7 +276,6 @@ APART = {
     "server.web_child": "knows a process, and nothing of the daemon",
     "server.webhook_delivery": "is loaded with the first event, and urllib3 with it",
     "store.records.slot_spellings": "is compiled, and migrations has a Struct",
-    "web.metric_series": "runs without prometheus-client",
 }
 """Small modules beside their only importer, and why they are not in it."""
 

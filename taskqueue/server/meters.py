@@ -29,8 +29,11 @@ class Meters(Struct):
         undelivered: messages whose peer had disconnected or did not read.
         dropped: messages that were neither heard nor answered: they came from a peer of another version of ZMTP, or
             receiving them failed.
-        cut: connections closed by the daemon because they used too much memory, or were too many.
-        silent: connections closed because nothing was heard on them, for long or among too many of one address.
+        closed_memory: connections closed by the daemon because they held the most of too much memory.
+        closed_unread: because too much that was sent on them had not been read.
+        closed_receive_failed: because receiving a message on them failed.
+        closed_crowded: because there were too many.
+        closed_silent: because nothing was heard on them, for long or among too many of one address.
         writes, syncs: batches written; syncs of the log completed.
         reloads: times the core was loaded again after the store had failed.
         lost_turns: acknowledged turns that a database has lost, as in a failover.
@@ -51,8 +54,11 @@ class Meters(Struct):
     unavailable: int = 0
     undelivered: int = 0
     dropped: int = 0
-    cut: int = 0
-    silent: int = 0
+    closed_memory: int = 0
+    closed_unread: int = 0
+    closed_receive_failed: int = 0
+    closed_crowded: int = 0
+    closed_silent: int = 0
     writes: int = 0
     syncs: int = 0
     reloads: int = 0

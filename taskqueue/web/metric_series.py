@@ -20,9 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from operator import add
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from taskqueue.protocol.choices import ProjectState
+from taskqueue.protocol.daemon import ProjectStand
 from taskqueue.protocol.values import Counts, Totals
 
 EVENTS: Final = Totals.__struct_fields__
@@ -38,20 +39,23 @@ REMEMBERED: Final = 20_000
 """Former series of projects that have none now: so many of the last ones go on where they were."""
 
 
+PausedBy = Literal["", "daemon", "operator"]
+
+
 class ProjectRow(NamedTuple):
     """A project as the daemon has it.
 
     Attributes:
         counts: tasks by state, now, in the order of ``Counts``.
         totals: events since it was made, in the order of ``Totals``.
-        paused_itself: because its tasks failed.
+        by: whom it is paused by; the daemon does it when its tasks fail. Empty: it is not paused.
     """
 
     name: str
     state: ProjectState
     counts: Sequence[int]
     totals: Sequence[int]
-    paused_itself: bool = False
+    by: PausedBy = ""
 
 
 class Activity:
@@ -109,6 +113,21 @@ class Activity:
             name = row.name if row.name in self._own else OTHERS
             sums[name] = list(map(add, sums[name], row.counts)) if name in sums else row.counts
         return sums
+
+    def most_telling(self, rows: Iterable[ProjectRow], most: int) -> list[str]:
+        """Names of projects whose stand says most: those with a series of their own, then those with ready tasks."""
+        ready, own = STATES.index("ready"), self._own
+        told = sorted(rows, key=lambda row: (row.name not in own, not row.counts[ready]))
+        return [row.name for row in told[:most]]
+
+    def stands(self, found: Iterable[ProjectStand]) -> dict[str, tuple[float, int]]:
+        """Seconds idle, the most of the series, and slots that back off, by series."""
+        told = {OTHERS: (0.0, 0)}
+        for each in found:
+            name = each.name if each.name in self._own else OTHERS
+            idle, backoffs = told.get(name, (0.0, 0))
+            told[name] = max(idle, each.idle_seconds), backoffs + each.backoffs
+        return told
 
     def _gained(self, row: ProjectRow, epoch: int) -> Sequence[int]:
         if not self._epoch:

@@ -1,6 +1,6 @@
 """The metrics of a daemon, in the form that Prometheus reads, and whether the daemon is ready.
 
-    Scrape ──ask──► daemon, Projects ──rows──► Activity ──series──► Exposition ──► text
+    Scrape ──ask──► Projects, daemon ──rows──► Activity ──series──► Exposition ──► text
            (once for all who scrape at the same time)                  │ a row of the table for each metric
 
 A metric is a row of the table; ``docs/metrics.md`` says what each means. Of the projects only those are asked for that
@@ -25,11 +25,14 @@ from prometheus_client.utils import floatToGoString
 from taskqueue import AsyncClient
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import STANDS_MOST, DaemonReply, DaemonShow, HistogramView
 from taskqueue.protocol.insight import ProjectPulse, Watch
-from taskqueue.web.metric_series import EVENTS, STATES, Activity, ProjectRow
+from taskqueue.web.metric_series import EVENTS, STATES, Activity, PausedBy, ProjectRow
 
 PHASES: Final = ("hear", "find", "step", "keep", "reply")
+
+CLOSED: Final = "closed_"
+"""What the daemon's counters of closed connections begin with; the reason follows."""
 
 Kind = Literal["counter", "gauge", "histogram"]
 Sample = tuple[tuple[str, ...], float]
@@ -42,7 +45,7 @@ class Metric(NamedTuple):
     Attributes:
         name: without the ``_total`` of counters.
         meaning: in a sentence.
-        samples: of a daemon; none of a histogram, which has the name of one in ``DaemonReply.histograms``.
+        samples: of a daemon; none of a histogram, see ``HISTOGRAMS``.
     """
 
     name: str
@@ -56,8 +59,10 @@ def _gauge(name: str, meaning: str, field: str) -> Metric:
     return Metric(f"taskqueue_{name}", "gauge", meaning, (), lambda reply: [((), float(getattr(reply, field)))])
 
 
-def _counted(name: str, meaning: str) -> Metric:
-    return Metric(f"taskqueue_{name}", "counter", meaning, (), lambda reply: [((), reply.shell.get(name, 0.0))])
+def _counted(name: str, meaning: str, key: str = "") -> Metric:
+    """A counter of the process around the core, which has it by this key, or by its name."""
+    key = key or name
+    return Metric(f"taskqueue_{name}", "counter", meaning, (), lambda reply: [((), reply.shell.get(key, 0.0))])
 
 
 def _build(reply: DaemonReply) -> list[Sample]:
@@ -66,6 +71,11 @@ def _build(reply: DaemonReply) -> list[Sample]:
 
 def _phases(reply: DaemonReply) -> list[Sample]:
     return [((phase,), reply.shell.get(f"{phase}_seconds", 0.0)) for phase in PHASES]
+
+
+def _closed(reply: DaemonReply) -> list[Sample]:
+    found = {key.removeprefix(CLOSED): count for key, count in reply.shell.items() if key.startswith(CLOSED)}
+    return [((reason.replace("_", "-"),), count) for reason, count in found.items()]
 
 
 def _level_bytes(reply: DaemonReply) -> list[Sample]:
@@ -88,59 +98,85 @@ DAEMON_METRICS: Final = (
     _gauge("epoch", "grows with each start, and each time that the store is read again", "epoch"),
     _gauge("sessions", "sessions that the daemon knows", "sessions"),
     _gauge("fetchers", "fetchers that want, hold or run tasks", "fetchers"),
-    _gauge("fetcher_capacity", "tasks that they want at once, in all", "capacity"),
-    _gauge("fetcher_holds", "tasks that they have, in all", "holds"),
-    _gauge("fetcher_hung", "places of them that are held by handlers whose lease is over, in all", "hung"),
-    _gauge("resident_bytes", "memory of the daemon's process", "resident_bytes"),
-    _gauge("resident_limit_bytes", "memory that it may take", "resident_bytes_most"),
-    _gauge("task_bytes", "memory of queues and leases", "task_bytes"),
-    _gauge("task_limit_bytes", "memory that queues may take", "task_bytes_most"),
+    _gauge("fetcher_places", "tasks that they want at once, in all", "capacity"),
+    _gauge("fetcher_leases", "tasks that they have, in all", "holds"),
+    _gauge("fetcher_places_hung", "places of them that are taken by handlers whose lease is over, in all", "hung"),
+    _gauge("process_resident_bytes", "memory of the daemon's process", "resident_bytes"),
+    _gauge("process_resident_limit_bytes", "memory that it may take", "resident_bytes_most"),
+    _gauge("queue_memory_bytes", "memory of queues and leases", "task_bytes"),
+    _gauge("queue_memory_limit_bytes", "memory that queues may take", "task_bytes_most"),
     Metric("taskqueue_store_bytes", "gauge", "size of the store's tables", ("level",), _level_bytes),
     Metric("taskqueue_store_tables", "gauge", "number of the store's tables", ("level",), _level_tables),
     Metric("taskqueue_disk_free_bytes", "gauge", "free space of the store's disk", (), _free_bytes),
-    _gauge("disk_has_room", "0: less is free than store.min_free, so nothing is taken or handed out", "has_room"),
-    Metric("taskqueue_phase_seconds", "counter", "where the daemon's time goes", ("phase",), _phases),
+    _gauge("disk_accepts_tasks", "0: less is free than store.min_free, so nothing is taken or dispatched", "has_room"),
+    Metric("taskqueue_turn_phase_seconds", "counter", "where the daemon's time goes", ("phase",), _phases),
     _counted("turns", "turns of the core"),
     _counted("wakeups", "returns from sleep"),
-    _counted("writes", "turns that had something to write"),
-    _counted("syncs", "syncs of the log"),
-    _counted("reloads", "times that the store has failed and was read again"),
-    _counted("lost_turns", "acknowledged turns that a database has lost, as in a failover"),
-    _counted("damaged_rows", "rows of a database that are set aside because they are damaged"),
-    _counted("frames_in", "messages received"),
-    _counted("frames_out", "messages sent"),
-    _counted("bytes_in", "bytes of messages received"),
-    _counted("bytes_out", "bytes of messages sent"),
-    _counted("malformed", "messages that contain no valid request"),
-    _counted("unavailable", "messages refused because the store has failed, or too many of their sender wait"),
-    _counted("undelivered", "messages whose receiver was gone or did not read"),
-    _counted("dropped", "messages of another version of ZeroMQ's protocol, and such as could not be received"),
-    _counted("cut", "connections that the daemon has closed because they took too much"),
-    _counted("silent", "connections that the daemon has closed because nothing was heard on them"),
+    _counted("store_commits", "turns that had something to write", "writes"),
+    _counted("store_syncs", "syncs of the log", "syncs"),
+    _counted("store_reloads", "times that the store has failed and was read again", "reloads"),
+    _counted("store_turns_lost", "acknowledged turns that a database has lost, as in a failover", "lost_turns"),
+    _counted("store_rows_damaged", "rows of a database that are set aside because they are damaged", "damaged_rows"),
+    _counted("messages_received", "messages received", "frames_in"),
+    _counted("messages_sent", "messages sent", "frames_out"),
+    _counted("received_bytes", "bytes of messages received", "bytes_in"),
+    _counted("sent_bytes", "bytes of messages sent", "bytes_out"),
+    _counted("messages_malformed", "messages that contain no valid request", "malformed"),
+    _counted(
+        "messages_refused",
+        "messages refused because the store has failed, or too many of their sender wait",
+        "unavailable",
+    ),
+    _counted("messages_undelivered", "messages whose receiver was gone or did not read", "undelivered"),
+    _counted(
+        "messages_dropped",
+        "messages of another version of ZeroMQ's protocol, and such as could not be received",
+        "dropped",
+    ),
+    Metric("taskqueue_connections_closed", "counter", "connections that the daemon has closed", ("reason",), _closed),
     Metric("taskqueue_turn_seconds", "histogram", "turns: looking up, deciding, writing"),
     Metric("taskqueue_turn_tasks", "histogram", "tasks that a turn has changed something of"),
-    Metric("taskqueue_commit_seconds", "histogram", "the writing of a turn"),
-    Metric("taskqueue_sync_seconds", "histogram", "syncs of the log"),
-    Metric("taskqueue_attempt_seconds", "histogram", "processing: from hand-out to answer or timeout"),
-    Metric("taskqueue_lateness_seconds", "histogram", "of delayed tasks until they are ready, and of cron jobs"),
+    Metric("taskqueue_store_commit_seconds", "histogram", "the writing of a turn"),
+    Metric("taskqueue_store_sync_seconds", "histogram", "syncs of the log"),
+    Metric("taskqueue_attempt_seconds", "histogram", "processing: from dispatch to answer or timeout"),
+    Metric("taskqueue_task_lateness_seconds", "histogram", "of delayed tasks until they are ready, and of cron jobs"),
 )
 
-PROJECT_METRICS: Final = (
-    Metric("taskqueue_tasks", "gauge", "tasks by state, now", ("project", "state")),
-    Metric("taskqueue_projects", "gauge", "projects by state", ("state",)),
-    Metric("taskqueue_projects_paused_themselves", "gauge", "projects that are paused because their tasks fail"),
-    *(
-        Metric(f"taskqueue_tasks_{event}", "counter", meaning, ("project",))
-        for event, meaning in (
-            ("new", "tasks that were new, or are to be run again"),
-            ("selected", "tasks handed out"),
-            ("success", "attempts that succeeded"),
-            ("failed", "tasks that have failed for good"),
-            ("retried", "attempts that failed, of tasks that have retries left"),
-            ("timeout", "attempts that ran out of time; they are also failed or retried"),
-        )
-    ),
+HISTOGRAMS: Final = {
+    "taskqueue_store_commit_seconds": "commit_seconds",
+    "taskqueue_store_sync_seconds": "sync_seconds",
+    "taskqueue_task_lateness_seconds": "lateness_seconds",
+}
+"""Names in ``DaemonReply.histograms`` of those that are not called so here."""
+
+TASKS: Final = Metric("taskqueue_tasks", "gauge", "tasks by state, now", ("project", "state"))
+PROJECTS: Final = Metric(
+    "taskqueue_projects", "gauge", "projects by state, and by whom they are paused", ("state", "by")
 )
+ACCEPTED: Final = Metric(
+    "taskqueue_tasks_accepted", "counter", "tasks that were new, or are to be run again", ("project",)
+)
+DISPATCHED: Final = Metric("taskqueue_tasks_dispatched", "counter", "tasks given to fetchers", ("project",))
+ATTEMPTS: Final = Metric(
+    "taskqueue_attempts", "counter", "attempts that ended, and tasks that failed with a parent", ("project", "outcome")
+)
+TIMEOUTS: Final = Metric(
+    "taskqueue_attempt_timeouts",
+    "counter",
+    "attempts that ran out of time; they are also failed or retried",
+    ("project",),
+)
+IDLE: Final = Metric(
+    "taskqueue_project_idle_seconds",
+    "gauge",
+    "since its last dispatch, or since it has ready tasks, while it may dispatch them; else 0",
+    ("project",),
+)
+BACKOFFS: Final = Metric("taskqueue_slot_backoffs", "gauge", "slots in memory that back off now", ("project",))
+
+PROJECT_METRICS: Final = (TASKS, PROJECTS, IDLE, BACKOFFS, ACCEPTED, DISPATCHED, ATTEMPTS, TIMEOUTS)
+OUTCOMES: Final = ("success", "failed", "retried")
+"""Events that end an attempt. A timeout is no outcome, or the sum over outcomes would count it twice."""
 
 UP: Final = Metric(
     "taskqueue_up", "gauge", "1: the daemon has answered; 0: it has not, and there is nothing else of it"
@@ -201,12 +237,13 @@ class Scrape:
 
     async def _scrape(self, now: float) -> None:
         try:
-            reply = await self._client.ask(DaemonShow(), PATIENCE_SECONDS)
             rows = await self._projects.look(PATIENCE_SECONDS)
+            self._activity.take(rows, self._projects.epoch, now)
+            asking = DaemonShow(projects=self._activity.most_telling(rows, STANDS_MOST))
+            reply = await self._client.ask(asking, PATIENCE_SECONDS)
         except TaskQueueError:
             self._exposition.show_nothing()
             return
-        self._activity.take(rows, self._projects.epoch, now)
         self._exposition.show(reply, rows, self._activity)
 
     async def _ask(self) -> str:
@@ -255,14 +292,20 @@ class Projects:
 
 
 def _row(pulse: ProjectPulse) -> ProjectRow:
-    return ProjectRow(pulse.name, pulse.state, pulse.counts, pulse.totals, bool(pulse.reason))
+    return ProjectRow(pulse.name, pulse.state, pulse.counts, pulse.totals, _paused_by(pulse))
+
+
+def _paused_by(pulse: ProjectPulse) -> PausedBy:
+    if pulse.state != "paused":
+        return ""
+    return "daemon" if pulse.reason else "operator"
 
 
 # ---------------------------------------------------------------------------------------------------------- time series
 
-PROJECT_STATES: Final = get_args(ProjectState)
-
-BY_NAME: Final = {metric.name: metric for metric in PROJECT_METRICS}
+PROJECT_STATES: Final = tuple(
+    (state, by) for state in get_args(ProjectState) for by in (("daemon", "operator") if state == "paused" else ("",))
+)
 
 
 class Exposition(Collector):
@@ -273,7 +316,7 @@ class Exposition(Collector):
 
     def show(self, reply: DaemonReply, rows: Sequence[ProjectRow], activity: Activity) -> None:
         """Show a daemon, and its projects."""
-        self._families = [_family(UP, [((), 1.0)]), *_of_daemon(reply), *_of_projects(rows, activity)]
+        self._families = [_family(UP, [((), 1.0)]), *_of_daemon(reply), *_of_projects(reply, rows, activity)]
 
     def show_nothing(self) -> None:
         """Show that the daemon does not answer."""
@@ -288,24 +331,30 @@ def _of_daemon(reply: DaemonReply) -> Iterator[Family]:
     for metric in DAEMON_METRICS:
         if metric.samples is not None:
             yield _family(metric, metric.samples(reply))
-        elif (found := reply.histograms.get(metric.name.removeprefix("taskqueue_"))) is not None:
+        elif (found := reply.histograms.get(_histogram_name(metric))) is not None:
             yield _histogram(metric, found)
 
 
-def _of_projects(rows: Sequence[ProjectRow], activity: Activity) -> Iterator[Family]:
+def _histogram_name(metric: Metric) -> str:
+    return HISTOGRAMS.get(metric.name, metric.name.removeprefix("taskqueue_"))
+
+
+def _of_projects(reply: DaemonReply, rows: Sequence[ProjectRow], activity: Activity) -> Iterator[Family]:
     tasks = activity.gauges(rows).items()
     yield _family(
-        BY_NAME["taskqueue_tasks"],
-        [((name, state), count) for name, counts in tasks for state, count in zip(STATES, counts, strict=True)],
+        TASKS, [((name, state), count) for name, counts in tasks for state, count in zip(STATES, counts, strict=True)]
     )
-    states = Counter(row.state for row in rows)
-    yield _family(BY_NAME["taskqueue_projects"], [((state,), states[state]) for state in PROJECT_STATES])
-    paused = sum(row.paused_itself for row in rows)
-    yield _family(BY_NAME["taskqueue_projects_paused_themselves"], [((), paused)])
-    counters = activity.counters().items()
-    for place, event in enumerate(EVENTS):
-        samples = [((name,), float(totals[place])) for name, totals in counters]
-        yield _family(BY_NAME[f"taskqueue_tasks_{event}"], samples)
+    states = Counter((row.state, row.by) for row in rows)
+    yield _family(PROJECTS, [(each, states[each]) for each in PROJECT_STATES])
+    stands = activity.stands(reply.projects_stand).items()
+    yield _family(IDLE, [((name,), idle) for name, (idle, _) in stands])
+    yield _family(BACKOFFS, [((name,), backoffs) for name, (_, backoffs) in stands])
+    counted = {name: dict(zip(EVENTS, totals, strict=True)) for name, totals in activity.counters().items()}
+    for metric, event in ((ACCEPTED, "new"), (DISPATCHED, "selected"), (TIMEOUTS, "timeout")):
+        yield _family(metric, [((name,), events[event]) for name, events in counted.items()])
+    yield _family(
+        ATTEMPTS, [((name, outcome), events[outcome]) for name, events in counted.items() for outcome in OUTCOMES]
+    )
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

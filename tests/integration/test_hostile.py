@@ -77,7 +77,7 @@ def test_who_sends_a_message_without_end_is_cut_before_the_memory_is_used_up(
     it.wait_for_log("connection-cut address=127.0.0.1 why=memory bytes=")
     assert polite.push("news", "a") == ["new"]
     assert peak_kib(it) < LITTLE_KIB
-    assert polite.shell()["cut"] == 1
+    assert polite.shell()["closed_memory"] == 1
 
 
 def test_replies_that_nobody_reads_are_dropped_and_a_stop_does_not_wait_for_them(
@@ -132,7 +132,7 @@ def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory
         assert polite.push("news", "a") == ["new"]
         expected = 0 if hard == 4096 else IDLE + 1 - hard // 4
         shell = polite.shell()
-        while shell["cut"] + shell["silent"] < expected:  # some may be accepted only now
+        while shell["closed_crowded"] + shell["closed_silent"] < expected:  # some may be accepted only now
             shell = polite.shell()
         # The polite one may have been cut before it had said a word, too, and have come back.
-        assert shell["cut"] == 0 or hard == 1024
+        assert shell["closed_crowded"] == 0 or hard == 1024

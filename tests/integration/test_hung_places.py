@@ -77,7 +77,7 @@ def check_pages(pages: Pages) -> None:
     hung = {each["name"]: each["hung"] for each in pages.get("/api/v1/fetchers").json()["fetchers"]}
     assert hung["web2"] | {"seconds": 540.0} == HUNG
     assert (hung["foreign"]["places"], hung["foreign"]["taskid"]) == (1, "b")
-    assert "\ntaskqueue_fetcher_hung 2.0\n" in pages.get("/metrics").text
+    assert "\ntaskqueue_fetcher_places_hung 2.0\n" in pages.get("/metrics").text
 
 
 def test_after_one_hello_every_view_tells_of_a_hung_handler(

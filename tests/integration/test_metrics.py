@@ -44,6 +44,7 @@ scrape_configs: [{job_name: taskqueue, static_configs: [{targets: ["%s"]}]}]
 """
 
 NAMES: Final = re.compile(r"\btaskqueue_[a-z_]+")
+REASONS: Final = ("memory", "unread", "receive-failed", "crowded", "silent")
 METRICS: Final = (UP, *DAEMON_METRICS, *PROJECT_METRICS)
 
 
@@ -101,7 +102,13 @@ def test_what_is_exposed_is_what_the_table_has_and_promtool_finds_nothing_wrong(
     assert reply.headers["content-type"].startswith("text/plain; version=")
     found = dict(re.findall(r"^# TYPE (taskqueue_\w+) (\w+)$", reply.text, flags=re.M))
     assert found == {exposed(metric): metric.kind for metric in METRICS}
-    assert samples(reply.text)['taskqueue_tasks{project="news",state="ready"}'] == 1
+    values = samples(reply.text)
+    assert values['taskqueue_tasks{project="news",state="ready"}'] == 1
+    assert values['taskqueue_projects{by="",state="running"}'] == 1
+    assert values['taskqueue_project_idle_seconds{project="news"}'] > 0
+    assert values['taskqueue_slot_backoffs{project="(other)"}'] == 0
+    reasons = {f'taskqueue_connections_closed_total{{reason="{reason}"}}' for reason in REASONS}
+    assert {name for name in values if "connections_closed_total" in name} == reasons
     assert "process_resident_memory_bytes" in reply.text
     checked = promtool("check", "metrics", text=reply.text)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
@@ -133,7 +140,7 @@ async def grown_to(http: httpx.AsyncClient, found: list[float], pushed: int) -> 
     """Scrape until the counter of new tasks of the project news shows so many; returns what it has shown so far."""
     while not found or found[-1] != pushed:
         text = (await http.get("/metrics")).text
-        found = [*found, samples(text)['taskqueue_tasks_new_total{project="news"}']]
+        found = [*found, samples(text)['taskqueue_tasks_accepted_total{project="news"}']]
     return found
 
 
@@ -246,7 +253,7 @@ def test_a_real_prometheus_sees_what_happens(
     seer = prometheus(address)
     it = daemon(projects={"news": {}})
     web(it, address)
-    seer.wait_for('taskqueue_tasks_new_total{project="news"}', 0)
+    seer.wait_for('taskqueue_tasks_accepted_total{project="news"}', 0)
 
     producer = peer(it)
     producer.push("news", "a", "b")
@@ -257,11 +264,11 @@ def test_a_real_prometheus_sees_what_happens(
     producer.ask("done", tasks=[{"project": task["project"], "taskid": task["taskid"], "token": task["token"]}])
 
     # A page that is late for one scrape has no values until the next.
-    seer.wait_for("sum(taskqueue_tasks_success_total)", 1)
+    seer.wait_for('sum(taskqueue_attempts_total{outcome="success"})', 1)
     seer.wait_for('sum(taskqueue_tasks{state="ready"})', 2)
-    seer.wait_for("sum(taskqueue_tasks_new_total)", 3)
+    seer.wait_for("sum(taskqueue_tasks_accepted_total)", 3)
     seer.wait_for("taskqueue_attempt_seconds_count", 1)
-    seer.wait_for("histogram_quantile(1, taskqueue_commit_seconds_bucket) > bool 0", 1)
+    seer.wait_for("histogram_quantile(1, taskqueue_store_commit_seconds_bucket) > bool 0", 1)
     seer.wait_for("up", 1)
     [group] = seer.ask("rules")["groups"]
     assert {rule["health"] for rule in group["rules"]} <= {"ok", "unknown"}

@@ -6,10 +6,12 @@ from bisect import bisect_right
 from typing import Final
 
 from taskqueue.core.model.histogram import Histogram
+from taskqueue.core.model.project import Project
 from taskqueue.web import metric_series
 from taskqueue.web.metric_series import Activity, ProjectRow
 from tests.mutants.mutant import Mutant, Replace
 
+DAEMON: Final = "unit/core/requests/test_daemon.py"
 ACTIVITY: Final = "unit/web/test_metric_series.py"
 
 
@@ -57,7 +59,25 @@ def _bounds_excluded(replace: Replace) -> None:
     replace(Histogram, "note", note)
 
 
+def _ready_not_noted(replace: Replace) -> None:
+    replace(Project, "note_ready", lambda self, now: None)
+
+
+def _dispatch_not_noted(replace: Replace) -> None:
+    replace(Project, "note_dispatch", lambda self, now: None)
+
+
 MUTANTS: Final = (
+    Mutant(
+        "a project without tasks has been idle all along when some become ready",
+        _ready_not_noted,
+        (f"{DAEMON}::test_a_project_is_idle_from_when_it_has_ready_tasks",),
+    ),
+    Mutant(
+        "a dispatch does not end that a project was idle",
+        _dispatch_not_noted,
+        (f"{DAEMON}::test_a_project_is_idle_from_its_last_dispatch",),
+    ),
     Mutant(
         "what a power cut has taken away is counted again",
         _rolled_back_counted_again,

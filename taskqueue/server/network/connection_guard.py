@@ -339,7 +339,7 @@ class ConnectionGuard:
         for waiting, connection in by_waiting:
             if taken <= CUT_TO * self._most_bytes or waiting < LEAST_BYTES:
                 break
-            self._connections.cut(connection, waiting, "memory")
+            self._connections.cut_holder(connection, waiting)
             taken -= waiting
             is_cut = True
         return is_cut

@@ -157,7 +157,7 @@ class Connections:
     def cut_peer(self, peer: bytes, why: str) -> None:
         """Close the connection of this peer, if it is open."""
         if (connection := self._by_peer.get(peer)) is not None:
-            self.cut(connection, connection.buffered_bytes, why)
+            self._meters.closed_receive_failed += self.cut(connection, connection.buffered_bytes, why)
 
     def mark_all_read(self, peer: bytes) -> None:
         """Count everything that came from this peer as read."""
@@ -230,7 +230,7 @@ class Connections:
         for connection in self._by_unread():
             if self._unread_bytes < UNREAD_BYTES_LEFT:
                 return
-            self.cut(connection, connection.unread_bytes, "unread")
+            self._meters.closed_unread += self.cut(connection, connection.unread_bytes, "unread")
             self._unread_bytes -= connection.unread_bytes
             connection.acked_bytes = connection.sent_bytes
 
@@ -299,20 +299,28 @@ class Connections:
     def refuse(self, newest: Connection) -> None:
         """There is one connection too many: close the oldest that never sent anything, or the newest."""
         silent = (each for each in self.all() if each.is_silent)
-        self._meters.cut += self._end(next(silent, newest))
+        self._meters.closed_crowded += self._end(next(silent, newest))
 
     def close_silent(self, connection: Connection) -> bool:
         """Close a connection on which nothing was heard; False: something was, or it is closed already."""
         closed = connection.is_silent and self._end(connection)
-        self._meters.silent += closed
+        self._meters.closed_silent += closed
         return closed
 
-    def cut(self, connection: Connection, size: int, why: str) -> None:
-        """Close a connection that makes the process hold ``size`` bytes, and log it; the bytes are freed soon."""
+    def cut_holder(self, connection: Connection, size: int) -> None:
+        """Close a connection that makes the process hold ``size`` bytes of too much memory."""
+        self._meters.closed_memory += self.cut(connection, size, "memory")
+
+    def cut(self, connection: Connection, size: int, why: str) -> bool:
+        """Close a connection for which the process holds ``size`` bytes, and log it; False: it has ended already.
+
+        The bytes are freed soon. The caller counts why: each counter has one writer, the loop or the guard.
+        """
         address = connection.address or tcp.address(connection.fd)
-        if self._end(connection):
-            self._meters.cut += 1
+        is_closed = self._end(connection)
+        if is_closed:
             log.warning("connection-cut address=%s why=%s bytes=%d", address, why, size)
+        return is_closed
 
     def _end(self, connection: Connection) -> bool:
         connection.is_cut = True

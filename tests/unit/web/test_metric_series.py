@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from taskqueue.protocol.daemon import ProjectStand
 from taskqueue.protocol.fields import ProjectName
 from taskqueue.web import metric_series
 from taskqueue.web.metric_series import EVENTS, OTHERS, STATES, Activity, ProjectRow
@@ -176,3 +177,22 @@ def test_no_counter_ever_falls_and_nothing_is_counted_twice(scrapes: list[dict[s
         assert min(grown.values(), default=0) >= 0
         seen |= after
     assert sum(seen.values()) == in_all
+
+
+def test_of_few_projects_those_with_series_are_told_before_those_with_ready_tasks() -> None:
+    counted = Activity(1)
+    projects = [row("idle", 0), row("ready", 0, ready=3), row("busy", 9)]
+    counted.take(projects, 1, 0.0)
+
+    assert counted.most_telling(projects, 2) == ["busy", "ready"]
+    assert counted.most_telling(projects, 9) == ["busy", "ready", "idle"]
+
+
+def test_of_projects_without_series_the_longest_idle_is_shown_and_the_sum_of_back_offs() -> None:
+    counted = Activity(1)
+    counted.take([row("busy", 9), row("a", 0), row("b", 0)], 1, 0.0)
+
+    shown = counted.stands([ProjectStand("a", 3.0, 1), ProjectStand("busy", 2.0, 5), ProjectStand("b", 4.0, 2)])
+
+    assert shown == {"busy": (2.0, 5), OTHERS: (4.0, 3)}
+    assert counted.stands([]) == {OTHERS: (0.0, 0)}

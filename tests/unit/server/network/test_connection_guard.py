@@ -113,7 +113,7 @@ def test_a_connection_on_which_nothing_is_heard_is_closed_without_anything_else_
     ):
         router.await_messages(lambda: wait_for_the_end_of(stranger, another))
 
-    assert (meters.silent, meters.cut) == (2, 0)
+    assert (meters.closed_silent, meters.closed_crowded) == (2, 0)
 
 
 def test_a_connection_that_the_loop_has_had_no_time_to_hear_is_not_taken_for_a_silent_one() -> None:
@@ -146,7 +146,7 @@ def test_a_newcomer_is_heard_beside_as_many_silent_connections_as_there_may_be()
         assert [heard.payload for heard in router.drain()] == [b"hello"]
         assert router.send(first.peer, b"x")
         assert spoken.recv(3) == b"\x00\x01x"
-    assert (meters.silent, meters.cut) == (1, 0)
+    assert (meters.closed_silent, meters.closed_crowded) == (1, 0)
 
 
 def test_of_a_local_socket_silent_connections_are_closed_though_others_were_heard(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_of_a_local_socket_silent_connections_are_closed_though_others_were_hear
 
         assert router.send(heard.peer, b"x")
         assert speaker.poll(30_000)
-    assert meters.silent == 1
+    assert meters.closed_silent == 1
 
 
 class TroubledConnections(Connections):
@@ -196,7 +196,7 @@ def test_whatever_goes_wrong_with_one_connection_the_next_ones_are_guarded(caplo
         with raw(endpoint), raw(endpoint) as second:
             wait_for_the_end_of(second)
 
-    assert meters.silent == 1
+    assert meters.closed_silent == 1
     assert [line.getMessage() for line in caplog.records if "guard-failed" in line.getMessage()] == [
         "guard-failed count=1 error=\"OSError('no descriptors')\""
     ]

@@ -155,7 +155,7 @@ def test_a_message_that_can_not_be_received_costs_its_connection_and_nobody_else
         assert [each.request.n for each in heard] == [7]
         with pytest.raises(ConnectionResetError):
             bad.recv(1)
-        assert (meters.dropped, meters.cut) == (1, 1)
+        assert (meters.dropped, meters.closed_receive_failed) == (1, 1)
 
 
 def test_while_requests_are_refused_a_message_that_can_not_be_received_is_passed_over(

@@ -238,7 +238,7 @@ def test_when_too_much_is_unread_altogether_those_with_most_are_cut_and_who_has_
         while router.send(name, MEGABYTE):
             pass
 
-    bytes_left = UNREAD_BYTES * (len(hostile) - meters.cut)
+    bytes_left = UNREAD_BYTES * (len(hostile) - meters.closed_unread)
     assert UNREAD_BYTES_LEFT - 2 * UNREAD_BYTES < bytes_left <= UNREAD_BYTES_ALL
     assert router.send(polite.peer, b"answer")
     assert peer.recv() == b"answer"
@@ -253,7 +253,7 @@ def test_a_peer_that_has_gone_counts_no_more(router: Router, meters: Meters) -> 
             while router.send(heard.peer, MEGABYTE):
                 pass
 
-    assert meters.cut == 0
+    assert meters.closed_unread == 0
 
 
 def test_nothing_is_kept_of_peers_that_have_gone(router: Router, peer: zmq.Socket[bytes]) -> None:
@@ -282,10 +282,10 @@ def test_a_connection_that_sends_without_end_is_cut_when_the_memory_gets_full(me
     with closing(Router("tcp://127.0.0.1:*", 8 << 20, meters, memory=most)) as router, greeted(router) as hostile:
         drained(router)
 
-        send_without_end(hostile, lambda: bool(meters.cut) or memory.resident() > 2 * most)
+        send_without_end(hostile, lambda: bool(meters.closed_memory) or memory.resident() > 2 * most)
 
     # The watcher counts after it has cut, and has ended now.
-    assert meters.cut == 1
+    assert (meters.closed_memory, meters.closed_crowded) == (1, 0)
     memory.close()
 
 
@@ -308,7 +308,7 @@ def test_when_connections_are_too_many_the_oldest_that_said_nothing_goes(meters:
             assert last.recv(3) == b"\x00\x01x"
 
     # The watcher counts after it has cut, and has ended now.
-    assert meters.cut == 1
+    assert (meters.closed_memory, meters.closed_crowded) == (0, 1)
 
 
 def ended(connection: socket.socket) -> bool:
