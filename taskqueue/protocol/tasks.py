@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Raw, Struct
 
@@ -252,7 +252,8 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     """Tasks of a project in one state, in the order of that state, or in all states, one state after the other.
 
     Attributes:
-        state: None: each state, and a page has tasks of one of them.
+        state: None: those of ``states``, and a page has tasks of one of them.
+        states: in the order of the list, whatever theirs; empty: each state. Not beside ``state``.
         url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
         error: a glob that the error of the last attempt matches; not for what is being processed.
         since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
@@ -272,6 +273,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
+    states: Annotated[list[StateName], Meta(max_length=len(get_args(StateName)))] = []
 
 
 class TaskListReply(Reply, tag="task-list-reply"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
@@ -121,7 +121,7 @@ class AsyncTasks:
     async def list(
         self,
         project: str,
-        state: StateName | None = None,
+        state: StateName | Collection[StateName] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -132,11 +132,11 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> TaskListReply:
-        """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
+        """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
 
         Args:
-            state: None: all states, one after the other: ready, delayed, processing, blocked, success, failed,
-                cancelled. A page has tasks of one of them, and each task its ``state``.
+            state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
+                cancelled. A page has tasks of one of them and, without a single ``state``, each task its own.
             url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
                 it may have fewer than ``limit``, or none, and yet not be the last.
             error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
@@ -153,7 +153,8 @@ class AsyncTasks:
         """
         request = TaskList(
             project=project,
-            state=state,
+            state=state if isinstance(state, str) else None,
+            states=[] if state is None or isinstance(state, str) else list(state),
             url=url or "",
             error=error or "",
             since=unix_seconds_or_0("since", since),
@@ -168,7 +169,7 @@ class AsyncTasks:
     async def all(
         self,
         project: str,
-        state: StateName | None = None,
+        state: StateName | Collection[StateName] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -177,7 +178,7 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> AsyncGenerator[TaskRow, None]:
-        """All tasks of a project in one state, or in any, as ``list`` has them, asked for page by page.
+        """All tasks of a project in one state, in some or in any, as ``list`` has them, asked for page by page.
 
         What changes meanwhile may be missing, or come twice.
         """

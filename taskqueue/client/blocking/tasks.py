@@ -5,7 +5,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
@@ -85,7 +85,7 @@ class BlockingTasks:
     def list(
         self,
         project: str,
-        state: StateName | None = None,
+        state: StateName | Collection[StateName] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -96,11 +96,11 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> TaskListReply:
-        """A page of a project's tasks in one state, in the order of that state, with the errors of their last attempts.
+        """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
 
         Args:
-            state: None: all states, one after the other: ready, delayed, processing, blocked, success, failed,
-                cancelled. A page has tasks of one of them, and each task its ``state``.
+            state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
+                cancelled. A page has tasks of one of them and, without a single ``state``, each task its own.
             url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
                 it may have fewer than ``limit``, or none, and yet not be the last.
             error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
@@ -133,7 +133,7 @@ class BlockingTasks:
     def all(
         self,
         project: str,
-        state: StateName | None = None,
+        state: StateName | Collection[StateName] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -142,7 +142,7 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> Iterator[TaskRow]:
-        """All tasks of a project in one state, or in any, as ``list`` has them, asked for page by page.
+        """All tasks of a project in one state, in some or in any, as ``list`` has them, asked for page by page.
 
         What changes meanwhile may be missing, or come twice.
         """

@@ -1,7 +1,7 @@
 """Lists of tasks for people: a page of one state's order, from its index, from the start or from the end.
 
-A list of all states has them one after the other; a page ends with a state, and the next one begins with the next state
-that has tasks.
+A list of several states has them one after the other; a page ends with a state, and the next one begins with the next
+state that has tasks.
 
 A page looks at a bounded number of tasks, whatever the globs let through, at fewer if these make that costly, and fits
 into a message. It shows the store as it was when the turn began; what is being run is shown from memory, where it
@@ -50,7 +50,7 @@ from taskqueue.protocol.tasks import TaskList, TaskListReply, TaskRow
 from taskqueue.protocol.values import Attempt
 
 LISTED: Final = tuple(map(STATE_NAMES.index, get_args(StateName)))
-"""The order of states in a list of all of them."""
+"""The order of states in a list of several."""
 
 LOOKED_AT = 1000
 """Tasks examined for a page when a glob may leave most of them out."""
@@ -115,7 +115,10 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
 def _refusal(request: TaskList) -> str:
     """Why the request can't be answered; empty if it can."""
     if request.state is None:
-        return ""
+        has_errors = _states(request) != [PROCESSING]
+        return "" if has_errors or not request.error else "error: what is being processed has none yet"
+    if request.states:
+        return "states: not beside state"
     if request.newest and STATE_NAMES.index(request.state) in WAITING:
         return f"newest: what is {request.state} is listed in the order in which it will be handed out"
     if request.error and request.state == "processing":
@@ -131,23 +134,32 @@ class Place(NamedTuple):
     newest: bool
 
 
+def _states(request: TaskList) -> list[int]:
+    """Those of a list of several states, in its order."""
+    return [each for each in LISTED if not request.states or STATE_NAMES[each] in request.states]
+
+
 def _first_place(project: Project, request: TaskList) -> Place | None:
     """Where the page begins; None: the cursor is invalid.
 
-    Of all states the cursor is that of one state behind its name: ``failed:1f3``.
+    Of several states the cursor is that of one state behind its name: ``failed:1f3``.
     """
     name, colon, key = ("", "", request.after) if request.state else request.after.partition(":")
     named = request.state or (name if colon else None)
-    if named is not None and named not in STATE_NAMES[1:]:
+    if named is not None and (named not in STATE_NAMES[1:] or _is_left_out(request, named)):
         return None
     if not request.state and request.after and (not colon or (named == "processing" and request.error)):
         return None
-    which = STATE_NAMES.index(named) if named else _further(project, request, None) or READY
+    which = STATE_NAMES.index(named) if named else _further(project, request, None) or _states(request)[0]
     newest = request.newest and which not in WAITING
     try:
         return Place(which, max(0, int(key, 16)) if key else NO_FLOOR if newest else 0, newest)
     except ValueError:
         return None
+
+
+def _is_left_out(request: TaskList, state: str) -> bool:
+    return bool(request.states) and request.state is None and state not in request.states
 
 
 def _cursor(project: Project, request: TaskList, which: int, key: int | None) -> str:
@@ -162,7 +174,9 @@ def _cursor(project: Project, request: TaskList, which: int, key: int | None) ->
 
 def _further(project: Project, request: TaskList, which: int | None) -> int | None:
     """The state after this one, or the first one, that has tasks, and errors if these are asked for."""
-    states = LISTED if which is None else LISTED[LISTED.index(which) + 1 :]
+    states = _states(request)
+    if which is not None:
+        states = states[states.index(which) + 1 :]
     without = PROCESSING if request.error else None
     return next((each for each in states if project.queue.counts[each] and each != without), None)
 

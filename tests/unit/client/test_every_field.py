@@ -17,6 +17,7 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import Change
+from taskqueue.protocol.daemon import DaemonShow
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
@@ -49,6 +50,7 @@ ENVELOPE: Final = frozenset(Change.__struct_fields__)
 """Said by the client with each request: the version, its session, the number, and its own name as who asks."""
 
 BY_ITSELF: Final = {
+    (DaemonShow, "projects"): "the web process asks so, for metrics",
     (Hello, "holds"): "a client knows what it holds",
     (Hello, "seen"): "a client counts the messages that it has seen",
     (Hello, "running"): "a client knows which tasks its callers have begun",
@@ -125,6 +127,7 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
         "p", "failed", url="u", error="e", since=1.0, newest=True, after="1", limit=5, pushed_since=1.0,
         pushed_before=2.0,
     ),
+    lambda client: client.tasks.list("p", ["failed", "ready"]),
     lambda client: client.tasks.failures("p", by="host", since=1.0, limit=5),
     lambda client: client.operations.start(
         "reschedule", project="p", group="g", states=["ready"], url="u", error="e", before=2.0, since=1.0, priority=1,

@@ -401,3 +401,33 @@ def test_a_list_may_be_of_tasks_that_came_within_a_time(world: World, state: str
     assert names(world, state, pushed_before=WALL + 20) == ["t0", "t1"]
     assert names(world, state, pushed_since=WALL + 10.5, pushed_before=WALL + 30, limit=1) == ["t1", "t2"]
     assert [row.pushed_at for page in pages(world, state) for row in page] == [WALL + 10 * n for n in range(4)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 500])
+def test_a_list_may_be_of_some_states_in_the_order_of_all(world: World, limit: int) -> None:
+    states = ["failed", "delayed", "success"]
+    expected = [each for each in in_all_states(world) if each[0] in states]
+
+    found = [row for page in pages(world, None, states=states, limit=limit) for row in page]
+
+    assert [(row.state, row.taskid) for row in found] == expected
+
+
+def test_a_list_of_states_without_tasks_is_empty(world: World) -> None:
+    world.push("news", task("a"))
+
+    assert list(pages(world, None, states=["failed", "cancelled"])) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "field"),
+    [("failed", {"states": ["ready"]}, "states"), (None, {"states": ["processing"], "error": "*"}, "error"),
+     (None, {"states": ["failed"], "after": "ready:"}, "after")],
+    ids=["state beside states", "errors of what is processed", "cursor of another state"],
+)  # fmt: skip
+def test_a_list_of_states_that_makes_no_sense_is_refused(world: World, state: Any, fields: Any, field: str) -> None:
+    world.push("news", task("a"))
+
+    refused = world.ask(ErrorReply, asked(world, state, **fields))
+
+    assert refused.reason.startswith(f"{field}: ")
