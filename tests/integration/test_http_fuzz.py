@@ -67,7 +67,7 @@ def without_waiting(case: Any) -> None:
     """Have nothing waited for: what won't happen would take all the time."""
     if case.path.endswith(("/wait", "/watch")):
         case.query = {**(case.query or {}), "seconds": 0}
-    if case.path == "/select":
+    if case.path == "/leases":
         case.body = {**(case.body if isinstance(case.body, dict) else {}), "seconds": 0}
     for part in (case.query, case.body):
         if isinstance(part, dict) and "seconds" in part:
@@ -105,4 +105,4 @@ def test_nothing_that_is_sent_meets_a_bug_and_what_is_refused_is_named(web: Web)
 
     assert wrong == []
     assert answers[200] > 50
-    assert web.got("GET", "/verify")["problems"] == []
+    assert web.got("GET", "/daemon/verify")["problems"] == []

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -17,6 +17,9 @@ from taskqueue.web.main import make_app
 from taskqueue.web.options import WebOptions
 from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
+
+RUN: Final = {"action": "reschedule", "filter": {"states": ["delayed"]}}
+"""What is delayed runs now."""
 
 
 @pytest.fixture(scope="module")
@@ -94,19 +97,74 @@ def test_settings_are_changed_and_forgotten_and_the_log_says_by_whom(web: Web) -
     assert isinstance(entry["number"], str)
 
 
-def test_a_cron_job_is_made_and_forgotten(web: Web) -> None:
-    made = web.got("PUT", "/projects/set/cron/daily", {"cron": "0 3 * * *", "zone": "Europe/Berlin"})["project"]
+def test_a_cron_job_is_made_shown_and_forgotten(web: Web) -> None:
+    daily = {"cron": "0 3 * * *", "zone": "Europe/Berlin"}
+    made = web.got("PUT", "/projects/set/cron/daily", daily)["project"]
+    jobs = web.got("GET", "/projects/set/cron")["jobs"]
+    shown = web.got("GET", "/projects/set/cron/daily")
     gone = web.got("DELETE", "/projects/set/cron/daily")["project"]
 
     assert [job["job"] for job in made["cron"]] == ["daily"]
-    assert gone["cron"] == []
+    assert jobs == [shown]
+    assert (shown["job"], shown["setting"], shown["runs"]) == ("daily", daily | {"task": {}}, 0)
+    assert shown["next_at"] == made["cron"][0]["next_at"] > 0
+    assert gone["cron"] == web.got("GET", "/projects/set/cron")["jobs"] == []
+    assert refused(web, "GET", "/projects/set/cron/daily") == (404, "unknown-job", "job")
+
+
+def test_the_status_has_no_pages(web: Web) -> None:
+    status = web.got("GET", "/status")
+
+    assert status["projects"] == len(web.got("GET", "/projects")["projects"])
+    assert status["counts"]["ready"] >= 1
+    assert not status.keys() & {"fetchers", "more", "next"}
+    assert refused(web, "GET", "/status?limit=5") == (400, "malformed", "limit")
+
+
+def test_a_state_is_repeated_for_tasks_of_several(web: Web, client: Client) -> None:
+    client.push("states", "http://states/", taskid="now")
+    client.push("states", "http://states/", taskid="later", delay="1d")
+    client.push("states", "http://states/", taskid="gone")
+    client.tasks.cancel("states", ["gone"])
+
+    def listed(query: str) -> list[str]:
+        found, following = [], f"/api/v1/projects/states/tasks?limit=1&{query}"
+        while following:
+            page = web.api.get(f"{web.address}{following}").json()
+            found += [task["taskid"] for task in page["tasks"]]
+            following = page["next"]
+        return found
+
+    assert listed("state=cancelled&state=ready") == ["now", "gone"]
+    assert listed("state=delayed") == ["later"]
+    assert listed("") == ["now", "later", "gone"]
+
+
+def test_a_project_and_a_group_are_removed_by_delete(web: Web) -> None:
+    for name in ("removed", "member"):
+        web.got("POST", f"/projects/{name}/start")
+    web.got("PATCH", "/projects/member/settings", {"group": "removing"})
+
+    assert web.got("DELETE", "/projects/removed") == {"project": None}
+    assert web.got("DELETE", "/groups/removing")["operation"]["action"] == "delete"
+    assert web.ask("GET", "/projects/removed").status_code == web.ask("GET", "/projects/member").status_code == 404
+
+
+def test_what_was_said_of_a_slot_is_forgotten_key_by_key_or_whole(web: Web) -> None:
+    web.got("PATCH", "/projects/slots/settings", {"slot": "host"})
+    said = web.got("PATCH", "/projects/slots/slots/host", {"delay": 5, "max_processing": 2})["chosen"]
+    less = web.got("DELETE", "/projects/slots/slots/host?keys=delay")["chosen"]
+    none = web.got("DELETE", "/projects/slots/slots/host")["chosen"]
+
+    assert (said, less, none) == ({"delay": 5, "max_processing": 2}, {"max_processing": 2}, {})
+    assert refused(web, "PATCH", "/projects/slots/slots/host", {"unset": ["delay"]}) == (400, "malformed", "unset")
 
 
 def test_a_project_is_paused_resumed_and_what_is_delayed_runs_now(web: Web) -> None:
-    web.got("POST", "/projects/news/actions/pause")
+    web.got("POST", "/projects/news/pause")
     paused = web.got("GET", "/projects/news")["project"]
-    web.got("POST", "/projects/news/actions/resume")
-    operation = web.got("POST", "/projects/news/actions/run")["operation"]
+    web.got("POST", "/projects/news/resume")
+    operation = web.got("POST", "/operations", RUN | {"project": "news"})["operation"]
     ended = web.got("GET", f"/operations/{operation['id']}?seconds=10")["operation"]
 
     assert paused["state"] == "paused"
@@ -115,23 +173,23 @@ def test_a_project_is_paused_resumed_and_what_is_delayed_runs_now(web: Web) -> N
 
 
 def test_a_project_a_group_and_all_projects_are_paused_for_a_time(web: Web) -> None:
-    one = web.got("POST", "/projects/news/actions/pause", {"seconds": 600})["project"]
-    all_ = web.got("POST", "/projects/actions/pause", {"seconds": 60})["operation"]
-    others = web.got("POST", "/projects/actions/resume")["operation"]
+    one = web.got("POST", "/projects/news/pause", {"seconds": 600})["project"]
+    all_ = web.got("POST", "/projects/pause", {"seconds": 60})["operation"]
+    others = web.got("POST", "/projects/resume")["operation"]
 
     assert one["paused_until"] > time.time() + 300
     assert all_["until"] < one["paused_until"]
     assert all_["matched"] == others["matched"] == len(web.got("GET", "/projects")["projects"])
     assert web.got("GET", "/projects/news")["project"]["state"] == "running"
     web.got("PATCH", "/projects/news/settings", {"group": "papers"})
-    assert web.got("POST", "/groups/papers/actions/pause", {"seconds": 60})["operation"]["until"] > 0
-    web.got("POST", "/groups/papers/actions/resume")
+    assert web.got("POST", "/groups/papers/pause", {"seconds": 60})["operation"]["until"] > 0
+    web.got("POST", "/groups/papers/resume")
     web.got("DELETE", "/projects/news/settings?keys=group")
 
 
 def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
     wanted = {"action": "reprioritise", "project": "shop", "priority": 7, "filter": {"url": "http://shop/*"}}
-    operation = web.got("POST", "/bulk", wanted)["operation"]
+    operation = web.got("POST", "/operations", wanted)["operation"]
 
     assert web.got("GET", f"/operations/{operation['id']}?seconds=10")["operation"]["matched"] == 1
     assert web.got("GET", "/projects/shop/tasks?state=ready")["tasks"][0]["priority"] == 7
@@ -142,7 +200,7 @@ def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
     [
         ("GET", "/projects/none", None, 404, "unknown-project", "project"),
         ("GET", "/projects/a%2Fb", None, 400, "malformed", "project"),
-        ("GET", "/projects/news/tasks?state=odd", None, 400, "malformed", "state"),
+        ("GET", "/projects/news/tasks?state=odd", None, 400, "malformed", "state[0]"),
         ("GET", "/projects/news/tasks?state=ready&more=1", None, 400, "malformed", "more"),
         ("GET", "/projects?limit=1000", None, 400, "malformed", "limit"),
         ("GET", "/projects?limit=1&limit=2", None, 400, "bad-request", "limit"),
@@ -155,7 +213,7 @@ def test_operations_are_started_on_what_a_filter_names(web: Web) -> None:
         ("POST", "/projects/news/tasks/retry", {}, 400, "malformed", "taskids"),
         ("POST", "/projects/news/tasks/retry", {"taskids": [1]}, 400, "malformed", "taskids[0]"),
         ("POST", "/projects/news/tasks/retry", [], 400, "malformed", "body"),
-        ("POST", "/bulk", {"action": "retry", "filter": {"state": "failed"}}, 400, "malformed", "filter.state"),
+        ("POST", "/operations", {"action": "retry", "filter": {"state": "failed"}}, 400, "malformed", "filter.state"),
         ("POST", "/nowhere", {}, 404, "not-found", ""),
         ("DELETE", "/projects", None, 405, "method-not-allowed", ""),
     ],
@@ -167,13 +225,13 @@ def test_a_refusal_over_http_names_the_field(
 
 
 def test_a_body_of_another_type_is_refused(web: Web) -> None:
-    answer = web.api.post("/bulk", content=b"<x/>", headers={"Content-Type": "application/xml"})
+    answer = web.api.post("/operations", content=b"<x/>", headers={"Content-Type": "application/xml"})
 
     assert (answer.status_code, answer.headers["content-type"]) == (415, "application/problem+json")
 
 
 def test_a_body_that_is_too_long_is_refused(web: Web) -> None:
-    assert refused(web, "POST", "/bulk", {"action": "x" * (9 << 20)}) == (413, "too-large", "body")
+    assert refused(web, "POST", "/operations", {"action": "x" * (9 << 20)}) == (413, "too-large", "body")
 
 
 def test_an_address_says_which_methods_it_knows(web: Web) -> None:
@@ -238,7 +296,7 @@ def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:
         ("PATCH", "/projects/news/slots/a", {"delya": 3}, "delay"),
         ("GET", "/projects/news/tasks?stat=failed", None, "state"),
         ("POST", "/projects/news/tasks", {"url": "http://a/", "prioritty": 3}, "priority"),
-        ("POST", "/bulk", {"action": "retry", "projekt": "news"}, "project"),
+        ("POST", "/operations", {"action": "retry", "projekt": "news"}, "project"),
     ],
 )
 def test_a_name_that_is_mistyped_is_answered_by_the_one_that_is_meant(

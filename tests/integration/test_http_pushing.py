@@ -17,6 +17,8 @@ from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
 
 LINES = {"Content-Type": "application/x-ndjson"}
+RUN = {"action": "reschedule", "project": "moved", "filter": {"states": ["delayed"]}}
+"""What is delayed runs now."""
 
 
 @pytest.fixture(scope="module")
@@ -152,10 +154,10 @@ def test_a_key_that_comes_again_is_answered_again_and_nothing_is_done_twice(web:
 def test_a_key_of_lines_or_of_a_change_is_answered_again_by_another_web_process(web: Web, daemon: Daemon) -> None:
     content = b"http://moved/a\n{}\nhttp://moved/b\n"
     first = pushed(web, "moved", content, **{"Idempotency-Key": "k"})
-    run = web.ask("POST", "/projects/moved/actions/run", Idempotency_Key="run").json()
+    run = web.ask("POST", "/operations", RUN, Idempotency_Key="run").json()
     with web_of(daemon) as other:
         again = pushed(other, "moved", content, **{"Idempotency-Key": "k"})
-        rerun = other.ask("POST", "/projects/moved/actions/run", Idempotency_Key="run").json()
+        rerun = other.ask("POST", "/operations", RUN, Idempotency_Key="run").json()
 
     assert [each["outcome"] for each in first] == ["new", "rejected", "new"]
     assert again == first
@@ -174,46 +176,46 @@ def test_a_worker_takes_reports_prolongs_and_releases_by_http(web: Web, client: 
     client.projects.set("run", {"fetch": {"timeout": 20}})
     client.push_many("run", [f"http://run/{number}" for number in range(4)])
 
-    tasks = web.got("POST", "/select", {"limit": 4, "projects": ["run"], "seconds": 30})["tasks"]
+    tasks = web.got("POST", "/leases", {"limit": 4, "projects": ["run"], "seconds": 30})["tasks"]
     while len(tasks) < 4:
-        tasks += web.got("POST", "/select", {"limit": 4 - len(tasks), "projects": ["run"]})["tasks"]
+        tasks += web.got("POST", "/leases", {"limit": 4 - len(tasks), "projects": ["run"]})["tasks"]
     names = [{key: task[key] for key in ("project", "taskid", "token")} for task in tasks]
     success = {**names[0], "result": {"n": 1}, "new": ["http://run/next"]}
-    done = web.got("POST", "/done", {"tasks": [success, {**names[1], "ok": False, "error": "no"}]})
-    extended = web.got("POST", "/extend", {"leases": [names[2]], "seconds": 60})
-    released = web.got("POST", "/release", {"leases": [names[3]]})
+    done = web.got("POST", "/leases/done", {"tasks": [success, {**names[1], "ok": False, "error": "no"}]})
+    extended = web.got("POST", "/leases/extend", {"leases": [names[2]], "seconds": 60})
+    released = web.got("POST", "/leases/release", {"leases": [names[3]]})
 
     assert tasks[0]["fetch"] == {"timeout": 20}
     assert all(isinstance(task["token"], str) for task in tasks)
     assert (done["outcomes"], done["new"]) == (["done", "done"], [["new"], []])
     assert (extended["counted"], released["counted"]) == (1, 1)
-    assert web.got("POST", "/release", {"leases": [names[3]]}) == {"counted": 0, "stale": [names[3]["token"]]}
+    assert web.got("POST", "/leases/release", {"leases": [names[3]]}) == {"counted": 0, "stale": [names[3]["token"]]}
     assert client.tasks.show("run", names[0]["taskid"]).state == "success"
 
 
 def test_a_report_by_http_may_come_in_parts(web: Web, client: Client) -> None:
     client.push("parts", "http://parts/", taskid="a")
-    [task] = web.got("POST", "/select", {"projects": ["parts"], "seconds": 30})["tasks"]
+    [task] = web.got("POST", "/leases", {"projects": ["parts"], "seconds": 30})["tasks"]
     report = {key: task[key] for key in ("project", "taskid", "token")}
 
-    kept = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://parts/1"], "part": True}]})
+    kept = web.got("POST", "/leases/done", {"tasks": [{**report, "new": ["http://parts/1"], "part": True}]})
     state = client.tasks.show("parts", "a").state
-    done = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://parts/2"]}]})
+    done = web.got("POST", "/leases/done", {"tasks": [{**report, "new": ["http://parts/2"]}]})
 
     assert (kept["outcomes"], kept["new"], state) == (["kept"], [["new"]], "processing")
     assert (done["outcomes"], done["new"]) == (["done"], [["new"]])
-    late = web.got("POST", "/done", {"tasks": [{**report, "part": True}]})
+    late = web.got("POST", "/leases/done", {"tasks": [{**report, "part": True}]})
     assert late["outcomes"] == ["stale"]
 
 
 def test_a_failure_by_http_may_bring_new_tasks_and_say_how_the_next_attempt_differs(web: Web, client: Client) -> None:
     client.push("again", "http://again/", taskid="a", save={"proxy": 1})
-    [task] = web.got("POST", "/select", {"projects": ["again"], "seconds": 30})["tasks"]
+    [task] = web.got("POST", "/leases", {"projects": ["again"], "seconds": 30})["tasks"]
     report = {key: task[key] for key in ("project", "taskid", "token")} | {"ok": False, "new": ["http://again/1"]}
     again = {"counts": True, "body": {"save": {"proxy": 2}}, "priority": 5}
 
-    done = web.got("POST", "/done", {"tasks": [{**report, "retry_after": 3600, "again": again}]})
-    late = web.got("POST", "/done", {"tasks": [{**report, "new": ["http://again/2"]}]})
+    done = web.got("POST", "/leases/done", {"tasks": [{**report, "retry_after": 3600, "again": again}]})
+    late = web.got("POST", "/leases/done", {"tasks": [{**report, "new": ["http://again/2"]}]})
 
     assert (done["outcomes"], done["new"]) == (["done"], [["new"]])
     assert (late["outcomes"], late["new"]) == (["stale"], [[]])
@@ -223,15 +225,15 @@ def test_a_failure_by_http_may_bring_new_tasks_and_say_how_the_next_attempt_diff
 
 
 def test_nothing_to_run_is_an_empty_list(web: Web) -> None:
-    assert web.got("POST", "/select", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
+    assert web.got("POST", "/leases", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
 
 
 def test_who_hangs_up_while_he_waits_for_a_task_is_handed_none(web: Web, client: Client) -> None:
     with pytest.raises(httpx.ReadTimeout):
-        web.api.post("/select", json={"projects": ["hung"], "seconds": 60}, timeout=0.2)
+        web.api.post("/leases", json={"projects": ["hung"], "seconds": 60}, timeout=0.2)
     client.push("hung", "http://hung/", taskid="a")
 
-    tasks = web.got("POST", "/select", {"projects": ["hung"], "seconds": 30})["tasks"]
+    tasks = web.got("POST", "/leases", {"projects": ["hung"], "seconds": 30})["tasks"]
     assert [(task["taskid"], task["retried"]) for task in tasks] == [("a", 0)]
 
 
@@ -260,18 +262,18 @@ def send_for_ever(sending: socket.socket, piece: bytes) -> None:
 def test_a_lease_outlives_the_web_process_that_handed_it_out(web: Web, daemon: Daemon, client: Client) -> None:
     client.push("outlive", "http://outlive/", taskid="a")
     with web_of(daemon) as other:
-        task = other.got("POST", "/select", {"projects": ["outlive"], "seconds": 30})["tasks"][0]
+        task = other.got("POST", "/leases", {"projects": ["outlive"], "seconds": 30})["tasks"][0]
 
     report = {key: task[key] for key in ("project", "taskid", "token")}
-    assert web.got("POST", "/done", {"tasks": [report]})["outcomes"] == ["done"]
+    assert web.got("POST", "/leases/done", {"tasks": [report]})["outcomes"] == ["done"]
 
 
 def test_what_a_killed_web_process_had_handed_out_goes_back(web: Web, daemon: Daemon, client: Client) -> None:
     client.push("back", "http://back/", taskid="a")
     with web_of(daemon) as other:
-        other.got("POST", "/select", {"projects": ["back"], "seconds": 30})
+        other.got("POST", "/leases", {"projects": ["back"], "seconds": 30})
 
-    again = web.got("POST", "/select", {"projects": ["back"], "seconds": 30})["tasks"]
+    again = web.got("POST", "/leases", {"projects": ["back"], "seconds": 30})["tasks"]
 
     assert [(task["taskid"], task["retried"]) for task in again] == [("a", 0)]
 

@@ -111,7 +111,7 @@ def test_the_actions_of_a_group_are_there_when_it_is_chosen(pages: Pages) -> Non
         each for each in pages.page("/?group=shops").iter("button") if each.get("data-ask", "").startswith("Pause all")
     )
 
-    assert pause.get("data-api") == "/api/v1/groups/shops/actions/pause"
+    assert pause.get("data-api") == "/api/v1/groups/shops/pause"
 
 
 def test_the_stream_has_the_cells_and_the_order_and_rows_that_are_empty(pages: Pages) -> None:

@@ -249,7 +249,7 @@ LINE = b'{"url": "http://site/"}\n'
 
 @pytest.mark.parametrize("before", [b"", b"%x\r\n%b\r\n" % (len(LINE), LINE)], ids=["at once", "after an outcome"])
 def test_a_body_that_stops_being_one_ends_the_connection_and_is_no_bug(opened: Web, before: bytes) -> None:
-    opened.status("POST", "/api/v1/projects/news/actions/start", "{}", Content_Type="application/json")
+    opened.status("POST", "/api/v1/projects/news/start", "{}", Content_Type="application/json")
     with opened.connected() as peer:
         peer.sendall(PUSHED + before)
         answer = peer.recv(4096) if before else b""
@@ -321,7 +321,7 @@ def test_a_page_of_another_site_changes_nothing(opened: Web, origin: str) -> Non
     kind = "application/json"
     statuses = {
         opened.status("POST", path, "{}", Origin=origin, Content_Type=kind)
-        for path in ("/api/v1/projects/news/actions/pause", "/api/v1/projects/news/tasks", "/logout")
+        for path in ("/api/v1/projects/news/pause", "/api/v1/projects/news/tasks", "/logout")
     }
 
     assert statuses <= {403, 415}
@@ -330,12 +330,12 @@ def test_a_page_of_another_site_changes_nothing(opened: Web, origin: str) -> Non
 def test_a_page_of_ours_that_does_not_show_its_token_changes_nothing(opened: Web) -> None:
     said = {"Origin": f"http://{opened.host}", "Content_Type": "application/json"}
 
-    assert opened.status("POST", "/api/v1/projects/news/actions/pause", "{}", **said) == 403
+    assert opened.status("POST", "/api/v1/projects/news/pause", "{}", **said) == 403
 
 
 def test_nothing_is_allowed_to_other_sites(opened: Web) -> None:
     asked = {"Origin": "http://evil.example", "Access_Control_Request_Method": "POST"}
-    answer = opened.ask("OPTIONS", "/api/v1/projects/news/actions/pause", **asked)
+    answer = opened.ask("OPTIONS", "/api/v1/projects/news/pause", **asked)
     assert not [name for name in answer.headers if name.lower().startswith("access-control-allow")]
 
 

@@ -44,7 +44,7 @@ def answering(operation: Operation) -> Endpoint:
         with naming as known:
             asking = services.client.ask(asked.request, patience, known)
             reply = await while_there(request, asking)
-        body = json_of(reply)
+        body = json_of(reply if operation.shown is None else operation.shown(reply, asked.said))
         headers = {}
         if operation.further is not None:
             changed = operation.further(reply, asked.said)

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-from taskqueue.protocol.daemon import (
-    DaemonHistory,
-    DaemonShow,
-    Status,
-    Verify,
-)
+from msgspec import Struct
+
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, Status, StatusReply, Verify
+from taskqueue.protocol.values import Counts, Totals
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
 
+
+class StatusShown(Struct):
+    """How the daemon is, in short.
+
+    Attributes:
+        epoch: grows with each start of the daemon, and each time that it reads its store again.
+        version: of the daemon's software.
+        compiled: the core is compiled; else it is interpreted.
+        uptime_seconds: since the daemon was started.
+        projects: number of projects.
+        counts: tasks by state, now, over all projects.
+        totals: events since the projects were made, over all projects.
+        shell: counters of the process around the core, since its start (turns, messages, bytes, malformed, …).
+    """
+
+    epoch: int
+    version: str
+    compiled: bool
+    uptime_seconds: float
+    projects: int
+    counts: Counts
+    totals: Totals
+    shell: dict[str, float]
+
+
+def without_pages(reply: StatusReply, said: Mapping[str, Any]) -> StatusShown:
+    """The part of a status that is not about single projects or fetchers."""
+    return StatusShown(
+        reply.epoch, reply.version, reply.compiled, reply.uptime_seconds, reply.found, reply.counts, reply.totals,
+        reply.shell,
+    )  # fmt: skip
+
+
 OPERATIONS: Final = (
     Operation(
-        "GET", "/status", "viewer", Status, "How the daemon is, with a page of projects", further=paging.of_projects
+        "GET", "/status", "viewer", Status, "How the daemon is, in short",
+        {"after": "", "limit": 1, "group": "", "filter": "", "sort": "name", "skip": 0, "fetchers": 0},
+        own_reply=StatusShown, shown=without_pages,
     ),
     Operation("GET", "/daemon", "viewer", DaemonShow, "How the daemon itself is, with histograms"),
     Operation(
         "GET", "/daemon/history", "viewer", DaemonHistory,
         "How the daemon was in each minute of the last day, in pages", further=paging.of_points,
     ),
-    Operation("GET", "/verify", "viewer", Verify, "What is wrong with the scheduler's invariants"),
+    Operation("GET", "/daemon/verify", "viewer", Verify, "What is wrong with the daemon's invariants"),
 )  # fmt: skip

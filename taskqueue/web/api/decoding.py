@@ -29,7 +29,7 @@ INF: Final = "inf"
 
 
 class Asked(NamedTuple):
-    """A request of the protocol, and what its sender said in the query or the body."""
+    """A request of the protocol, and what its sender said in the path, the query or the body."""
 
     request: Any
     said: Mapping[str, Any]
@@ -58,7 +58,7 @@ class Decoding:
             Problem: it can't be read.
         """
         said = await self.arguments(request)
-        return Asked(self.made(request, said), said)
+        return Asked(self.made(request, said), {**self.path(request), **said})
 
     async def arguments(self, request: Request) -> dict[str, Any]:
         """What its query or its body says."""
@@ -72,11 +72,14 @@ class Decoding:
         except MALFORMED as error:
             raise of_reason(reason_of(error, name)) from None
 
+    def path(self, request: Request) -> dict[str, Any]:
+        """What the path says."""
+        return {name: self.parameter(request, name) for name in self._operation.parameters}
+
     def made(self, request: Request, said: Mapping[str, Any]) -> Any:
         """The protocol's request that says this."""
         operation = self._operation
-        path = {name: self.parameter(request, name) for name in operation.parameters}
-        fields = {**path, **operation.fixed, **said}
+        fields = {**self.path(request), **operation.fixed, **said}
         if operation.remake is not None:
             fields = operation.remake(fields)
         if WHOSE in operation.asks.__struct_fields__:

@@ -97,16 +97,18 @@ OPERATIONS: Final = (
         {"action": "resume"},
     ),
     Operation(
-        "POST", "/select", "operator", Hello, "Take tasks to run; waits for the first one", arguments=Wish,
+        "POST", "/leases", "operator", Hello, "Take tasks to run; waits for the first one", arguments=Wish,
         endpoint=handing_out, own_reply=HandedOut,
     ),
     Operation(
-        "POST", "/done", "operator", Done, "Report tasks: succeeded, or with ok false failed", arguments=Reports,
+        "POST", "/leases/done", "operator", Done, "Report tasks: succeeded, or with ok false failed", arguments=Reports,
         remake=with_reports,
     ),
-    Operation("POST", "/extend", "operator", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens),
     Operation(
-        "POST", "/release", "operator", Release, "Hand back tasks that were not started", arguments=Released,
+        "POST", "/leases/extend", "operator", Extend, "Give leases more time", arguments=Prolonged, remake=with_tokens
+    ),
+    Operation(
+        "POST", "/leases/release", "operator", Release, "Hand back tasks that were not started", arguments=Released,
         remake=with_tokens,
     ),
 )  # fmt: skip

@@ -37,6 +37,13 @@ OWN: Final = frozenset(Change.__struct_fields__)
 Further = Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None]
 """Of a reply, and of what was asked: the query's arguments that ask for the page after it; None: there is none."""
 
+Shown = Callable[[Any, Mapping[str, Any]], Struct]
+"""Makes of a reply, and of what was asked, what is answered.
+
+Raises:
+    Problem: the reply has nothing of what was asked.
+"""
+
 Remake = Callable[[dict[str, Any]], dict[str, Any]]
 """Makes of the decoded arguments the fields of the protocol's request."""
 
@@ -65,7 +72,8 @@ class Operation(NamedTuple):
         remake: what makes fields of the request of it; None: they are the fields of the request themselves.
         further: see ``Further``; None: there are no pages.
         endpoint: makes what answers, if it is not the daemon's request and reply alone.
-        own_reply: type of what the endpoint answers, if it is not the daemon's reply.
+        own_reply: type of what is answered, if it is not the daemon's reply: the endpoint makes it, or
+        shown: does.
         takes, gives: media types of the body and of the reply, beside JSON.
     """
 
@@ -81,6 +89,7 @@ class Operation(NamedTuple):
     further: Further | None = None
     endpoint: Callable[[Operation], Endpoint] | None = None
     own_reply: type[Struct] | None = None
+    shown: Shown | None = None
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
 

@@ -20,7 +20,7 @@ OPERATIONS: Final = (
         further=paging.of_stats,
     ),
     Operation(
-        "GET", "/history", "viewer", StatsHistory, "What happened in each minute or hour, in pages",
+        "GET", "/stats/history", "viewer", StatsHistory, "What happened in each minute or hour, in pages",
         further=paging.of_points,
     ),
     Operation("GET", "/watch", "viewer", Watch, "Which projects have changed; waits for a change"),

@@ -14,7 +14,8 @@ from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "POST", "/bulk", "operator", Bulk, "Do something with all tasks that a filter names, of a project or a group"
+        "POST", "/operations", "operator", Bulk,
+        "Do something with all tasks that a filter names, of a project or a group",
     ),
     Operation("GET", "/operations", "viewer", OperationList, "All operations that are remembered"),
     Operation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, get_args
 
 from msgspec import Meta, Struct
@@ -9,23 +10,25 @@ from msgspec import Meta, Struct
 from taskqueue.protocol.daemon import Status
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.insight import Why
-from taskqueue.protocol.operations import Bulk
 from taskqueue.protocol.projects import (
     LOSSES,
+    CronView,
     GroupDo,
     GroupSet,
     ProjectDo,
     ProjectHold,
+    ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     ProjectWait,
 )
-from taskqueue.protocol.values import Action, PauseSeconds, TaskFilter
+from taskqueue.protocol.values import Action, PauseSeconds
 from taskqueue.settings.description import described
 from taskqueue.settings.settings import Settings
 from taskqueue.web.api import paging
-from taskqueue.web.api.http_operation import Operation
+from taskqueue.web.api.http_operation import Method, Operation
+from taskqueue.web.api.problems import Problem
 from taskqueue.web.roles import Role
 
 WHAT: Final[dict[Action, str]] = {
@@ -35,7 +38,7 @@ WHAT: Final[dict[Action, str]] = {
     "start": "Start it; an unknown one is made",
     "clear": "Drop its live tasks",
     "reset": "Forget all that is known of its tasks",
-    "delete": "Delete the project, with all that it has",
+    "delete": "Delete it, with all that it has",
 }
 ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
 """Actions that there are for all projects at once."""
@@ -59,6 +62,42 @@ class JobRef(Struct, forbid_unknown_fields=True):
 
     project: ProjectName
     job: JobName
+
+
+class JobsRef(Struct, forbid_unknown_fields=True):
+    """Names the project whose cron jobs are meant."""
+
+    project: ProjectName
+
+
+class CronJob(Struct):
+    """A cron job of a project.
+
+    Attributes:
+        job: its name in the project.
+        setting: the job itself, as the setting ``cron`` has it.
+        next_at: unix seconds of its next run; 0: none.
+        last_at: unix seconds of its last run; 0: there was none.
+        runs: how often it has pushed its task.
+        skipped: how often it has not, because the task of the last run was still live.
+    """
+
+    job: str
+    setting: dict[str, Setting]
+    next_at: float
+    last_at: float
+    runs: int
+    skipped: int
+
+
+class CronJobs(Struct):
+    """The cron jobs of a project.
+
+    Attributes:
+        jobs: all of them, in the order of its settings.
+    """
+
+    jobs: list[CronJob]
 
 
 class GroupRef(Struct, forbid_unknown_fields=True):
@@ -91,6 +130,35 @@ def as_keys(fields: dict[str, Any]) -> dict[str, Any]:
     return {"project": fields["project"], "keys": [f"cron.{fields['job']}"]}
 
 
+def with_project(fields: dict[str, Any]) -> dict[str, Any]:
+    """Only the project: a job is found in the reply."""
+    return {"project": fields["project"]}
+
+
+def cron_jobs(reply: ProjectReply, said: Mapping[str, Any]) -> CronJobs:
+    """The cron jobs of the project."""
+    if reply.project is None:
+        return CronJobs([])
+    settings: Any = reply.project.settings.get("cron")
+    return CronJobs([_cron_job(view, settings[view.job]) for view in reply.project.cron])
+
+
+def _cron_job(view: CronView, setting: dict[str, Setting]) -> CronJob:
+    return CronJob(view.job, setting, view.next_at, view.last_at, view.runs, view.skipped)
+
+
+def cron_job(reply: ProjectReply, said: Mapping[str, Any]) -> CronJob:
+    """The cron job of that name.
+
+    Raises:
+        Problem: the project has none.
+    """
+    for each in cron_jobs(reply, said).jobs:
+        if each.job == said["job"]:
+            return each
+    raise Problem(404, f'job: project "{said["project"]}" has no cron job "{said["job"]}"', "job", "unknown-job")
+
+
 def _role(action: Action) -> Role:
     return "admin" if action in LOSSES else "operator"
 
@@ -100,15 +168,25 @@ def _fixed(action: Action) -> dict[str, Any]:
     return {"action": action} if action == "pause" else {"action": action, "seconds": None}
 
 
+def _place(thing: str, action: Action) -> tuple[Method, str]:
+    """What removes a thing is DELETE on the thing; all else is a verb behind it."""
+    return ("DELETE", thing) if action == "delete" else ("POST", f"{thing}/{action}")
+
+
 ACTIONS: Final = tuple(
-    Operation("POST", f"/projects/{{project}}/actions/{action}", _role(action), ProjectDo, WHAT[action], _fixed(action))
+    Operation(
+        *_place("/projects/{project}", action),
+        _role(action),
+        ProjectDo,
+        WHAT[action],
+        _fixed(action),
+    )
     for action in get_args(Action)
 )
 
 GROUP_ACTIONS: Final = tuple(
     Operation(
-        "POST",
-        f"/groups/{{group}}/actions/{action}",
+        *_place("/groups/{group}", action),
         _role(action),
         GroupDo,
         f"{WHAT[action]}: each project of a group",
@@ -121,7 +199,7 @@ GROUP_ACTIONS: Final = tuple(
 ALL_ACTIONS: Final = tuple(
     Operation(
         "POST",
-        f"/projects/actions/{action}",
+        f"/projects/{action}",
         "operator",
         GroupDo,
         f"{WHAT[action]}: each project",
@@ -148,11 +226,6 @@ OPERATIONS: Final = (
     ),
     *ACTIONS,
     *ALL_ACTIONS,
-    Operation(
-        "POST", "/projects/{project}/actions/run", "operator", Bulk, "Run what is delayed now",
-        {"action": "reschedule", "filter": TaskFilter(states=["delayed"]), "exetime": 0.0, "priority": 0, "group": "",
-        "delay": None},
-    ),
     *GROUP_ACTIONS,
     Operation("GET", "/projects/{project}/why", "viewer", Why, "Why nothing of it is handed out", {"taskid": None}),
     Operation(
@@ -160,8 +233,16 @@ OPERATIONS: Final = (
         "Wait until it has finished, for up to so many seconds",
     ),
     Operation(
-        "POST", "/projects/{project}/hold", "operator", ProjectHold,
+        "POST", "/projects/{project}/keep-open", "operator", ProjectHold,
         "Don't take it as finished for so many seconds; 0 lets go",
+    ),
+    Operation(
+        "GET", "/projects/{project}/cron", "viewer", ProjectShow, "Its cron jobs", arguments=JobsRef,
+        own_reply=CronJobs, shown=cron_jobs,
+    ),
+    Operation(
+        "GET", "/projects/{project}/cron/{job}", "viewer", ProjectShow, "A cron job", arguments=JobRef,
+        remake=with_project, own_reply=CronJob, shown=cron_job,
     ),
     Operation(
         "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, "Make or replace a cron job", whole="setting",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from taskqueue.protocol.fields import ProjectName, TaskId
+from taskqueue.protocol.choices import STATES, StateName
+from taskqueue.protocol.fields import EpochSeconds, ProjectName, TaskId
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.operations import (
     Rerun,
@@ -22,10 +23,30 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TaskWait,
 )
+from taskqueue.protocol.values import Glob
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.pushing import LINES, pushing
 from taskqueue.web.api.task_objects import PushedTasks
+
+
+class TasksAsked(Struct, forbid_unknown_fields=True):
+    """Which tasks of a project are listed, as ``task-list`` in docs/protocol.md.
+
+    Attributes:
+        state: repeat it for tasks of several states; none: of all.
+    """
+
+    project: ProjectName
+    state: Annotated[list[StateName], Meta(max_length=len(STATES))] = []
+    url: Glob = ""
+    error: Glob = ""
+    since: EpochSeconds = 0.0
+    newest: bool = False
+    after: Annotated[str, Meta(max_length=64)] = ""
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    pushed_since: EpochSeconds = 0.0
+    pushed_before: EpochSeconds = 0.0
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):
@@ -35,6 +56,12 @@ class TaskRef(Struct, forbid_unknown_fields=True):
     taskid: TaskId
 
 
+def with_states(fields: dict[str, Any]) -> dict[str, Any]:
+    """One state is a list of that state, several are a list of several."""
+    states = fields["state"]
+    return fields | {"state": states[0] if len(states) == 1 else None, "states": states if len(states) > 1 else []}
+
+
 def as_list(fields: dict[str, Any]) -> dict[str, Any]:
     """One task where several may be named."""
     return {"project": fields["project"], "taskids": [fields["taskid"]]}
@@ -42,8 +69,8 @@ def as_list(fields: dict[str, Any]) -> dict[str, Any]:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/projects/{project}/tasks", "viewer", TaskList, "Tasks in one state, or in all, in pages",
-        further=paging.of_tasks,
+        "GET", "/projects/{project}/tasks", "viewer", TaskList, "Tasks in some states, or in all, in pages",
+        arguments=TasksAsked, remake=with_states, further=paging.of_tasks,
     ),
     Operation(
         "POST", "/projects/{project}/tasks", "operator", NewTasks, "Push a task, a list of them, or a stream of lines",

@@ -1,6 +1,6 @@
 // Forms that change something: they speak to /api/v1 as any program would.
 //
-//   <form data-api="/api/v1/projects/news/actions/pause" data-method="POST" data-ask="Pause news?"
+//   <form data-api="/api/v1/projects/news/pause" data-method="POST" data-ask="Pause news?"
 //         data-will="Nothing of it is handed out; tasks are still taken." data-done="news is paused">
 //
 // Fields become JSON: data-type="number" | "json" | "list" says as what; a field that is empty is left out. A button

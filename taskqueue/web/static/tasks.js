@@ -58,12 +58,12 @@ async function actOnChosen(action, taskids, body) {
 async function actOnAll(action, body) {
   const [verb, will] = WORDS[action];
   const said = { ...body, action, project: acts.dataset.project, filter: JSON.parse(acts.dataset.filter) };
-  const counted = await runOperation("/api/v1/bulk", { ...said, dry_run: true }, (view) => follow(view, "Counting"));
+  const counted = await runOperation("/api/v1/operations", { ...said, dry_run: true }, (view) => follow(view, "Counting"));
   hide();
   if (!counted) return;
   if (!counted.matched) { tell(`No task to ${action}: ${tasks(counted.seen)} looked at`); return; }
   if (!(await ask(`${verb} ${tasks(counted.matched)}?`, `All that match, on every page. ${will}`))) return;
-  const ended = await runOperation("/api/v1/bulk", said, (view) => follow(view, verb));
+  const ended = await runOperation("/api/v1/operations", said, (view) => follow(view, verb));
   if (!ended) { hide(); return; }
   const words = ended.cancelled ? "Cancelled where it was: " : "";
   document.getElementById("progress-words").textContent = `${words}${PAST[action]} ${tasks(ended.matched)} of ${ended.seen.toLocaleString("en")} looked at`;
