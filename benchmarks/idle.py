@@ -25,7 +25,7 @@ from benchmarks.traffic import Traffic, expect
 from taskqueue.protocol.values import Schedule
 
 COMMAND: Final = "python -m benchmarks.idle"
-CONFIG: Final = "[server]\nauto_create = true\n"
+CONFIG: Final = "[daemon]\nauto_create = true\n"
 COLUMNS: Final = [
     Column("cpu", "CPU a minute", "ms", 2),
     Column("share", "of a core", "%", 4),

@@ -50,7 +50,7 @@ FETCHED: Final = "news", "slow", "blog", *SHOPS
 """Projects that the two large fetchers ask for."""
 
 CONFIG: Final = """
-[server]
+[daemon]
 fetcher_timeout = 3600
 [store]
 durability = "interval"

@@ -10,7 +10,7 @@ from benchmarks.peers.ordinary import SLOTS, URL, note
 from taskqueue import Client, Task
 
 CONFIG = """
-[server]
+[daemon]
 log_level = "warning"
 [projects.bench]
 rate = inf

@@ -25,7 +25,7 @@ FETCHER: Final = "bench-fetcher"
 LEAST_CAPACITY: Final = 16
 
 CONFIG: Final = """
-[server]
+[daemon]
 log_level = "warning"
 [store]
 durability = "{durability}"

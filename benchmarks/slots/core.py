@@ -56,8 +56,8 @@ class Core:
                 config,
                 head_tasks=PLENTY,
                 head_bytes=PLENTY,
-                memory_bytes=PLENTY,
-                memory_slots=PLENTY,
+                queue_bytes=PLENTY,
+                slots_in_memory=PLENTY,
                 max_leases=PLENTY,
             )
         self._ledger = Ledger(MemoryStore(BlockDisk()))

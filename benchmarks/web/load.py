@@ -15,7 +15,7 @@ from benchmarks.traffic import BODIES, BODY_BYTES, Fetcher, body_of, expect, tas
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 
-CONFIG: Final = """[server]
+CONFIG: Final = """[daemon]
 auto_create = true
 [store]
 durability = "interval"

@@ -108,7 +108,7 @@ class Processes:
 def _environment() -> dict[str, str]:
     """Environment of the processes: no TASKQUEUE_ variable of the user's, and a short fetcher timeout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")}
-    return kept | {"TASKQUEUE_SERVER_FETCHER_TIMEOUT": "10"}
+    return kept | {"TASKQUEUE_DAEMON_FETCHER_TIMEOUT": "10"}
 
 
 @contextmanager

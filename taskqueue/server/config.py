@@ -1,8 +1,9 @@
 """The config: a TOML file and environment variables, parsed into checked values; every problem is told by file and key.
 
-    [server] [store] [limits] [webhook]    Server, StoreSection, Limits, WebhookSection
-    [buckets.NAME]                         settings.Pace
-    [defaults] [projects.NAME]             layers of project settings, defined and checked by settings
+    [daemon] [store] [webhook]    DaemonSection, StoreSection, WebhookSection
+    [limits] [advanced]           Limits, Advanced
+    [buckets.NAME]                settings.Pace
+    [defaults] [projects.NAME]    layers of project settings, defined and checked by settings
 
 Every setting has a default, so no file is needed. conf/taskqueue.toml lists them all; a link beside
 this file puts it into the wheel.
@@ -11,7 +12,7 @@ The file is read at start and again on SIGHUP, when everything except RESTART_ON
 problem changes nothing.
 
 Environment variables, for containers, override the file, and the command line overrides them. One rule: TASKQUEUE_, the
-section and the key, in capitals: TASKQUEUE_LIMITS_MEMORY_BYTES, TASKQUEUE_WEBHOOK_URL. A setting for which `taskqueue
+section and the key, in capitals: TASKQUEUE_ADVANCED_QUEUE_BYTES, TASKQUEUE_WEBHOOK_URL. A setting for which `taskqueue
 scheduler` has an option is named like the option: TASKQUEUE_BIND, TASKQUEUE_STORE. A value is written as in the file; a
 text may omit its quotes. An empty variable is ignored.
 """
@@ -69,8 +70,8 @@ fetchers and tasks end where a message is full.
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
-class Server(Struct, frozen=True):
-    """[server]. Attributes without an explanation are those of settings.CoreConfig.
+class DaemonSection(Struct, frozen=True):
+    """[daemon]. Attributes without an explanation are those of settings.CoreConfig.
 
     Attributes:
         bind: ZeroMQ address to listen on.
@@ -118,12 +119,17 @@ class Limits(Struct, frozen=True):
     """
 
     memory: Annotated[int, Meta(ge=1 << 20, le=1 << 50, extra=SIZE)] = 1 << 30
-    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
-    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
-    memory_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
-    memory_slots: Annotated[int, Meta(ge=2, le=100_000_000)] = 32_768
     max_projects: Annotated[int, Meta(ge=1, le=1_000_000)] = 20_000
     max_leases: Annotated[int, Meta(ge=1, le=100_000_000)] = 100_000
+
+
+class Advanced(Struct, frozen=True):
+    """[advanced]: how much is held in memory, done in a turn and sent at once; attributes as in settings.CoreConfig."""
+
+    queue_bytes: Annotated[int, Meta(ge=1 << 16, le=1 << 40, extra=SIZE)] = 256 << 20
+    head_tasks: Annotated[int, Meta(ge=2, le=10_000_000)] = 16_384
+    head_bytes: Annotated[int, Meta(ge=1024, le=1 << 40, extra=SIZE)] = 16 << 20
+    slots_in_memory: Annotated[int, Meta(ge=2, le=100_000_000)] = 32_768
     turn_tasks: Annotated[int, Meta(ge=1, le=1_000_000)] = 2048
     select_bytes: Annotated[int, Meta(ge=1, le=1 << 30, extra=SIZE)] = 1 << 20
 
@@ -160,9 +166,10 @@ class WebhookSection(Struct, frozen=True):
 class Config(Struct, frozen=True):
     """The whole config file."""
 
-    server: Server = Server()
+    daemon: DaemonSection = DaemonSection()
     store: StoreSection = StoreSection()
     limits: Limits = Limits()
+    advanced: Advanced = Advanced()
     webhook: WebhookSection = WebhookSection()
     defaults: Layer = field(default_factory=dict)
     projects: Mapping[str, Layer] = field(default_factory=dict)
@@ -172,9 +179,10 @@ class Config(Struct, frozen=True):
 DATABASE_SCHEMES: Final = ("postgresql://", "postgres://")
 
 SECTIONS: Final[dict[str, type[Struct]]] = {
-    "server": Server,
+    "daemon": DaemonSection,
     "store": StoreSection,
     "limits": Limits,
+    "advanced": Advanced,
     "webhook": WebhookSection,
 }
 
@@ -188,9 +196,9 @@ UNTOLD: Final = {
 """Keys of settings whose values no log tells: urls of a database or a webhook have passwords, too."""
 
 RESTART_ONLY: Final = (
-    ("server", "bind"),
-    ("server", "web"),
-    ("server", "max_message"),
+    ("daemon", "bind"),
+    ("daemon", "web"),
+    ("daemon", "max_message"),
     ("store", "path"),
     ("store", "url"),
     ("store", "schema"),
@@ -242,25 +250,25 @@ def build(tables: Mapping[str, Any], path: str) -> Config:
 
 def core_config(config: Config, version: str) -> CoreConfig:
     """The part of the config that the core needs."""
-    server, limits = config.server, config.limits
+    daemon, limits, advanced = config.daemon, config.limits, config.advanced
     return CoreConfig(
         defaults=config.defaults,
         projects=dict(config.projects),
         buckets=dict(config.buckets),
-        auto_create=server.auto_create,
-        fetcher_timeout=server.fetcher_timeout,
-        session_timeout=server.session_timeout,
-        max_sessions=server.max_sessions,
-        head_tasks=limits.head_tasks,
-        head_bytes=limits.head_bytes,
-        memory_bytes=limits.memory_bytes,
-        memory_slots=limits.memory_slots,
+        auto_create=daemon.auto_create,
+        fetcher_timeout=daemon.fetcher_timeout,
+        session_timeout=daemon.session_timeout,
+        max_sessions=daemon.max_sessions,
+        head_tasks=advanced.head_tasks,
+        head_bytes=advanced.head_bytes,
+        queue_bytes=advanced.queue_bytes,
+        slots_in_memory=advanced.slots_in_memory,
         max_projects=limits.max_projects,
         max_leases=limits.max_leases,
-        turn_tasks=limits.turn_tasks,
+        turn_tasks=advanced.turn_tasks,
         # No message of the daemon's is to be longer than it would take itself.
-        select_bytes=min(limits.select_bytes, server.max_message),
-        max_message=server.max_message,
+        select_bytes=min(advanced.select_bytes, daemon.max_message),
+        max_message=daemon.max_message,
         version=version,
     )
 
@@ -445,9 +453,9 @@ def _is_name(name: str) -> bool:
 
 PREFIX: Final = "TASKQUEUE_"
 OPTIONS: Final = {
-    ("server", "bind"): "BIND",
-    ("server", "log_level"): "LOG_LEVEL",
-    ("server", "web"): "WEB",
+    ("daemon", "bind"): "BIND",
+    ("daemon", "log_level"): "LOG_LEVEL",
+    ("daemon", "web"): "WEB",
     ("store", "path"): "STORE",
     ("store", "durability"): "DURABILITY",
 }

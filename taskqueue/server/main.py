@@ -115,8 +115,8 @@ def run(
         The process's exit code, one of those in the module's docstring.
     """
     source = ConfigSource(config_path, {
-        ("server", "bind"): bind, ("store", "path"): store_path,
-        ("store", "durability"): durability, ("server", "log_level"): log_level, ("server", "web"): web,
+        ("daemon", "bind"): bind, ("store", "path"): store_path,
+        ("store", "durability"): durability, ("daemon", "log_level"): log_level, ("daemon", "web"): web,
     }, environ)  # fmt: skip
     try:
         _refuse_foreign_system()
@@ -180,7 +180,7 @@ class ConfigSource:
                 log.error("config-refused %s", line)
             log.error("config-kept file=%s; the old settings stay in force", self._path)
             return None
-        set_level(self.config.server.log_level)
+        set_level(self.config.daemon.log_level)
         log.info("config-reloaded file=%s", self._path)
         for name in waiting:
             log.warning("config-waits setting=%s; its change needs a restart", name)
@@ -208,7 +208,7 @@ def software_version() -> str:
 
 def _serve(source: ConfigSource, accept_damage: bool) -> None:
     config = source.read()
-    set_up(config.server.log_level)
+    set_up(config.daemon.log_level)
     # For good: RocksDB makes files from threads of its own, with bodies, proxy passwords and session ids in them.
     umask = os.umask(0o077)
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -242,7 +242,7 @@ def _serve(source: ConfigSource, accept_damage: bool) -> None:
         _print_line(_start_line(config, opening.where, router, loop.engine))
         _log_memory(config, router.memory_bytes)
         _warn_of_readers(config)
-        with closing(WebChild(router.endpoint, config.server.web)):
+        with closing(WebChild(router.endpoint, config.daemon.web)):
             loop.run()
         log.info("stopped epoch=%d", loop.engine.epoch)
 
@@ -256,10 +256,10 @@ def _print_line(line: str) -> None:
 
 
 def _router(config: Config, meters: Meters) -> Router:
-    bind = config.server.bind
+    bind = config.daemon.bind
     try:
         connections = max_connections(raise_limit())
-        return Router(bind, config.server.max_message, meters, memory_limit(config), connections)
+        return Router(bind, config.daemon.max_message, meters, memory_limit(config), connections)
     except zmq.ZMQError as error:
         hint = BIND_HINTS.get(error.errno or 0, "")
         raise ConfigError(f"can't listen on {bind}: {zmq.strerror(error.errno or 0)}{hint}") from None
@@ -291,7 +291,7 @@ def _log_memory(config: Config, limit: int) -> None:
     if not resident_bytes():
         log.warning("memory-unknown file=/proc/self/statm; what the process uses is not held to that limit")
     if limits.needed_bytes(config) > limit:
-        log.warning("memory-small %s; lower limits.memory_bytes or store.cache", known)
+        log.warning("memory-small %s; lower advanced.queue_bytes or store.cache", known)
 
 
 def _open_engine(config: Config, core: CoreConfig, clock: Clock, meters: Meters, opening: StoreOpener) -> Engine:

@@ -182,7 +182,7 @@ def _task_of(row: InboxRow, largest: int) -> NewTask:
         Rejected: it describes none.
     """
     if row.size > largest:
-        raise Rejected("too-large", f"{row.size} bytes of texts, at most {largest} are taken (server.max_message)")
+        raise Rejected("too-large", f"{row.size} bytes of texts, at most {largest} are taken (daemon.max_message)")
     url = _text("url", row.url) or ""
     item: dict[str, Any] = {
         "project": _text("project", row.project),

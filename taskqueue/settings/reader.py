@@ -92,7 +92,7 @@ def unknown(where: str, key: str, kind: type[Struct]) -> str:
 
 
 def must_be(where: str, key: str, kind: type[Struct]) -> str:
-    """What a setting must be: ``limits.turn_tasks must be a whole number``."""
+    """What a setting must be: ``advanced.turn_tasks must be a whole number``."""
     return f"{path(where, key)} must be {described(kind)[key].words}"
 
 
@@ -113,7 +113,7 @@ def shown(value: Any) -> str:
 
 
 def _wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
-    """The line for a value that can't be used: ``limits.turn_tasks must be a whole number, not "many"``."""
+    """The line for a value that can't be used: ``advanced.turn_tasks must be a whole number, not "many"``."""
     said = "" if described(kind)[key].secret else f", not {shown(value)}"
     return f"{must_be(where, key, kind)}{said}"
 

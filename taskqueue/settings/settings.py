@@ -159,8 +159,8 @@ class CoreConfig(Struct, frozen=True):
         session_timeout: seconds of silence after which a session is forgotten, with its kept outcomes.
         max_sessions: kept at once; above it the one silent for longest is forgotten.
         head_tasks, head_bytes: what each order of a project holds in memory, at most.
-        memory_bytes: what the orders of all projects hold in memory together; see ``memory``.
-        memory_slots: slots that are held in memory, of all projects together; the others are in the store.
+        queue_bytes: what the orders of all projects hold in memory together; see ``memory``.
+        slots_in_memory: slots that are held in memory, of all projects together; the others are in the store.
         max_projects: at which no further one is made; those that the config names are.
         max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
             half of them at most.
@@ -181,8 +181,8 @@ class CoreConfig(Struct, frozen=True):
     max_sessions: int = 10_000
     head_tasks: int = 16_384
     head_bytes: int = 16 << 20
-    memory_bytes: int = 256 << 20
-    memory_slots: int = 32_768
+    queue_bytes: int = 256 << 20
+    slots_in_memory: int = 32_768
     max_projects: int = 20_000
     max_leases: int = 100_000
     turn_tasks: int = 2048

@@ -27,7 +27,7 @@ STOP_SECONDS: Final = 10.0
 """How long a SIGTERM may take to be heard before that counts as never."""
 
 CONFIG: Final = """\
-[server]
+[daemon]
 bind = "tcp://127.0.0.1:*"
 [store]
 path = "{store}"

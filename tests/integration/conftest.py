@@ -1,7 +1,7 @@
 """Real daemons, and peers that speak the protocol with plain zmq and msgpack.
 
 daemon()                    a started daemon on a free loopback port with a store of its own
-daemon(durability=...)      settings of [server], [store] and [limits] by their names; projects={...}
+daemon(durability=...)      settings of [daemon], [store], [limits] and [advanced] by their names; projects={...}
 it.kill() it.start()        kill -9, and start again on the same port and store
 it.hangup() it.stop()       SIGHUP; SIGTERM, which returns the exit code
 peer(it)                    a DEALER of a session of its own: ask(), receive()
@@ -44,12 +44,13 @@ ENTRY = "import sys; from taskqueue.server.main import run; sys.exit(run(sys.arg
 NOTHING_SAID: Final[Mapping[str, str]] = MappingProxyType({})
 
 SECTION_OF = {
-    "bind": "server", "web": "server", "max_message": "server", "log_level": "server", "auto_create": "server",
-    "fetcher_timeout": "server", "session_timeout": "server", "max_sessions": "server",
+    "bind": "daemon", "web": "daemon", "max_message": "daemon", "log_level": "daemon", "auto_create": "daemon",
+    "fetcher_timeout": "daemon", "session_timeout": "daemon", "max_sessions": "daemon",
     "path": "store", "durability": "store", "cache": "store", "min_free": "store",
     "url": "store", "schema": "store", "timeout": "store",
-    "head_tasks": "limits", "head_bytes": "limits", "turn_tasks": "limits", "select_bytes": "limits",
-    "memory": "limits", "memory_bytes": "limits", "max_leases": "limits", "max_projects": "limits",
+    "memory": "limits", "max_leases": "limits", "max_projects": "limits",
+    "head_tasks": "advanced", "head_bytes": "advanced", "turn_tasks": "advanced", "select_bytes": "advanced",
+    "queue_bytes": "advanced",
 }  # fmt: skip
 
 Message = dict[str, Any]
@@ -111,7 +112,7 @@ class Daemon:
         """Write its config file; what was said before stays. None takes a setting back."""
         self._settings |= settings
         lines = []
-        for section in ("server", "store", "limits"):
+        for section in ("daemon", "store", "limits", "advanced"):
             lines.append(f"[{section}]")
             lines += [_line(key, value) for key, value in self._settings.items() if SECTION_OF.get(key) == section]
         lines += ["[defaults]", *_lines({"rate": float("inf")} | self._settings.get("defaults", {}))]

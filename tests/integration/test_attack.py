@@ -20,8 +20,9 @@ SETTINGS: Final = """\
 cache = "16 MiB"
 [limits]
 memory = "512 MiB"
-memory_bytes = "32 MiB"
 max_leases = 2000
+[advanced]
+queue_bytes = "32 MiB"
 """
 MOST_BYTES: Final = 700 * MIB
 """More than it may have, for the watch of a busy machine may be late."""

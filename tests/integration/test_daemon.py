@@ -460,7 +460,7 @@ def test_after_kill_9_nothing_handed_out_is_handed_out_again(daemon: DaemonFacto
 
 def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
     config = tmp_path / "bad.toml"
-    config.write_text("[server]\nport = 7400\n[projects.news]\nburst = 0\n")
+    config.write_text("[daemon]\nport = 7400\n[projects.news]\nburst = 0\n")
 
     ended = start_refused(config)
 
@@ -476,10 +476,10 @@ def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
     [
         (None, 1, "can't be read: No such file or directory"),
         ("folder", 1, "can't be read: Is a directory"),
-        ('{"server": {"bind": "tcp://127.0.0.1:0"}}', 2, "not TOML: Invalid statement (at line 1, column 1)"),
+        ('{"daemon": {"bind": "tcp://127.0.0.1:0"}}', 2, "not TOML: Invalid statement (at line 1, column 1)"),
         ("[server\n", 2, "not TOML: "),
-        (b"[server]\n# \xff\n", 2, "not UTF-8 at byte 11"),
-        ("[server]\nbindd = 'tcp://127.0.0.1:0'\n", 2, "server.bindd is not a setting; did you mean bind?"),
+        (b"[daemon]\n# \xff\n", 2, "not UTF-8 at byte 11"),
+        ("[daemon]\nbindd = 'tcp://127.0.0.1:0'\n", 2, "daemon.bindd is not a setting; did you mean bind?"),
         ("[limits]\nmax_leases = 0\n", 2, "limits.max_leases must be a whole number of at least 1"),
         ("[projects.news]\nrate = 'fast'\n", 2, 'projects.news.rate must be a number of at least 0 or inf, not "fast"'),
     ],
@@ -504,7 +504,7 @@ def test_a_config_that_cant_be_ends_a_command_with_the_status_that_its_help_says
 def test_an_address_in_use_is_named(daemon: DaemonFactory, tmp_path: Path) -> None:
     it = daemon()
     config = tmp_path / "second.toml"
-    config.write_text(f'[server]\nbind = "{it.url}"\n[store]\npath = "{tmp_path}/data"\n')
+    config.write_text(f'[daemon]\nbind = "{it.url}"\n[store]\npath = "{tmp_path}/data"\n')
 
     ended = start_refused(config)
 
@@ -517,7 +517,7 @@ def test_an_address_in_use_is_named(daemon: DaemonFactory, tmp_path: Path) -> No
 def test_a_store_that_another_daemon_has_open_is_refused_in_one_line(daemon: DaemonFactory, tmp_path: Path) -> None:
     it = daemon()
     config = tmp_path / "second.toml"
-    config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
+    config.write_text(f'[daemon]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
 
     ended = start_refused(config)
 
@@ -529,7 +529,7 @@ def test_a_store_that_another_daemon_has_open_is_refused_in_one_line(daemon: Dae
 def test_a_store_that_cant_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     config = tmp_path / "taskqueue.toml"
-    config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{tmp_path}/file/data"\n')
+    config.write_text(f'[daemon]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{tmp_path}/file/data"\n')
 
     ended = start_refused(config)
 

@@ -300,7 +300,7 @@ def test_a_start_ends_at_once_with_its_message_where_waiting_would_not_help(
 def test_a_start_ends_at_once_where_another_daemon_has_the_store(daemon: DaemonFactory) -> None:
     it = daemon()
     config = it.config_file.with_name("other.toml")
-    config.write_text(f'[server]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
+    config.write_text(f'[daemon]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
 
     other = run_forked([*COMMAND, "scheduler", "-c", config])
 

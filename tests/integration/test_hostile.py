@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PARTS = 300_000
 """Of a message; to drop them takes many turns."""
 MEGABYTE = bytes(1 << 20)
-LITTLE = {"memory": "320 MiB", "memory_bytes": "16 MiB", "cache": "16 MiB", "max_leases": 1000}
+LITTLE = {"memory": "320 MiB", "queue_bytes": "16 MiB", "cache": "16 MiB", "max_leases": 1000}
 LITTLE_KIB = 320 << 10
 ENDLESS = 1500
 """Megabytes that somebody has sent to him: many times what the daemon may take."""

@@ -82,7 +82,7 @@ def test_a_store_that_an_option_names_lies_in_the_working_directory(start: Start
 
 def test_the_environment_wins_over_the_file_and_the_options_win_over_both(start: Start, tmp_path: Path) -> None:
     config = tmp_path / "taskqueue.toml"
-    config.write_text('[server]\nbind = "tcp://127.0.0.1:1"\n[store]\npath = "file"\ndurability = "commit"\n')
+    config.write_text('[daemon]\nbind = "tcp://127.0.0.1:1"\n[store]\npath = "file"\ndurability = "commit"\n')
 
     said = line(start(TASKQUEUE_CONFIG=str(config), TASKQUEUE_STORE="variable", TASKQUEUE_DURABILITY="interval"))
     also = line(start("--durability", "none", "--store", "option"))
@@ -192,12 +192,12 @@ def test_a_pid_file_that_another_daemon_has_is_refused_and_stays_as_it_is(start:
 
 
 def test_a_file_of_another_kind_is_no_pid_file(start: Start) -> None:
-    Path("taskqueue.toml").write_text("[server]\n")
+    Path("taskqueue.toml").write_text("[daemon]\n")
 
     ended = start("--pid-file", "taskqueue.toml")
 
     assert "taskqueue.toml: this is no pid file, and stays as it is" in ended.communicate(timeout=WAIT_SECONDS)[1]
-    assert Path("taskqueue.toml").read_text() == "[server]\n"
+    assert Path("taskqueue.toml").read_text() == "[daemon]\n"
     assert run("stop", "--pid-file", "taskqueue.toml")[0] == 1
 
 

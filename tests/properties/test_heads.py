@@ -142,9 +142,9 @@ class HeadsBesideList(RuleBasedStateMachine):
     @initialize(
         head_tasks=st.sampled_from([2, 2, 3, 5]),
         head_bytes=st.sampled_from([2000, 4000, 1 << 20]),
-        memory_bytes=st.sampled_from([4000, 1 << 20]),
+        queue_bytes=st.sampled_from([4000, 1 << 20]),
     )
-    def begin(self, head_tasks: int, head_bytes: int, memory_bytes: int) -> None:
+    def begin(self, head_tasks: int, head_bytes: int, queue_bytes: int) -> None:
         config = CoreConfig(
             defaults={"rate": inf, "processing_timeout": FOR_EVER},
             projects={"news": {}, "shop": {}},
@@ -152,7 +152,7 @@ class HeadsBesideList(RuleBasedStateMachine):
             session_timeout=FOR_EVER,
             head_tasks=head_tasks,
             head_bytes=head_bytes,
-            memory_bytes=memory_bytes,
+            queue_bytes=queue_bytes,
         )
         self.world = World(config)
         self.fetcher = self.world.know(Fetcher(self.world, "fetcher", 0, None))
@@ -286,9 +286,9 @@ class HeadsBesideList(RuleBasedStateMachine):
         for head in heads:
             assert len(head) <= config.head_tasks
             assert head.bytes <= config.head_bytes or len(head) == 1
-        share = config.memory_bytes // max(1, len(heads))
+        share = config.queue_bytes // max(1, len(heads))
         over = [head for head in heads if head.bytes > share and len(head) > 1]
-        assert not over or sum(head.bytes for head in heads) <= config.memory_bytes
+        assert not over or sum(head.bytes for head in heads) <= config.queue_bytes
 
     def end_one(self) -> None:
         handed = self.fetcher.held.pop(next(iter(self.fetcher.held)))

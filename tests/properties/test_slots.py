@@ -73,7 +73,7 @@ class Play:
                 projects={"news": {}},
                 head_tasks=rng.choice((2, 4096)) if is_tiny else 4096,
                 turn_tasks=rng.choice((2, 3, 5, 2048)) if is_tiny else 2048,
-                memory_slots=1 if is_tiny else 100_000,
+                slots_in_memory=1 if is_tiny else 100_000,
             ),
             self.model,
         )

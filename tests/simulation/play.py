@@ -303,7 +303,7 @@ def draw_config(rng: Random, keeps: Random) -> CoreConfig:
         "pause_time": 45.0,
     }
     auto_create = rng.random() < 0.5
-    head_tasks, head_bytes, memory_bytes = rng.choice(HEADS)
+    head_tasks, head_bytes, queue_bytes = rng.choice(HEADS)
     config = CoreConfig(
         defaults=defaults,
         projects={project: {} for project in PROJECTS},
@@ -311,7 +311,7 @@ def draw_config(rng: Random, keeps: Random) -> CoreConfig:
         fetcher_timeout=FETCHER_TIMEOUT,
         head_tasks=head_tasks,
         head_bytes=head_bytes,
-        memory_bytes=memory_bytes,
+        queue_bytes=queue_bytes,
         turn_tasks=rng.choice((3, 2048, 2048)),
         select_bytes=rng.choice((1, 2000, 1 << 20)),
     )

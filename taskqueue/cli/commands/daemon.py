@@ -87,8 +87,8 @@ def scheduler(
 
     The environment wins over the file, and the options win over both. A variable is named like its option,
     TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_WEB, TASKQUEUE_LOG_LEVEL,
-    TASKQUEUE_PID_FILE, and for every other setting of [server], [store], [limits] and [webhook] like section and key:
-    TASKQUEUE_LIMITS_MEMORY_BYTES="1 GiB".
+    TASKQUEUE_PID_FILE, and for every other setting of [daemon], [store], [limits], [advanced] and [webhook] like
+    section and key: TASKQUEUE_ADVANCED_QUEUE_BYTES="1 GiB".
 
     \b
     Example:

@@ -294,7 +294,7 @@ def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iter
         yield from read(file, LONGEST_TIMES * message_bytes)
     except BrokenStream as error:
         raise BadLine(
-            f"{error}; import the whole export again, with the config of its daemon if that says a server.max_message"
+            f"{error}; import the whole export again, with the config of its daemon if that says a daemon.max_message"
         ) from None
 
 

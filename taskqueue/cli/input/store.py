@@ -77,7 +77,7 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
     path, url = said.path, said.url
     if store:
         path, url = (path, store) if names_database(store) else (store, "")
-    return StoreTarget(path, said.cache, found.server.max_message, url, said.schema, said.timeout)
+    return StoreTarget(path, said.cache, found.daemon.max_message, url, said.schema, said.timeout)
 
 
 def names_database(place: str) -> bool:

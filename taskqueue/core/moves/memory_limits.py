@@ -1,9 +1,9 @@
 """Keeping what is held in memory within its bounds. Whatever is dropped is in the store.
 
-    memory_bytes ──in equal shares──► each head that holds anything, at most head_bytes
+    queue_bytes ──in equal shares──► each head that holds anything, at most head_bytes
                                         │ over its share: its upper part is dropped
                                         │ its only task is over it: the body is dropped, and read when its turn comes
-    all heads over memory_bytes: those that were longest left alone are cut down to their shares, too
+    all heads over queue_bytes: those that were longest left alone are cut down to their shares, too
 
 Rules:
 1. A project in which nothing waits costs nothing here, and a head keeps at least its first task.
@@ -28,7 +28,7 @@ daemon's memory. Reading it again costs little beside sending it.
 """
 
 LEASED_PART: Final = 4
-"""Bodies of processing tasks may take one part in so many of ``memory_bytes``, on top of it."""
+"""Bodies of processing tasks may take one part in so many of ``queue_bytes``, on top of it."""
 
 AT_ONCE: Final[dict[int, int]] = {READY: 2048, DELAYED: 128}
 """Tasks read at once of an order. Bodies of delayed tasks are scattered, so each costs a look-up: 2,048 of them
@@ -36,7 +36,7 @@ stopped the loop for 13 to 24 ms, and others that were due meanwhile were late; 
 """
 
 AWAITED_PART: Final = 4
-"""Awaited bodies may take one part in so many of ``memory_bytes``, on top of it."""
+"""Awaited bodies may take one part in so many of ``queue_bytes``, on top of it."""
 
 SLOT_HEADS: Final = 4
 """Heads that all slots of a project may take, in bytes."""
@@ -48,13 +48,13 @@ RELIEVED_A_TURN: Final = 256
 def share(state: State) -> int:
     """Bytes that each head may take now."""
     config = state.config
-    return min(config.head_bytes, state.memory.share(config.memory_bytes))
+    return min(config.head_bytes, state.memory.share(config.queue_bytes))
 
 
 def _slots_share(state: State) -> int:
     """Bytes that the ready tasks of a divided project may take: it has as many heads as slots."""
     config = state.config
-    return min(SLOT_HEADS * config.head_bytes, state.memory.share(config.memory_bytes))
+    return min(SLOT_HEADS * config.head_bytes, state.memory.share(config.queue_bytes))
 
 
 def refill_tasks(state: State, which: int) -> int:
@@ -65,7 +65,7 @@ def refill_tasks(state: State, which: int) -> int:
 
 def heavy_bytes(state: State) -> int:
     """Size in bytes above which a processing task is not held with its body."""
-    return HEAVY_BYTES if state.memory.leased <= state.config.memory_bytes // LEASED_PART else TASK_BYTES
+    return HEAVY_BYTES if state.memory.leased <= state.config.queue_bytes // LEASED_PART else TASK_BYTES
 
 
 def await_body(state: State, project: Project) -> bool:
@@ -87,7 +87,7 @@ def relieve(state: State) -> list[Project]:
     """If all heads together are too large, trim the least recently noted ones; returns projects that lost slots."""
     if state.hollow.awaited:
         _give_up_awaited(state)
-    memory, most = state.memory, state.config.memory_bytes
+    memory, most = state.memory, state.config.queue_bytes
     lost: dict[int, Project] = {}
     if memory.heads <= most:
         return []
@@ -107,7 +107,7 @@ def _give_up_awaited(state: State) -> None:
         project = state.projects.by_number.get(number)
         if project is None or project.queue.ready.first() is not task:
             state.hollow.stop_awaiting(number)
-    over = sum(task.size for task in awaited.values()) - state.config.memory_bytes // AWAITED_PART
+    over = sum(task.size for task in awaited.values()) - state.config.queue_bytes // AWAITED_PART
     while over > 0 and len(awaited) > 1:
         task = state.hollow.stop_awaiting(next(iter(awaited)))
         over -= task.size

@@ -38,7 +38,7 @@ from taskqueue.protocol.values import NewTask, Schedule
 from taskqueue.settings.jobs import Template
 
 DEFERRED_PART: Final = 8
-"""Deferred updates may take one part in so many of ``memory_bytes``, on top of it."""
+"""Deferred updates may take one part in so many of ``queue_bytes``, on top of it."""
 
 
 def take_batch(
@@ -295,7 +295,7 @@ def _check_room(project: Project, *, bounded: bool, is_new: bool) -> None:
 
 def _check_deferred(state: State, item: NewTask) -> None:
     """Deferred updates are held in memory, however long that takes: their total size is bounded."""
-    most = state.config.memory_bytes // DEFERRED_PART
+    most = state.config.queue_bytes // DEFERRED_PART
     if state.memory.deferred + deferred_bytes(item) > most:
         raise Rejected(
             "full",

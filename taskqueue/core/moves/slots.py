@@ -405,6 +405,6 @@ def _share_anew(state: State, project: Project, slots: SlotTable | None) -> None
 
 def share_memory(state: State) -> None:
     """Give all divided projects equal shares of the memory for slots."""
-    most = max(SLOTS_LEAST, state.config.memory_slots // max(1, len(state.divided)))
+    most = max(SLOTS_LEAST, state.config.slots_in_memory // max(1, len(state.divided)))
     for each in state.divided.values():
         each.bound(most)

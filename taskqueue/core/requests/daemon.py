@@ -68,7 +68,7 @@ def show_daemon(turn: TurnState, request: DaemonShow) -> DaemonReply:
         hung=sum(session.hung_places for session in fetching),
         beyond=sum(session.beyond for session in fetching),
         task_bytes=memory.heads + memory.leased + memory.deferred,
-        task_bytes_most=state.config.memory_bytes,
+        task_bytes_most=state.config.queue_bytes,
         has_room=state.config.has_room,
         projects_stand=[_stand(turn, each) for name in request.projects if (each := projects.by_name.get(name))],
         histograms={

@@ -240,7 +240,7 @@ def test_an_address_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFi
 
 def test_every_problem_of_a_config_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "bad.toml"
-    file.write_text('[server]\nbind = 7\n[projects.news]\nburst = "many"\nspeed = 1\n')
+    file.write_text('[daemon]\nbind = 7\n[projects.news]\nburst = "many"\nspeed = 1\n')
 
     assert main(["config", "check", str(file)]) == 2
 

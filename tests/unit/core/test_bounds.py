@@ -294,7 +294,7 @@ def test_the_windows_of_many_projects_are_saved_a_part_in_each_turn() -> None:
 
 
 def test_large_bodies_of_a_fetcher_that_fell_silent_are_read_over_several_turns() -> None:
-    world = World(config(fetcher_timeout=60, memory_bytes=1 << 20, head_bytes=1 << 20))
+    world = World(config(fetcher_timeout=60, queue_bytes=1 << 20, head_bytes=1 << 20))
     world.push("news", *[task(f"t{number:02}", body="x" * (3 << 20)) for number in range(20)])
     silent = world.fetcher(capacity=20, name="silent")
     assert len(silent.taken) == 20

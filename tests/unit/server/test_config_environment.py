@@ -25,15 +25,15 @@ def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients
 @pytest.mark.parametrize(
     ("name", "text", "section", "key", "value"),
     [
-        ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "server", "bind", "tcp://0.0.0.0:7400"),
-        ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "server", "bind", "tcp://0.0.0.0:7400"),
-        ("TASKQUEUE_WEB", "127.0.0.1:7401", "server", "web", "127.0.0.1:7401"),
+        ("TASKQUEUE_BIND", "tcp://0.0.0.0:7400", "daemon", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_BIND", '"tcp://0.0.0.0:7400"', "daemon", "bind", "tcp://0.0.0.0:7400"),
+        ("TASKQUEUE_WEB", "127.0.0.1:7401", "daemon", "web", "127.0.0.1:7401"),
         ("TASKQUEUE_STORE", "/data", "store", "path", "/data"),
         ("TASKQUEUE_STORE", "postgresql://db.example/crawl", "store", "url", "postgresql://db.example/crawl"),
         ("TASKQUEUE_DURABILITY", "interval", "store", "durability", "interval"),
-        ("TASKQUEUE_LOG_LEVEL", "debug", "server", "log_level", "debug"),
-        ("TASKQUEUE_SERVER_AUTO_CREATE", "true", "server", "auto_create", True),
-        ("TASKQUEUE_SERVER_FETCHER_TIMEOUT", " 7.5 ", "server", "fetcher_timeout", 7.5),
+        ("TASKQUEUE_LOG_LEVEL", "debug", "daemon", "log_level", "debug"),
+        ("TASKQUEUE_DAEMON_AUTO_CREATE", "true", "daemon", "auto_create", True),
+        ("TASKQUEUE_DAEMON_FETCHER_TIMEOUT", " 7.5 ", "daemon", "fetcher_timeout", 7.5),
         ("TASKQUEUE_STORE_CACHE", "1 GiB", "store", "cache", 1 << 30),
         ("TASKQUEUE_STORE_CACHE", "1_048_576", "store", "cache", 1 << 20),
         ("TASKQUEUE_LIMITS_MAX_LEASES", "7", "limits", "max_leases", 7),
@@ -46,11 +46,11 @@ def test_a_variable_says_a_setting(name: str, text: str, section: str, key: str,
 
 
 def test_the_environment_wins_over_the_file_and_leaves_what_it_does_not_say() -> None:
-    file = build({"server": {"bind": "tcp://*:1", "auto_create": True}}, "file")
+    file = build({"daemon": {"bind": "tcp://*:1", "auto_create": True}}, "file")
 
     config = with_environment(file, {"TASKQUEUE_BIND": "tcp://*:2", "TASKQUEUE_STORE": "", "HOME": "/"})
 
-    assert (config.server.bind, config.server.auto_create) == ("tcp://*:2", True)
+    assert (config.daemon.bind, config.daemon.auto_create) == ("tcp://*:2", True)
     assert config.store == file.store
 
 
@@ -71,7 +71,7 @@ def test_a_folder_that_a_variable_names_replaces_the_database_of_the_file() -> N
             "many",
             ' must be a whole number of at least 1 and at most 100_000_000, not "many"',
         ),
-        ("TASKQUEUE_SERVER_AUTO_CREATE", "yes", ' must be true or false, not "yes"'),
+        ("TASKQUEUE_DAEMON_AUTO_CREATE", "yes", ' must be true or false, not "yes"'),
         ("TASKQUEUE_STORE_PATH", "/data", " is not read; this setting is TASKQUEUE_STORE"),
         ("TASKQUEUE_WEBHOOK_URL", "ann:secret@site", ' must be empty or an address such as "https://example.org/hook"'),
         ("TASKQUEUE_WEBHOOK_EVENTS", "paused", None),

@@ -148,9 +148,9 @@ def test_an_absolute_path_of_the_store_stays_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_size_is_a_number_of_bytes_or_a_text_with_a_unit(text: str, size: int | None) -> None:
     if size is None:
-        assert "server.max_message must be a size" in refusal(f"[server]\nmax_message = {text}")[0]
+        assert "daemon.max_message must be a size" in refusal(f"[daemon]\nmax_message = {text}")[0]
     else:
-        assert loaded(f"[server]\nmax_message = {text}").server.max_message == size
+        assert loaded(f"[daemon]\nmax_message = {text}").daemon.max_message == size
 
 
 def test_a_project_lies_over_the_defaults() -> None:
@@ -176,7 +176,7 @@ def test_the_core_is_told_of_buckets_and_jobs() -> None:
 
 
 def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> None:
-    config = loaded('[server]\nmax_message = "512 KiB"')
+    config = loaded('[daemon]\nmax_message = "512 KiB"')
 
     assert core_config(config, "").select_bytes == 512 << 10
 
@@ -209,15 +209,15 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "or a number of seconds of at least 0 and at most 1_000_000_000, not []",
         ),
         (
-            "[server]\nfetcher_timeout = 0",
-            'server.fetcher_timeout must be a duration such as "90s" or "12h", '
+            "[daemon]\nfetcher_timeout = 0",
+            'daemon.fetcher_timeout must be a duration such as "90s" or "12h", '
             "or a number of seconds of more than 0 and at most 1_000_000, not 0",
         ),
-        ("[server]\nauto_create = 1", "server.auto_create must be true or false, not 1"),
-        ('[server]\nbind = "7400"', 'server.bind must be an address such as "tcp://127.0.0.1:7400", not "7400"'),
+        ("[daemon]\nauto_create = 1", "daemon.auto_create must be true or false, not 1"),
+        ('[daemon]\nbind = "7400"', 'daemon.bind must be an address such as "tcp://127.0.0.1:7400", not "7400"'),
         (
-            "[server]\nmax_message = 5",
-            'server.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
+            "[daemon]\nmax_message = 5",
+            'daemon.max_message must be a size such as "8 MiB" of at least 512 KiB and at most 1 GiB, not 5',
         ),
         ('[store]\ndurability = "yes"', 'store.durability must be one of "commit", "interval", "none", not "yes"'),
         (
@@ -250,7 +250,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         (
             "[project]\nrate = 7",
             "project is not a section; did you mean projects? "
-            "There are server, store, limits, webhook, defaults, projects, buckets",
+            "There are daemon, store, limits, advanced, webhook, defaults, projects, buckets",
         ),
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
@@ -355,9 +355,9 @@ def test_a_project_may_say_a_part_of_the_task_that_the_defaults_push_in_the_end(
 
 
 def test_durations_of_the_daemon_may_be_said_as_texts() -> None:
-    config = loaded("[server]\nfetcher_timeout = '2m'\nsession_timeout = '1h'\n[webhook]\ntimeout = '5s'")
+    config = loaded("[daemon]\nfetcher_timeout = '2m'\nsession_timeout = '1h'\n[webhook]\ntimeout = '5s'")
 
-    assert (config.server.fetcher_timeout, config.server.session_timeout, config.webhook.timeout) == (120, 3600, 5)
+    assert (config.daemon.fetcher_timeout, config.daemon.session_timeout, config.webhook.timeout) == (120, 3600, 5)
 
 
 def test_a_job_that_is_no_section_or_has_no_good_name_is_refused() -> None:
@@ -395,12 +395,12 @@ def test_a_webhook_is_a_web_address_or_none(url: str) -> None:
 
 def test_all_problems_of_a_file_are_reported_at_once() -> None:
     lines = refusal(
-        "[server]\nbnd = 1\nmax_sessions = 0\n[projects.news]\nburst = 0\nactive = 'x'\nbucket = 'x'\n"
+        "[daemon]\nbnd = 1\nmax_sessions = 0\n[projects.news]\nburst = 0\nactive = 'x'\nbucket = 'x'\n"
         "[projects.news.cron.a]\ncron = 'x'\n[projects.news.cron.b]\nzone = 'x'\n[buckets]\ny = 1"
     )
 
     assert places(lines) == [
-        "server.bnd", "server.max_sessions", "projects.news.burst", "projects.news.active", "projects.news.bucket",
+        "daemon.bnd", "daemon.max_sessions", "projects.news.burst", "projects.news.active", "projects.news.bucket",
         "projects.news.cron.b", "projects.news.cron.a.cron", "projects.news.cron.b.zone", "buckets.y",
     ]  # fmt: skip
 
@@ -433,8 +433,8 @@ def places(lines: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"[server]\nbind = ", "not TOML: Invalid value (at end of document)"),
-        (b"[server]\nbind : 7\n", "not TOML: Expected '=' after a key in a key/value pair (at line 2, column 6)"),
+        (b"[daemon]\nbind = ", "not TOML: Invalid value (at end of document)"),
+        (b"[daemon]\nbind : 7\n", "not TOML: Expected '=' after a key in a key/value pair (at line 2, column 6)"),
         (b"\xff", "not UTF-8 at byte 0"),
         (b"a = " + b"[" * 10_000, "nested too deep"),
     ],
@@ -469,8 +469,8 @@ def reload(old: dict[str, Any], new: dict[str, Any]) -> tuple[Config, list[str]]
 
 def test_a_reload_changes_what_can_change_while_running() -> None:
     new = {
-        "server": {"fetcher_timeout": 5},
-        "limits": {"turn_tasks": 7},
+        "daemon": {"fetcher_timeout": 5},
+        "advanced": {"turn_tasks": 7},
         "webhook": {"url": "http://host/", "events": ["resumed"]},
         "projects": {"news": {"rate": 9, "cron": {"often": {"every": "5m"}}}},
         "buckets": {"shop": {"rate": 1}},
@@ -482,14 +482,14 @@ def test_a_reload_changes_what_can_change_while_running() -> None:
 
 
 def test_a_reload_keeps_what_needs_a_restart_and_names_it() -> None:
-    old = {"server": {"bind": "tcp://*:1"}, "store": {"path": "here"}}
-    new = {"server": {"bind": "tcp://*:2", "log_level": "debug"}, "store": {"path": "there", "durability": "none"}}
+    old = {"daemon": {"bind": "tcp://*:1"}, "store": {"path": "here"}}
+    new = {"daemon": {"bind": "tcp://*:2", "log_level": "debug"}, "store": {"path": "there", "durability": "none"}}
 
     config, waiting = reload(old, new)
 
-    assert waiting == ["server.bind", "store.path", "store.durability"]
-    assert (config.server.bind, config.store.path, config.store.durability) == ("tcp://*:1", "here", "commit")
-    assert config.server.log_level == "debug"
+    assert waiting == ["daemon.bind", "store.path", "store.durability"]
+    assert (config.daemon.bind, config.store.path, config.store.durability) == ("tcp://*:1", "here", "commit")
+    assert config.daemon.log_level == "debug"
 
 
 def toml(value: object) -> str:
@@ -534,12 +534,12 @@ def test_a_reload_of_a_file_that_says_the_same_in_other_words_changes_nothing(on
 
 def test_a_reload_names_what_has_changed_in_effect_and_what_a_project_says_of_its_own() -> None:
     old = "[defaults]\nrate = 2\n[projects.news]\nrate = 2\nretries = 5\n[projects.gone]\nburst = 7\n"
-    new = "[limits]\nturn_tasks = 7\n[defaults]\nrate = 3\n[projects.news]\nretries = 3\n[projects.made]\n"
+    new = "[advanced]\nturn_tasks = 7\n[defaults]\nrate = 3\n[projects.news]\nretries = 3\n[projects.made]\n"
 
     names = changed(loaded(old), loaded(new))
 
     assert names == [
-        "limits.turn_tasks=7 (was 2048)", "defaults.rate=3 (was 2)", "projects.news.rate=3 (was 2)",
+        "advanced.turn_tasks=7 (was 2048)", "defaults.rate=3 (was 2)", "projects.news.rate=3 (was 2)",
         "projects.news.retries=3 (was 5)", "projects.gone.burst=3 (was 7)", "projects.made",
     ]  # fmt: skip
 

@@ -360,7 +360,7 @@ def test_a_config_that_was_read_again_is_in_force_after_the_store_has_failed(tmp
         assert client.ask("status")["shell"]["reloads"] == 1
         assert push_to(client, "another") == ["rejected"]
 
-    serve(tmp_path, trouble, script, reload=lambda: (CoreConfig(auto_create=False), ["server.auto_create"]))
+    serve(tmp_path, trouble, script, reload=lambda: (CoreConfig(auto_create=False), ["daemon.auto_create"]))
 
 
 def test_a_select_leaves_before_the_sync_of_its_turn_begins(tmp_path: Path) -> None:

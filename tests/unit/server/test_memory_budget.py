@@ -15,7 +15,7 @@ def test_the_defaults_fit() -> None:
 
 @pytest.mark.parametrize(
     ("section", "key", "value"),
-    [("limits", "memory_bytes", "1 GiB"), ("limits", "max_leases", 10_000_000), ("store", "cache", "2 GiB")],
+    [("advanced", "queue_bytes", "1 GiB"), ("limits", "max_leases", 10_000_000), ("store", "cache", "2 GiB")],
 )
 def test_what_does_not_fit_is_refused_with_what_would(section: str, key: str, value: object) -> None:
     config = override(Config(), section, key, value)

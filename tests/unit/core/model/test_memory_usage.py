@@ -21,7 +21,7 @@ PROJECTS: dict[str, Layer] = {f"p{number:02}": {} for number in range(10)}
 
 
 def world(**config: Any) -> World:
-    said: dict[str, Any] = {"defaults": {"rate": inf}, "projects": PROJECTS, "memory_bytes": MEMORY} | config
+    said: dict[str, Any] = {"defaults": {"rate": inf}, "projects": PROJECTS, "queue_bytes": MEMORY} | config
     return World(CoreConfig(**said))
 
 
@@ -83,7 +83,7 @@ def test_a_smaller_memory_after_a_reload_is_kept_to() -> None:
     it = world()
     fill(it, 40, 300)
 
-    it.configure(CoreConfig(defaults={"rate": inf}, projects=PROJECTS, memory_bytes=MEMORY // 4))
+    it.configure(CoreConfig(defaults={"rate": inf}, projects=PROJECTS, queue_bytes=MEMORY // 4))
     for name in PROJECTS:
         it.push(name, task("one more"))
     assert held(it) <= MEMORY // 4

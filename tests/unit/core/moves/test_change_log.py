@@ -391,7 +391,7 @@ def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world:
     turn = world.scheduler.begin(world.now, [])
     found = world.ledger.find(turn.needs)
     config = CoreConfig(projects={"news": {"rate": 3.0}, "shop": {}})
-    reloaded = ["projects.news.rate", "server.log_level"]
+    reloaded = ["projects.news.rate", "daemon.log_level"]
 
     world.ledger.commit(turn.decide(found, config, reloaded=reloaded).writes)
 
@@ -399,7 +399,7 @@ def test_a_reload_of_the_config_is_told_with_the_settings_that_it_changed(world:
     assert (entry.what, entry.actor, entry.detail) == (
         "config reload",
         "SIGHUP",
-        "projects.news.rate, server.log_level",
+        "projects.news.rate, daemon.log_level",
     )
 
 

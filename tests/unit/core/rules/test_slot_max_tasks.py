@@ -57,7 +57,7 @@ def test_a_slot_takes_so_many_new_tasks_and_rejects_the_others(make_world: MakeW
 @pytest.mark.parametrize("again", [True, False])
 def test_what_became_of_the_tasks_does_not_matter(make_world: MakeWorld, slots: int, again: bool) -> None:
     settings = {"slot": "host", "slot_delay": 0.0, "slot_max_tasks": 2, "forget": True, "keep_success": 10.0}
-    world = make_world(settings, memory_slots=slots)
+    world = make_world(settings, slots_in_memory=slots)
     fetcher = world.fetcher()
     push(world, "a1", "b1")
     fetcher.finish_all()
@@ -179,7 +179,7 @@ def test_a_limit_counts_from_when_it_is_said(make_world: MakeWorld) -> None:
 @pytest.mark.parametrize("slots", [1, 32_768])
 def test_some_slots_may_take_more_or_fewer(make_world: MakeWorld, slots: int) -> None:
     patterns = {"b.*": {"max_tasks": 1}, "c.org": {"max_tasks": inf}}
-    world = make_world({"slot": "host", "slot_max_tasks": 2, "slots": patterns}, memory_slots=slots)
+    world = make_world({"slot": "host", "slot_max_tasks": 2, "slots": patterns}, slots_in_memory=slots)
     say(world, "d.org", max_tasks=3)
 
     for host, most in {"a": 2, "b": 1, "c": 6, "d": 3}.items():

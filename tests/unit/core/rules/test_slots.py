@@ -15,7 +15,7 @@ from tests.unit.core.conftest import Fetcher, World, task
 HOSTS = ("a.example", "b.example", "c.example")
 
 
-def world(head_tasks: int = 4096, memory_slots: int = 100_000, **settings: Any) -> World:
+def world(head_tasks: int = 4096, slots_in_memory: int = 100_000, **settings: Any) -> World:
     """A world with the project ``news``, which is divided by hosts, a second apart."""
     defaults: dict[str, Any] = {"rate": inf, "slot": "host", "slot_delay": 1.0, **settings}
     return World(
@@ -23,7 +23,7 @@ def world(head_tasks: int = 4096, memory_slots: int = 100_000, **settings: Any) 
             defaults=defaults,
             projects={"news": {}},
             head_tasks=head_tasks,
-            memory_slots=memory_slots,
+            slots_in_memory=slots_in_memory,
         )
     )
 
@@ -284,7 +284,7 @@ def test_a_busy_slot_does_not_hold_up_others(head_tasks: int) -> None:
 
 
 def test_no_slot_is_left_out_with_little_memory() -> None:
-    it = world(2, memory_slots=1, slot_delay=0.5)
+    it = world(2, slots_in_memory=1, slot_delay=0.5)
     fetcher = it.fetcher()
     it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])
 

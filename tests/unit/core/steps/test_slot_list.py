@@ -100,7 +100,7 @@ def test_a_project_that_is_not_divided_has_no_slots(make_world: MakeWorld) -> No
 
 
 def test_all_slots_are_listed_by_their_whole_backlog_those_in_the_store_only_too(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 10.0}, memory_slots=1)
+    world = make_world({"slot": "host", "slot_delay": 10.0}, slots_in_memory=1)
     for number in range(40):
         push(world, f"h{number}.org", *[f"t{number}-{each}" for each in range(1 + (number == 7) * 9)])
     world.restart()

@@ -25,7 +25,7 @@ NEWS = 1
 def divided(by: str = "host", slots: int = 100_000) -> World:
     """Two tasks of a.org, one of b.org, which is processing, and one of no host."""
     config = CoreConfig(
-        defaults={"rate": inf, "slot": by, "slot_delay": 100.0}, projects={"news": {}}, memory_slots=slots
+        defaults={"rate": inf, "slot": by, "slot_delay": 100.0}, projects={"news": {}}, slots_in_memory=slots
     )
     world = World(config)
     push(world, "http://b.org/1")

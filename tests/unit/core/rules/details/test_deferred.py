@@ -17,7 +17,7 @@ LARGE = "x" * (MOST // 4)
 
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
-    return make_world({"rate": inf}, memory_bytes=MEMORY)
+    return make_world({"rate": inf}, queue_bytes=MEMORY)
 
 
 def busy(world: World, count: int = 20) -> Fetcher:
