@@ -151,7 +151,7 @@ $(DOCS_STAMP): $(STAMP)
 docs: $(DOCS_STAMP) ## the documents and the reference of public names as HTML, in build/docs; fails on broken links
 	@$(BIN)/python tools/site.py build/docs
 
-hooks: $(STAMP) ## let git check style and imports before each commit, types before each push
+hooks: $(STAMP) ## let git check style, imports and message at each commit, types before each push
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'
 	@$(BIN)/pre-commit install
 
