@@ -20,15 +20,15 @@ def brief_hung(places: int, seconds: float) -> str:
     return f"{places:,} for {duration_text(seconds)}" if places else ""
 
 
-def hung_sentence(places: int, slots: int, fetchers: Sequence[str], seconds: float, task: str) -> str:
+def hung_sentence(places: int, concurrency: int, fetchers: Sequence[str], seconds: float, task: str) -> str:
     """``16 of the 16 places of web2 are held by handlers whose lease is over, the longest for 9 min: https://…``.
 
     Args:
-        places: number of hung places; ``slots`` are all places that run tasks, of the same fetchers.
+        places: number of hung places; ``concurrency`` is how many tasks these fetchers run at once.
         fetchers: their names, of which the first NAMES_TOLD are told.
         seconds: how long the first of these places has hung; ``task`` tells its task: see ``task_of``.
     """
-    most = max(places, slots)
+    most = max(places, concurrency)
     which = f"{places:,} of the {most:,} places" if most > 1 else "the only place"
     names = ", ".join(fetchers[:NAMES_TOLD])
     more = f" and {len(fetchers) - NAMES_TOLD} more" if len(fetchers) > NAMES_TOLD else ""

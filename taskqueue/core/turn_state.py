@@ -105,7 +105,7 @@ class TurnState:
         clears: a project may be cleared.
         gives_parents: a request of it has tasks that wait for others.
         dirty: projects that it touched, by number.
-        freed: sessions that may have got free slots.
+        freed: sessions that may have got free places.
         drawn: shared buckets that it changed, to be written, by name.
         entered: numbers of projects that operations have come to.
         changed_flows: by number, those of which it has changed anything.

@@ -189,15 +189,15 @@ def _add_forgotten(batch: Batch, tasks: Iterable[Task]) -> None:
         batch.deletes[layout.IDS].append(layout.id_key(task.project, task.taskid))
         batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.kept_seq or task.seq))
         if task.attempts or task.lastcrawltime:
-            slots = range(ATTEMPTS_KEPT)
-            batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, slot) for slot in slots]
+            indices = range(ATTEMPTS_KEPT)
+            batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, index) for index in indices]
         if task.has_result:
             batch.deletes[layout.RESULTS].append(layout.id_key(task.project, task.taskid))
 
 
 def _add_old(batch: Batch, old: Iterable[Old]) -> None:
     """Delete tasks whose retention is over; of a bare task the record stays."""
-    for task, slots in old:
+    for task, attempts in old:
         id_key = layout.id_key(task.project, task.taskid)
         if task.has_result:
             batch.deletes[layout.RESULTS].append(id_key)
@@ -207,14 +207,14 @@ def _add_old(batch: Batch, old: Iterable[Old]) -> None:
             batch.deletes[layout.IDS].append(id_key)
         batch.deletes[layout.ORDERS[task.state]].append(layout.order_key(task.project, task.key))
         batch.deletes[layout.SPECS].append(layout.seq_key(task.project, task.seq))
-        batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(slots)]
+        batch.deletes[layout.HISTORY] += [layout.attempt_key(task.project, task.taskid, n) for n in range(attempts)]
 
 
 def _add_attempts(batch: Batch, writes: WriteSet) -> None:
-    """Write attempts; each overwrites the one that was in its history slot."""
+    """Write attempts; each overwrites the one that was at its index."""
     batch.puts[layout.HISTORY].extend(
-        (layout.attempt_key(project, taskid, slot), layout.encode(attempt))
-        for project, taskid, slot, attempt in writes.attempts
+        (layout.attempt_key(project, taskid, index), layout.encode(attempt))
+        for project, taskid, index, attempt in writes.attempts
     )
 
 

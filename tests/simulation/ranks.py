@@ -1,7 +1,7 @@
 """Laws P1 and P2: each task goes to the best waiting fetcher that could take it, and no better one is due meanwhile.
 
 Hand-outs of a turn have numbers that grow. A fetcher *surely waited* for one of them if by its own words, and counting
-what it had been given before that, it had a free slot and wanted the project. Who may rest, or drains, need not have
+what it had been given before that, it had a free place and wanted the project. Who may rest, or drains, need not have
 waited; a suspect need not be for everybody.
 
 A task that is due is ready in the turn in which one of its project is handed out that it has to go before: of a higher

@@ -63,7 +63,7 @@ def size(written: str) -> int:
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="Tasks that wait here for a free slot; without it, as many as the slots finish in a tenth of a second.",
+    help="Tasks that wait here for a free place; without it, as many as the places finish in a tenth of a second.",
 )
 @click.option(
     "--priority",
@@ -71,7 +71,7 @@ def size(written: str) -> int:
     metavar="N",
     default=0,
     show_default=True,
-    help="A task goes to the fetcher with the highest one of those with a free slot.",
+    help="A task goes to the fetcher with the highest one of those with a free place.",
 )
 @click.option(
     "--overtime",

@@ -1,9 +1,9 @@
-"""One attempt at a task: the handler runs in a slot, and what came of it is reported when that is free.
+"""One attempt at a task: the handler runs in a place, and what came of it is reported when that is free.
 
-    start ──► handler ──► stop, slot free ──► report
+    start ──► handler ──► stop, place free ──► report
       │          ├── many new tasks ──► a part of the report ──► handler
-      │          └── told to end: its lease is over ──► stop, slot free ──► nothing, or a failure if it is in force
-      └── too late for it ──► stop, slot free ──► back
+      │          └── told to end: its lease is over ──► stop, place free ──► nothing, or a failure if it is in force
+      └── too late for it ──► stop, place free ──► back
 
 What a worker says itself of a task's fetch is how long it took, and what its exception tells. It says so of tasks of
 slots only, whose pace follows it: what is reported of others is what their handlers say, and whatever a handler has

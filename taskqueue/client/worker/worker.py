@@ -1,11 +1,11 @@
 """Worker: runs a handler on tasks as they become ready, many at once, until it is told to stop.
 
-    serve ──► slot free ──► next task ──► handler ──► done | failed ──► slot free
+    serve ──► place free ──► next task ──► handler ──► done | failed ──► place free
       stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
       drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
       max_tasks, max_memory_bytes, until_finished: the same, and then stop
 
-Up to ``concurrency`` tasks run; a few more wait here, so that a free slot has one at once: see ``intake``. A slot is
+Up to ``concurrency`` tasks run; a few more wait here, so that a free place has one at once: see ``intake``. A place is
 free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
 
 SIGINT and SIGTERM: the first asks it to stop, a later one ends the process.
@@ -57,7 +57,7 @@ from taskqueue.defaults import CONCURRENCY
 from taskqueue.errors import ClientError, Hung, RequestTimeout
 
 WAIT_SECONDS: Final = 1.0
-"""A task that has waited for a slot so long goes back, or after a quarter of its lease if that is less."""
+"""A task that has waited for a place so long goes back, or after a quarter of its lease if that is less."""
 
 LAST_SECONDS: Final = 2.0
 """After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
@@ -85,10 +85,10 @@ class Worker:
         handler: called with each Task; see ``taskqueue.client.worker.handler`` for what it may be, return and raise.
         projects: whose tasks; None is any project's.
         concurrency: tasks that run at once, and threads for a plain function.
-        prefetch: tasks that wait here beside those that run; None: as many as the slots finish in a tenth of a second,
+        prefetch: tasks that wait here beside those that run; None: as many as the places finish in a tenth of a second,
             at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
             second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
-        priority: a task goes to the fetcher with the highest one of those with a free slot that could take it.
+        priority: a task goes to the fetcher with the highest one of those with a free place that could take it.
         grace: seconds that running tasks have to end after ``stop``; those that don't are cancelled and handed back,
             and a few seconds later ``serve`` returns, wherever the daemon is. A plain function that is blocked outside
             of Python can't be interrupted; its process ends when it returns.
@@ -295,7 +295,7 @@ class Worker:
                 await self._leases_ended()
 
     async def _start_each(self, attempts: Attempts) -> None:
-        """Start a task whenever a slot is free; what has not got one stays with the client, and can go back."""
+        """Start a task whenever a place is free; what has not got one stays with the client, and can go back."""
         loop = asyncio.get_running_loop()
         while not (self._stopping.is_set() or self._lifespan.is_over):
             task = await attempts.intake.take()

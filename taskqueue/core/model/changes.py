@@ -61,9 +61,9 @@ class Changes:
             task.touched = True
             self._touched.append(task)
 
-    def keep_attempt(self, task: Task, slot: int, attempt: Attempt) -> None:
-        """Store the attempt in a slot of the task's history, which is a ring."""
-        self.writes.attempts.append(KeptAttempt(task.project, task.taskid, slot % ATTEMPTS_KEPT, attempt))
+    def keep_attempt(self, task: Task, index: int, attempt: Attempt) -> None:
+        """Store the attempt at an index of the task's history, which is a ring."""
+        self.writes.attempts.append(KeptAttempt(task.project, task.taskid, index % ATTEMPTS_KEPT, attempt))
 
     def keep_result(self, task: Task, result: Raw) -> None:
         """Store the result of the task's success in place of the former one; nil: there is none any more."""

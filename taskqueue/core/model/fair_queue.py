@@ -3,11 +3,11 @@
 (M. Shreedhar and G. Varghese, "Efficient fair queueing using deficit round robin", 1995.) Fetchers that want the same
 projects share a *ring* of the projects that have work for them:
 
-    fetchers with free slots ──►  ring:  news ─► shop ─► wiki ─┐   each visit may take its deficit, which grows
+    fetchers with free places ──►  ring:  news ─► shop ─► wiki ─┐   each visit may take its deficit, which grows
                                     ▲──────────────────────────┘   by a quantum a round
 
 Which projects have work, and tokens for it, is told by whoever changes it (``offer``); one that has none any more, or
-is paused, leaves its ring when it is visited. A ring that nobody with free slots is in costs nothing.
+is paused, leaves its ring when it is visited. A ring that nobody with free places is in costs nothing.
 
 Of the rings with work the one has the turn whose best waiting fetcher has the highest priority, and in it that fetcher;
 rings take turns that are equal in this, and so do fetchers. So each task goes to the best of those who could take it:
@@ -159,7 +159,7 @@ class Ring:
         names: those in ``interest``; None: any project.
         members: ids of the sessions with these wishes, waiting or not.
         deficits: by number of a project that is in the ring.
-        waiting: those with free slots, by session.
+        waiting: those with free places, by session.
         refused: projects of which those who waited with the priority ``refused_by`` may not have the next tasks.
         served: number of the last visit that gave it something; among rings that get work at once, the least comes
             first.
@@ -323,7 +323,7 @@ class FairQueue:
             self._drop(ring)
 
     def weigh(self, session: Session) -> None:
-        """Let the fetcher wait if and only if it has free slots."""
+        """Let the fetcher wait if and only if it has free places."""
         ring = self._ring_of.get(session.id)
         if ring is None:
             return

@@ -148,10 +148,10 @@ class OldRef(NamedTuple):
 
 
 class Old(NamedTuple):
-    """A finished task without its spec, and the number of its first history slots that may be filled."""
+    """A finished task without its spec, and how many entries of its history may be filled."""
 
     task: Task
-    slots: int
+    attempts: int
 
 
 class PageRef(NamedTuple):
@@ -413,7 +413,7 @@ class Found(Struct):
             than its lease, which is in memory.
         later: of ``Needs.later``, those that are among ``specs``.
         sessions: answers as they were sent, by request number; empty for a session that the store doesn't have.
-        histories: last attempts, by slot.
+        histories: last attempts, by index.
         results: as their fetchers gave them.
         lists, pages, old, failures: by what was asked for.
         log: entries by number.

@@ -7,7 +7,7 @@ only pushes a task asked some thirty times. ``step_rules`` has the kinds.
     overdue    delayed tasks in memory are due                       share by share, in turns, until none is
     swept      what ``clear`` dropped is to be forgotten             page by page, in turns, until nothing is left
     old        something is too old                                  step by step, in turns, until nothing is
-    barred     nobody who waits may take their first tasks           until somebody has got a free slot
+    barred     nobody who waits may take their first tasks           until somebody has got a free place
     moving     tasks are to be moved to slots, or out of them       step by step, in turns, until all are
     finishing  nothing was left to do at the end of a turn           until the next one
     uncounted  it is not known how many tasks wait for a retry       page by page, in turns, until it is

@@ -238,11 +238,11 @@ class KeptOutcome(NamedTuple):
 
 
 class KeptAttempt(NamedTuple):
-    """An attempt that ended, for slot ``slot`` of the task's history."""
+    """An attempt that ended, for ``ring_index`` of the task's history, which is a ring."""
 
     project: int
     taskid: str
-    slot: int
+    ring_index: int
     attempt: Attempt
 
 

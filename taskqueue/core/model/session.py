@@ -109,7 +109,7 @@ class Session:
         recalled: it was asked for a hello because a lease of it was revoked, and none has come since.
         passed: tokens among ``leases`` that it has passed on to another process.
         suspects: crashes of the tasks among ``leases`` that have some, by token.
-        slots: how many tasks it runs at once.
+        concurrency: how many tasks it runs at once.
         priority: who waits with a higher one is served first; written by the fair queue.
         crashed: since it has fallen silent, tokens of what it ran then, and whether the task is to blame; None: it is
             heard.
@@ -125,6 +125,7 @@ class Session:
         "address",
         "asked_for_hello",
         "capacity",
+        "concurrency",
         "crashed",
         "done",
         "draining",
@@ -152,7 +153,6 @@ class Session:
         "rest_until",
         "saved_at",
         "select_number",
-        "slots",
         "suspects",
         "usable",
         "waits",
@@ -183,7 +183,7 @@ class Session:
         self.recalled = False
         self.passed: dict[int, None] = {}
         self.suspects: dict[int, int] = {}
-        self.slots = 1
+        self.concurrency = 1
         self.priority = 0
         self.crashed: dict[int, bool] | None = None
         self.given_up = 0
@@ -259,7 +259,7 @@ class Session:
         self.name = hello.name
         self.given_up = max(0, self.given_up + self.capacity - hello.capacity)
         self.capacity = self.usable = hello.capacity
-        self.slots = hello.slots or max(1, hello.capacity)
+        self.concurrency = hello.slots or max(1, hello.capacity)
         self.crashed = None
         self.recalled = False
         self._state_ended(hello, now)
@@ -344,7 +344,7 @@ class Session:
             failed=self.failed,
             draining=self.draining,
             priority=self.priority,
-            slots=self.slots if self.capacity else 0,
+            slots=self.concurrency if self.capacity else 0,
             free=max(0, self.room),
             hung=self.hung_view(now),
         )

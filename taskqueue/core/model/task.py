@@ -105,7 +105,7 @@ class Task:
         held_back: delayed by a retry, a retry_after or a recrawl, so that mere links to it don't hurry it.
         timed_out: its last attempt ran out of time.
         apart: its project can be finished while it is live: a recurring task that has run, or ``on_finished`` itself.
-        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the slot of the next one in its history.
+        attempts: how many of its attempts have ended, modulo ATTEMPTS_KEPT: the index of the next one in its history.
         size: bytes that it takes in memory, about; see ``size_of``.
         kept_state, kept_key: where the store has it; state 0 is nowhere.
         kept_seq: under which the store has its spec, if that is not ``seq``; else 0.

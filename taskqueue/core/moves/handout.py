@@ -1,4 +1,4 @@
-"""Handing out: tasks for fetchers with free slots, unasked, in fair shares, at each project's pace.
+"""Handing out: tasks for fetchers with free places, unasked, in fair shares, at each project's pace.
 
     ring.visit ──► project, fetcher, how many ──► lease each ──► select messages, numbered per fetcher
                       │ no token: comes back when there will be one
@@ -22,9 +22,9 @@ can't be reported. What is seen is a fetcher that falls silent, with all that it
                              reported, whatever the outcome               no crashes
 
 Rules of suspects:
-1. What a fetcher runs are the oldest of its leases, as many as it has slots, those apart that it has passed on. A task
+1. What a fetcher runs are the oldest of its leases, up to its concurrency, those apart that it has passed on. A task
    that kills at once was in no hello, so that hellos can't tell.
-2. A task without crashes is no suspect. Those with one take at most a quarter of a fetcher's slots, and one slot at
+2. A task without crashes is no suspect. Those with one take at most a quarter of a fetcher's places, and one place at
    least; those with more run one at a time.
 3. The crash that reaches ``max_crashes`` counts only for the sole suspect among what the fetcher ran, or for all that
    it ran, if that was one task. It is a failed attempt then. So one that kills among a hundred innocent ones fails
@@ -57,13 +57,13 @@ from taskqueue.protocol.values import PLAIN, Assignment, Attempt, Schedule
 
 
 SUSPECT_PART: Final = 4
-"""Tasks with one crash may take one part in so many of a fetcher's slots."""
+"""Tasks with one crash may take one part in so many of a fetcher's places."""
 
 
 def blame(session: Session) -> dict[int, bool]:
     """Tokens of what a fetcher runs, and whether the task would be to blame if the fetcher went silent now."""
     own = (task for token, task in session.leases.items() if token not in session.passed)
-    started = list(islice(own, session.slots))
+    started = list(islice(own, session.concurrency))
     suspects = [task for task in started if task.crashes] if len(started) > 1 else started
     return {task.token: len(suspects) == 1 and task is suspects[0] for task in started}
 
@@ -73,7 +73,7 @@ def may_try(session: Session, task: Task) -> bool:
     crashes = session.suspects.values()
     if task.crashes > 1:
         return all(others <= 1 for others in crashes)
-    return sum(others == 1 for others in crashes) < max(1, session.slots // SUSPECT_PART)
+    return sum(others == 1 for others in crashes) < max(1, session.concurrency // SUSPECT_PART)
 
 
 # ------------------------------------------------------------------------------------------------ eligibility
@@ -320,7 +320,7 @@ class HandOut:
         return self._refused[key] >= len(ring.waiting.front)
 
     def _set_aside(self, ring: Ring, project: Project) -> None:
-        """Keep the project for those behind in the ring; if there are none, until somebody has got a free slot."""
+        """Keep the project for those behind in the ring; if there are none, until somebody has got a free place."""
         if ring.refuse(project):
             self._skipping[ring.interest] = ring
         else:

@@ -156,14 +156,14 @@ def history_of(turn: TurnState, project: Project, task: Task) -> list[Attempt]:
     """The last attempts of a task, the newest first, this turn's included."""
     # The store may have the history of a task of that name that is no more.
     looked_up = turn.found.histories.get(TaskRef(project.number, task.taskid), {}) if task.kept_state else {}
-    by_slot = dict(looked_up)
+    by_index = dict(looked_up)
     for kept in turn.changes.writes.attempts:
         if (kept.project, kept.taskid) == (project.number, task.taskid):
-            by_slot[kept.slot] = kept.attempt
+            by_index[kept.ring_index] = kept.attempt
     if task.ended is not None:
-        by_slot[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
-    slots = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
-    return [by_slot[slot] for slot in slots if slot in by_slot]
+        by_index[(task.attempts - 1) % ATTEMPTS_KEPT] = task.ended
+    newest = [(task.attempts - age) % ATTEMPTS_KEPT for age in range(1, ATTEMPTS_KEPT + 1)]
+    return [by_index[index] for index in newest if index in by_index]
 
 
 def result_of(turn: TurnState, project: Project, task: Task) -> Raw | None:

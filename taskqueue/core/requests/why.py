@@ -309,11 +309,11 @@ def _look_at_fetchers(turn: TurnState, project: Project) -> Iterator[str]:
     elif all(session.free <= 0 for session in asking):
         taking = [session for session in asking if not session.draining]
         held = sum(len(session.leases) - session.beyond for session in taking)
-        slots = sum(session.capacity for session in taking)
+        places = sum(session.capacity for session in taking)
         rest = f", and {len(asking) - len(taking)} drain" if len(taking) < len(asking) else ""
         full = "has tasks to hand out, but all fetchers that ask for them are full"
         hung = _hung(turn.now, taking)
-        yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {slots} slots){rest}"
+        yield f"{full}{rest}: {hung}" if hung else f"{full} ({held} of {places} places){rest}"
 
 
 def _hung(now: Now, fetchers: Sequence[Session]) -> str:
@@ -325,7 +325,7 @@ def _hung(now: Now, fetchers: Sequence[Session]) -> str:
     view = longest.hung_view(now.boot) or HungView(0)
     return hung_sentence(
         sum(session.hung_places for session in hanging),
-        sum(session.slots for session in hanging),
+        sum(session.concurrency for session in hanging),
         list(dict.fromkeys(session.label for session in hanging)),
         view.seconds,
         task_of(view.project, view.taskid, view.url),

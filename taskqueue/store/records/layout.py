@@ -224,13 +224,13 @@ def history_key(project: int, taskid: str) -> bytes:
     return _TASK.pack(project, len(text)) + text
 
 
-def attempt_key(project: int, taskid: str, slot: int) -> bytes:
-    """The key of a history slot."""
-    return history_key(project, taskid) + bytes((slot,))
+def attempt_key(project: int, taskid: str, index: int) -> bytes:
+    """The key of an attempt in a history."""
+    return history_key(project, taskid) + bytes((index,))
 
 
 def taskid_of_attempt(key: bytes) -> str:
-    """The taskid in a key of a history slot; raises ValueError if its length is not that of the key."""
+    """The taskid in a key of an attempt; raises ValueError if its length is not that of the key."""
     length = key[PROJECT_BYTES]
     if len(key) != PROJECT_BYTES + 1 + length + 1:
         raise ValueError(f"{len(key)} bytes, with a taskid of {length}")

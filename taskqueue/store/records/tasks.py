@@ -11,17 +11,17 @@ order itself. A page ends early when matching its globs has cost COST_MOST:
     live   ──scan─► records ──specs──► (url) ──history──► attempts ──► (error) ──► rows
     over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
-The last attempts of a task: a ring of slots in the family ``history``, all but the final success. So the success of a
+The last attempts of a task: a ring in the family ``history``, all but the final success. So the success of a
 task costs no write of its own, and a restart costs a read. Why: docs/decisions/0002-histories.md.
 
     attempt ends ──► the task is over with this success ──► in its entry in the order of successes
-                └──► anything else ──────────────────────► in the next slot of its history
-    restarted: the success moves from the entry that is deleted into its slot
+                └──► anything else ──────────────────────► at the next index of its history
+    restarted: the success moves from the entry that is deleted to its index
 
-Tasks past their retention: from the order of their state, without urls and bodies. Attempts fill the slots of a history
-as a ring, so the last slot tells whether the ring has wrapped:
+Tasks past their retention: from the order of their state, without urls and bodies. Attempts fill a history
+as a ring, so its last index tells whether the ring has wrapped:
 
-    order ──scan──► taskids ──ids──► records        history, last slot ──► are all its slots filled, or only the first?
+    order ──scan──► taskids ──ids──► records        history, last index ──► is all of it filled, or only the first?
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ SUCCESSES: Final = layout.ORDERS[SUCCESS]
 
 
 def read_history(store: Store, ref: TaskRef) -> dict[int, Attempt]:
-    """A task's last attempts, by slot.
+    """A task's last attempts, by index.
 
     Raises:
         StoreError: the store failed.
@@ -316,7 +316,7 @@ def _success_at(store: Store, task: Task, place: int) -> Attempt | None:
 
 
 def _newest(task: Task, later: int = 0) -> int:
-    """The slot of the last attempt, or of the one before the ``later`` newest ones."""
+    """The index of the last attempt, or of the one before the ``later`` newest ones."""
     return (task.attempts - 1 - later) % ATTEMPTS_KEPT
 
 
@@ -336,8 +336,8 @@ def find_expired(store: Store, ref: OldRef) -> FoundOld:
     tasks = _tasks(store, ref, old)
     rest = entries[len(old) :]
     next_key = int.from_bytes(rest[0][0][-KEY_BYTES:], "big") if rest else None
-    slots = _slots(store, tasks, [value for _, value in old])
-    return FoundOld(ref, list(map(Old, tasks, slots)), next_key)
+    lengths = _lengths(store, tasks, [value for _, value in old])
+    return FoundOld(ref, list(map(Old, tasks, lengths)), next_key)
 
 
 def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> list[Task]:
@@ -355,16 +355,16 @@ def _tasks(store: Store, ref: OldRef, entries: list[tuple[bytes, bytes]]) -> lis
     return tasks
 
 
-def _slots(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
-    """How many history slots of each task may be filled: deleting absent keys would leave tombstones for nothing."""
+def _lengths(store: Store, tasks: list[Task], values: list[bytes]) -> list[int]:
+    """How many attempts of each task may be stored: deleting absent keys would leave tombstones for nothing."""
     last = [layout.attempt_key(task.project, task.taskid, ATTEMPTS_KEPT - 1) for task in tasks]
     return [
-        _first_slots(task, value) if newest is None else ATTEMPTS_KEPT
+        _first_indices(task, value) if newest is None else ATTEMPTS_KEPT
         for task, value, newest in zip(tasks, values, store.get(layout.HISTORY, last), strict=True)
     ]
 
 
-def _first_slots(task: Task, value: bytes) -> int:
+def _first_indices(task: Task, value: bytes) -> int:
     """Attempts in the history of a task whose ring has not wrapped; the last attempt may be stored in its order
     instead.
     """

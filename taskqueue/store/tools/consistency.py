@@ -170,7 +170,7 @@ RULES: Final = (
     Rule([layout.IDS], lambda e: e.task.bare and e.task.state not in OVER and f"{e.says}, though it is bare"),
     Rule([layout.DEFERRED], lambda e: e.record is None and "it waits for the end of a lease that there is not"),
     Rule([layout.HISTORY], lambda e: e.task.bare and "an attempt of a task that is unknown or bare"),
-    Rule([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"slot {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
+    Rule([layout.HISTORY], lambda e: e.key[-1] >= ATTEMPTS_KEPT and f"index {e.key[-1]}; there are {ATTEMPTS_KEPT}"),
     Rule([layout.RESULTS], lambda e: not e.task.has_result and "a result of a task that has none"),
 )  # fmt: skip
 """In the order in which they are told of an entry."""

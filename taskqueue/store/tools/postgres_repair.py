@@ -396,8 +396,8 @@ class _Mending:
         )
         task.drop_body(self._now)
         key, place = layout.id_key(task.project, task.taskid), layout.order_key(task.project, task.key)
-        slots = [layout.attempt_key(task.project, task.taskid, slot) for slot in range(ATTEMPTS_KEPT)]
-        deletes = {layout.ORDERS[task.state]: [place], layout.HISTORY: slots, layout.RESULTS: [key]}
+        keys = [layout.attempt_key(task.project, task.taskid, index) for index in range(ATTEMPTS_KEPT)]
+        deletes = {layout.ORDERS[task.state]: [place], layout.HISTORY: keys, layout.RESULTS: [key]}
         deletes[layout.SPECS] = [layout.seq_key(task.project, task.seq)]
         self._write(Batch(puts={layout.IDS: [(key, layout.encode_bare(task))]}, deletes=deletes))
 

@@ -214,7 +214,7 @@ def test_no_fetcher_is_connected_or_asks_or_has_room(world: World) -> None:
     assert why(world) == "has tasks to hand out, but no fetcher asks for them"
 
     world.fetcher(capacity=1)
-    assert why(world) == "has tasks to hand out, but all fetchers that ask for them are full (1 of 1 slots)"
+    assert why(world) == "has tasks to hand out, but all fetchers that ask for them are full (1 of 1 places)"
 
 
 def test_it_is_told_that_places_of_its_fetchers_hang_which_one_and_for_how_long(world: World) -> None:

@@ -136,7 +136,7 @@ def test_suspects_with_one_crash_take_a_quarter_of_a_fetchers_slots(make_world: 
     assert fetcher.taken[-1] == "t02"
 
 
-def test_a_fetcher_with_one_slot_takes_one_suspect(world: World) -> None:
+def test_a_fetcher_with_one_place_takes_one_suspect(world: World) -> None:
     suspects(world, 2)
 
     assert world.fetcher(capacity=1).taken == ["t00"]

@@ -308,7 +308,7 @@ def test_why_says_that_some_are_full_and_others_draining(world: World) -> None:
     drain(world)
     push(world, "a")
 
-    assert why(world).endswith("all fetchers that ask for them are full (1 of 1 slots), and 1 drain")
+    assert why(world).endswith("all fetchers that ask for them are full (1 of 1 places), and 1 drain")
 
 
 # ---------------------------------------------------------------------------------------- its limits

@@ -55,7 +55,7 @@ def test_a_priority_may_be_less_than_0_which_it_is_if_a_fetcher_says_none(world:
     assert one_by_one(world, fetchers, 3) == "CBA"
 
 
-def test_a_slow_machine_works_only_while_the_fast_one_has_no_free_slot(world: World) -> None:
+def test_a_slow_machine_works_only_while_the_fast_one_has_no_free_place(world: World) -> None:
     fast, slow = world.fetcher(2, None, "fast", 10), world.fetcher(2, None, "slow", 0)
     world.push("news", task("a"), task("b"))
     assert (fast.taken, slow.taken) == (["a", "b"], [])
@@ -101,7 +101,7 @@ def unreachable(world: World, fetcher: Fetcher) -> None:
 
 
 @pytest.mark.parametrize("leave", [gone, takes_nothing, full, unreachable])
-def test_who_vanishes_or_has_no_free_slot_leaves_the_line_at_once(
+def test_who_vanishes_or_has_no_free_place_leaves_the_line_at_once(
     world: World, leave: Callable[[World, Fetcher], None]
 ) -> None:
     a, b, best = line(world, A=0, B=0, C=5)

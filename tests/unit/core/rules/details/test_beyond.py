@@ -54,4 +54,4 @@ def test_why_tells_of_no_more_places_than_there_are(world: World) -> None:
 
     sentence = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
 
-    assert sentence.endswith("are full (2 of 2 slots)")
+    assert sentence.endswith("are full (2 of 2 places)")
