@@ -134,9 +134,9 @@ DAMAGES: dict[str, tuple[Damage, str]] = {
         lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "bare", 0), attempt()),
         "history: project news task 'bare': an attempt of a task that is unknown or bare",
     ),
-    "an attempt in a slot that there is not": (
+    "an attempt at an index that there is not": (
         lambda crawl: crawl.put(layout.HISTORY, layout.attempt_key(NEWS, "failed", 12), attempt()),
-        "history: project news task 'failed': slot 12; there are 10",
+        "history: project news task 'failed': index 12; there are 10",
     ),
     "a result of an unknown task": (
         lambda crawl: crawl.put(layout.RESULTS, key("nobody"), b"\xc3"),
