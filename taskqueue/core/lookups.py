@@ -26,6 +26,9 @@ from taskqueue.errors import Corrupt
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.projects import GroupDo, ProjectDo
 
+CLEARING: Final = (ProjectDo, GroupDo)
+"""Types of requests that may clear a project; named here, since to join them for each request took 0.2 µs."""
+
 REFILLS_A_TURN: Final = 32
 """Orders that are read further in one turn: with many projects a start is spread over several turns."""
 
@@ -149,4 +152,4 @@ def _need_for(turn: TurnState, incoming: Incoming, wanted: Needs) -> None:
 
 
 def _clears(incoming: Incoming) -> bool:
-    return isinstance(incoming.request, ProjectDo | GroupDo) and incoming.request.action == "clear"
+    return isinstance(incoming.request, CLEARING) and incoming.request.action == "clear"
