@@ -110,6 +110,7 @@ class Loop:
         self._new_config: CoreConfig | None = None
         self._reloaded: Sequence[str] | None = None
         self._figures: DaemonMinute | None = None
+        self._cpu = 0.0
         self._undelivered: list[Outgoing] = []
         self._untold: list[Peer] = []
         self._stopping = False
@@ -145,6 +146,7 @@ class Loop:
             StoreError: the daemon can't go on, or its stop was not clean.
             Corrupt: an invariant of the core is broken.
         """
+        self._cpu = cpu_ticks()
         try:
             while not self._stopping:
                 self._run_once()
@@ -173,23 +175,33 @@ class Loop:
         self._apply_signals()
 
     def _receive_and_turn(self) -> None:
-        began = cpu_ticks()
         if self._untold:
             self._tell_read_again()
         incoming, refused = self._receive()
         now = self._clock.now()
-        due_at = self._engine.next_event_at(now)
+        # Of no interest to a turn that has something to do anyway.
+        due_at = now.boot if incoming else self._engine.next_event_at(now)
         if self._summary.due_at <= now.boot:
             self._summarise()
-        if (incoming or min(due_at, self._disk.due_at) <= now.boot) and self._disk.look(now.boot):
+        if min(due_at, self._disk.due_at) <= now.boot and self._disk.look(now.boot):
             self._pass_config(self._config)
-        if incoming or self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
+        if self._new_config or self._reloaded is not None or self._undelivered or due_at <= now.boot:
             self._turn(now, incoming)
         elif not refused and not self._untold:
             wake_at = min(due_at, self._summary.due_at, self._disk.due_at)
             self._sleep(wake_at - now.boot)
-        self._send_replies(refused)
-        self._inbox.spent(cpu_ticks() - began)
+            return
+        if refused:
+            self._send_replies(refused)
+        self._charge()
+
+    def _charge(self) -> None:
+        """Charge what was heard for the CPU seconds of this thread since the last time.
+
+        Once a turn: to read them is a system call of 1 µs, where the other clocks take 0.05.
+        """
+        before, self._cpu = self._cpu, cpu_ticks()
+        self._inbox.spent(self._cpu - before)
 
     def _sleep(self, seconds: float) -> None:
         if self._outbox.full:
@@ -314,6 +326,7 @@ class Loop:
         self._outbox.clear()
         self._engine.close()
         self._wait_for_store(failure, StoreError)
+        self._cpu = cpu_ticks()
 
     def _wait_for_store(self, failure: _StoreFailure, passing: type[StoreError]) -> None:
         """Probe until the store can be used, and load it; errors other than ``passing`` are raised."""
