@@ -20,12 +20,15 @@ MODULES = (
     "taskqueue/protocol/message_room.py",
     "taskqueue/server/engine.py",
     "taskqueue/server/loop.py",
+    "taskqueue/server/network/connections.py",
     "taskqueue/server/network/inbox.py",
     "taskqueue/server/network/frame_queue.py",
     "taskqueue/server/network/router.py",
     "taskqueue/store/batch.py",
     "taskqueue/store/ledger.py",
     "taskqueue/store/lookup.py",
+    "taskqueue/store/rocksdb/engine.py",
+    "taskqueue/store/rocksdb/rocks_store.py",
 )
 COMPILING = frozenset({"bdist_wheel", "build_ext"})
 """Commands of setuptools for which there must be something compiled."""

@@ -28,6 +28,7 @@ from threading import Lock
 from typing import Final
 
 import zmq
+from mypy_extensions import mypyc_attr
 
 from taskqueue.server.meters import Meters
 from taskqueue.server.network import tcp
@@ -117,6 +118,7 @@ class Connection:
         self.acked_bytes = acked_bytes
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # tests make one that fails
 class Connections:
     """All connections of one socket.
 
