@@ -74,7 +74,7 @@ def project(count: int) -> ProjectRecord:
 
 def check(store: Path) -> tuple[float, float]:
     """Seconds of CPU, and MB at most, of a check that has to find a sound store."""
-    command = [sys.executable, "-m", "taskqueue", "store", "check", "--store", str(store)]
+    command = [sys.executable, "-m", "taskqueue", "store", "check", str(store)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

@@ -31,7 +31,7 @@ SILENT_MS: Final = 60_000
 
 
 class Daemon:
-    """``taskqueue scheduler`` in a process of its own.
+    """``taskqueue daemon start`` in a process of its own.
 
     Args:
         config_text: of its config file; ``bind``, ``log_level`` and ``path`` of the store need not be in it.
@@ -72,7 +72,15 @@ class Daemon:
 
     def start(self) -> None:
         """Start it; it may still be busy with that when this returns. ``status`` waits until it answers."""
-        command = [*self._python, "-m", "taskqueue.cli.main", "scheduler", "-c", str(self.folder / "taskqueue.toml")]
+        command = [
+            *self._python,
+            "-m",
+            "taskqueue.cli.main",
+            "daemon",
+            "start",
+            "-c",
+            str(self.folder / "taskqueue.toml"),
+        ]
         options = ["--bind", self.url, "--store", self._store or str(self.folder / "store")]
         with (self.folder / "log").open("ab") as log:
             self._process = processes.start([*command, *options], self._core, log)

@@ -115,8 +115,8 @@ QUESTIONS: Final = (
     why("slot put off", "blog", r'no slot that may go on now; next, "blog.example" .* may go on in'),
     why("parents", "reports", rf'blocked(.|\n)*"{PARENT}" \(unknown: nobody has pushed it yet\)'),
     Question("which host fails?", ("failures", "--by", "host"), r"host-7\.example"),
-    Question("which fetcher is stuck, on what?", ("fetchers", "--sort", "hung", "--limit", "1"), HUNG),
-    Question("who changed the rate, from what?", ("log", "--project", "news", "--limit", "2"), r"rate=5 \(was 20\)"),
+    Question("which fetcher is stuck, on what?", ("fetcher", "list", "--sort", "hung", "--limit", "1"), HUNG),
+    Question("who changed the rate, from what?", ("log", "news", "--limit", "2"), r"rate=5 \(was 20\)"),
     Question("how far, when done?", ("project", "show", "shop-01"), r"how far"),
     Question(
         "retry last night's timeouts",
@@ -124,8 +124,12 @@ QUESTIONS: Final = (
         r"\d+ tasks",
         once=True,
     ),
-    Question("how much disk is free?", ("daemon",), r"free"),
-    Question("what did the daemon do when latency rose?", ("daemon", "--history"), r"No minute is complete yet|commit"),
+    Question("how much disk is free?", ("daemon", "show"), r"free"),
+    Question(
+        "what did the daemon do when latency rose?",
+        ("daemon", "show", "--history"),
+        r"No minute is complete yet|commit",
+    ),
     Question(
         "undo a cancel",
         ("task", "retry", "calendar", "--state", "cancelled", "--since", "12h", "--yes"),
@@ -318,7 +322,7 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 def ask(url: str, command: Sequence[str], question: Question | None = None) -> Answer:
     """Run a command, as an operator does."""
-    environment = {**os.environ, "TASKQUEUE_URL": url, "COLUMNS": "120"}
+    environment = {**os.environ, "TASKQUEUE_DAEMON": url, "COLUMNS": "120"}
     spent, began = os.times(), time.perf_counter()
     run = subprocess.run(
         [sys.executable, "-m", "taskqueue", *command], capture_output=True, text=True, env=environment, check=False

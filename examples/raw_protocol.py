@@ -20,7 +20,7 @@ from typing import Any
 import msgpack
 import zmq
 
-ADDRESS = os.environ.get("TASKQUEUE_URL", "tcp://127.0.0.1:7400")
+ADDRESS = os.environ.get("TASKQUEUE_DAEMON", "tcp://127.0.0.1:7400")
 PAUSES = (5, 10, 20)
 """Seconds of silence after which a request is repeated."""
 

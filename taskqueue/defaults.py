@@ -8,10 +8,7 @@ URL: Final = "tcp://127.0.0.1:7400"
 """Address of the daemon."""
 
 ANSWER_SECONDS: Final = 30.0
-"""Wait for an answer in a program, which lasts through a restart of the daemon."""
-
-COMMAND_SECONDS: Final = 5.0
-"""Wait for an answer in a command, whose operator looks at the terminal."""
+"""Wait for an answer, which lasts through a restart of the daemon."""
 
 CONCURRENCY: Final = 20
 """Tasks that a worker runs at once."""

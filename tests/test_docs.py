@@ -20,6 +20,12 @@ PATH = re.compile(r"`(\.?[a-z][\w-]*/[\w./-]*|[\w./-]+\.(?:py|md|toml|cfg))`")
 NO_PATHS = {"crawler.py", "data/store", "application/json", "application/x-ndjson"}
 """What README and manual let readers make, and media types."""
 SHOWN_COMMAND = re.compile(r"`(taskqueue [a-z]+(?: [a-z]+)?)")
+NAMED_COMMAND = re.compile(r"taskqueue ([a-z]+)(?: ([a-z-]+))?")
+NAMING = ("taskqueue", "conf", "examples", "benchmarks")
+TEXTS = {".py", ".html", ".js", ".toml", ".yml"}
+"""Folders and kinds of files that name commands."""
+GONE = {"reload", "stop", "watch", "fetchers", "wait"}
+"""Commands of earlier versions, which have become verbs of nouns."""
 PROOF = re.compile(r"\[✓\]\(\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
 RULES = ROOT / "docs" / "rules.md"
 CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
@@ -70,12 +76,24 @@ def test_each_command_that_the_readme_shows_exists() -> None:
 
 
 def test_each_command_that_a_document_names_exists() -> None:
-    known = {name for name, _ in commands(taskqueue)}
+    known = {name for name, _ in commands(taskqueue)} | {"taskqueue scheduler"}
     groups = {name.rsplit(" ", 1)[0] for name in known}
     named = set(SHOWN_COMMAND.findall(_all_documents()))
 
     # `taskqueue push docs` is a command with its argument; in `taskqueue project docs` there would be no command.
     unknown = [name for name in named if name not in known | groups and " ".join(name.split()[:2]) not in known]
+
+    assert named
+    assert not unknown
+
+
+def test_each_command_that_the_program_and_its_files_name_exists() -> None:
+    known = {tuple(name.split()[1:3]) for name, _ in commands(taskqueue)}
+    nouns = {words[0] for words in known if len(words) == 2}
+    paths = [path for folder in NAMING for path in (ROOT / folder).rglob("*") if path.suffix in TEXTS]
+
+    named = [(path, *found) for path in paths for found in NAMED_COMMAND.findall(path.read_text())]
+    unknown = [each for each in named if each[1] in GONE or (each[1] in nouns and each[2] and each[1:] not in known)]
 
     assert named
     assert not unknown

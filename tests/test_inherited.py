@@ -25,7 +25,7 @@ def test_what_a_child_inherits(start):
 import os, signal
 print([number for number in (1, 2, 3, 10, 15, 17) if signal.getsignal(number) is signal.SIG_IGN])
 print(signal.pthread_sigmask(signal.SIG_BLOCK, ()), oct(os.umask(0)))
-print({name for name in os.environ if "_PROXY" in name.upper() or name in ("COLUMNS", "NO_COLOR", "TASKQUEUE_URL")})
+print({name for name in os.environ if "_PROXY" in name.upper() or name in ("COLUMNS", "NO_COLOR", "TASKQUEUE_DAEMON")})
 print(os.environ["TERM"], os.environ["TZ"], os.environ["LC_ALL"])
 ''']).stdout
     assert said.splitlines() == ["[]", "set() 0o22", "set()", "xterm UTC C.UTF-8"]
@@ -33,7 +33,7 @@ print(os.environ["TERM"], os.environ["TZ"], os.environ["LC_ALL"])
 
 ODD: Final = {
     "COLUMNS": "40", "NO_COLOR": "1", "TERM": "dumb", "TZ": "Asia/Tokyo", "LC_ALL": "POSIX",
-    "http_proxy": "http://127.0.0.1:1", "TASKQUEUE_URL": "tcp://127.0.0.1:1",
+    "http_proxy": "http://127.0.0.1:1", "TASKQUEUE_DAEMON": "tcp://127.0.0.1:1",
 }  # fmt: skip
 
 PARENT: Final = """

@@ -57,7 +57,7 @@ def main() -> None:
             report.add(row, {"seconds": took, "rate": count / took, "size": file_name.stat().st_size / 1e6})
             print(f"{row}: {took:.1f} s", flush=True)
         for store in (str(folder / "one"), server.address, str(folder / "two")):
-            print(taskqueue("check", "--store", store), end="")
+            print(taskqueue("check", store), end="")
         if not first.read_bytes() == second.read_bytes() == third.read_bytes():
             raise SystemExit("the exports differ")
         print(f"the three exports of {count:,} tasks are the same, octet for octet")

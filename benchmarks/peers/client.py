@@ -25,7 +25,7 @@ def server(build: Build) -> Daemon:
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
     """See ``Ordinary``."""
-    options = ["benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--url", url]
+    options = ["benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--daemon", url]
     return [[*build.command("taskqueue"), "work", *options]] * PROCESSES
 
 

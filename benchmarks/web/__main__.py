@@ -99,10 +99,10 @@ def with_browsers(daemon: Daemon, load: Load, options: argparse.Namespace) -> di
 
 @contextmanager
 def web_process(daemon: Daemon) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``taskqueue web``, and the address of its page."""
+    """``taskqueue web start``, and the address of its page."""
     port = processes.free_port()
     bind = f"127.0.0.1:{port}"
-    command = [sys.executable, "-m", "taskqueue.cli.main", "web", "--url", daemon.url, "--bind", bind]
+    command = [sys.executable, "-m", "taskqueue.cli.main", "web", "start", "--daemon", daemon.url, "--bind", bind]
     with (daemon.folder / "web.log").open("ab") as log:
         web = processes.start(command, "1", log)
     try:

@@ -27,49 +27,42 @@ from taskqueue.cli.commands.completion import VARIABLE
 from taskqueue.errors import ConfigError, RequestRejected, SettingError, TaskQueueError
 from taskqueue.terminal.lines import say, say_lines
 
-COMMANDS: Final = {
-    "scheduler": "Run the scheduler, the daemon that decides which task runs next.",
-    "reload": "Have a daemon read its config file again.",
-    "stop": "Stop a daemon.",
+DAILY: Final = {
     "push": "Push tasks to a project.",
-    "work": "Run a handler on tasks as they become ready: a fetcher.",
-    "status": "Show the daemon's projects and fetchers.",
-    "top": "Show them live.",
-    "watch": "Print a line of each project that changes, when it does.",
-    "daemon": "Show how the daemon itself is: its turns, its commits, its memory, its store.",
-    "fetchers": "List fetchers: what they hold, and whether one is stuck.",
-    "fetcher": "Have the fetchers of a name finish, and go on: drain, resume, show.",
-    "stats": "Show what happened to projects in the last minutes, hours and days.",
-    "failures": "Show what failed lately, and why: by error, host, fetcher or project.",
-    "why": "Say why nothing of a project, or not a task, is handed out.",
-    "wait": "Wait until a project has finished.",
-    "project": "List, set up, pause, stop, clear and delete projects.",
-    "cron": "List, set and remove cron jobs.",
-    "task": "List, show, retry, cancel, reprioritise and reschedule tasks.",
-    "flow": "Submit graphs of tasks that wait for each other; show, wait for, cancel and rerun them.",
-    "slot": "Show how each host of a project is paced, and what waits for it.",
-    "operation": "Show bulk operations, and cancel them.",
+    "work": "Run a handler on tasks: a fetcher.",
+    "status": "Show projects, counts and fetchers.",
+    "top": "Show projects and fetchers live.",
+    "why": "Say why nothing is dispatched.",
+    "stats": "Show attempts and times by period.",
+    "failures": "Show failures by error, host or fetcher.",
     "log": "Show who changed what.",
-    "store": "Look at a store, check, copy, move and repair it.",
-    "config": "Write a config file, or check one.",
-    "web": "Show the daemon in the browser, and let programs speak HTTP with it.",
-    "completion": "Let a shell complete commands, options and the names of projects.",
-    "demo": "Crawl a small site on this machine and show it live.",
+    "demo": "Crawl a small site and show it live.",
+    "completion": "Print a shell completion script.",
 }
-"""Short help by command name. The command is the function of that name in its module (MODULES)."""
+NOUNS: Final = {
+    "daemon": "start, stop, reload, show, verify",
+    "project": "list, show, set, pause, stop, wait …",
+    "task": "list, show, retry, cancel, rerun, wait …",
+    "slot": "list, show, set, unset",
+    "flow": "submit, list, show, wait, cancel",
+    "cron": "list, set, remove",
+    "fetcher": "list, show, drain, resume",
+    "operation": "list, show, wait, cancel",
+    "store": "init, show, check, backup, restore …",
+    "config": "init, check",
+    "web": "start, token",
+}
+COMMANDS: Final = {**DAILY, **NOUNS}
+"""Short helps by command name, of groups their commands. The command is the function of that name in its module."""
 
 MODULES: Final = {
-    "task": "tasks",
-    "project": "projects", "cron": "projects", "wait": "projects",
-    "fetcher": "fetchers",
-    "slot": "slots",
-    "flow": "flows",
-    "operation": "operations",
-    "stats": "insight", "failures": "insight", "why": "insight", "log": "insight",
-    "scheduler": "daemon", "reload": "daemon", "stop": "daemon", "config": "daemon",
-    "top": "status", "watch": "status",
+    "task": "tasks", "project": "projects", "fetcher": "fetchers", "slot": "slots", "flow": "flows",
+    "operation": "operations", "top": "status",
 }  # fmt: skip
 """Modules by command name; other commands have modules of their own names."""
+
+ALIASES: Final = {"scheduler": ("daemon", "start")}
+"""Other names of commands; not listed."""
 
 DISTRIBUTION: Final = "taskqueue-scheduler"
 INTERRUPTED: Final = 130
@@ -86,16 +79,19 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        name, *verbs = ALIASES.get(cmd_name, (cmd_name,))
+        if name not in COMMANDS:
             return None
-        module = import_module(f"taskqueue.cli.commands.{MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        module = import_module(f"taskqueue.cli.commands.{MODULES.get(name, name)}")
+        command: click.Command = getattr(module, name)
+        return command.commands[verbs[0]] if verbs and isinstance(command, click.Group) else command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table of commands, without importing any."""
+        """Write the tables of commands and of nouns with their verbs, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(DAILY.items()))
+        with formatter.section("Nouns with commands of their own, such as `taskqueue project list`"):
+            formatter.write_dl(list(NOUNS.items()))
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -106,17 +102,19 @@ class Commands(click.Group):
 def taskqueue() -> None:
     """A durable task scheduler for web crawlers.
 
-    TASKQUEUE_URL names the daemon for all commands, such as tcp://127.0.0.1:7400. The exit status is 0 if it worked,
-    1 if it did not (a line on stderr says why), 2 if the command was not understood, or it, or a config file, has a
-    setting that can't be, 130 after Ctrl-C, 141 if the reader of its output closed it early.
+    TASKQUEUE_DAEMON names the daemon for all commands, such as tcp://127.0.0.1:7400. A DURATION is written 90s, 5m,
+    1.5h or 2d, a TIME "2027-01-31 18:00", 18:00, yesterday, now or unix seconds.
+
+    The exit status is 0 if it worked, 1 if it did not (a line on stderr says why), 2 if the command was not
+    understood, or a setting is invalid, 130 after Ctrl-C, 141 if the reader of its output closed it early.
 
     \b
     Example:
-      taskqueue scheduler -c taskqueue.toml
+      taskqueue daemon start -c taskqueue.toml
       taskqueue project start news
       taskqueue push news https://example.com/
-      taskqueue work crawler:crawl -p news
-      taskqueue wait news
+      taskqueue work crawler:crawl news
+      taskqueue project wait news
     """
 
 

@@ -1,6 +1,6 @@
 """The demo's crawler: fetches one page and returns the pages that it links to.
 
-This is all that a crawler's author writes; ``taskqueue work taskqueue.demo.crawler:crawl -p demo`` does the rest. What
+This is all that a crawler's author writes; ``taskqueue work taskqueue.demo.crawler:crawl demo`` does the rest. What
 the daemon decides (pace, order, deduplication, retries) is not here.
 """
 

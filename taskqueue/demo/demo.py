@@ -1,8 +1,8 @@
 """The demo from start to end: serve a site, start a daemon and two fetchers, watch the crawl, stop.
 
     site        served by a thread of the demo
-    scheduler   taskqueue scheduler --store data/demo/store --web, with a page if it stays and [web] is installed
-    fetcher-1   taskqueue work taskqueue.demo.crawler:crawl -p demo
+    scheduler   taskqueue daemon start --store data/demo/store --web, with a page if it stays and [web] is installed
+    fetcher-1   taskqueue work taskqueue.demo.crawler:crawl demo
     fetcher-2   the same
 
 The state of a crawl is in the daemon's store. A file beside it tells which crawl that is:
@@ -143,9 +143,9 @@ class _Demo:
         # After the daemon has acknowledged the first page, before a fetcher starts.
         save(self._options.data, crawl)
         done = over(client.projects.show(PROJECT).counts)
-        work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", "-p", PROJECT, "-j", str(CONCURRENCY))
+        work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", PROJECT, "-j", str(CONCURRENCY))
         for name in FETCHERS:
-            self._processes.start(name, *work, "--url", url)
+            self._processes.start(name, *work, "--daemon", url)
         self._introduce(start, url, web, _previously(before, goes_on, done))
         self._watch(looking, done)
         save(self._options.data, msgspec.structs.replace(crawl, is_finished=True))
@@ -175,7 +175,7 @@ class _Demo:
         web = f"{LOOPBACK}:{_free_port(WEB_PORT)}" if has_page else ""
         store = str(self._options.data / "store")
         page = ("--web", web) if web else ()
-        self._processes.start("scheduler", "taskqueue", "scheduler", "--bind", url, "--store", store, *page)
+        self._processes.start("scheduler", "taskqueue", "daemon", "start", "--bind", url, "--store", store, *page)
         return url, web
 
     def _await_project(self, looking: Client) -> None:

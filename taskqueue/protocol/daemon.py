@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from taskqueue.protocol.base import Reply, Request
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fetchers import FetcherView
-from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part, ProjectName
+from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part, ProjectName, ProjectNames
 from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.values import Counts, Totals
 
@@ -24,6 +24,7 @@ class Status(Request["StatusReply"], tag="status"):
         sort: by name, or the most first: tasks in a state now, or events of the last five minutes.
         skip: so many of the first ones; who pages in another order than that of names goes on so.
         fetchers: so many are shown, at most.
+        projects: only these; empty: all.
     """
 
     after: str = ""
@@ -33,6 +34,7 @@ class Status(Request["StatusReply"], tag="status"):
     sort: ProjectSort = "name"
     skip: Number = 0
     fetchers: Annotated[int, Meta(ge=0, le=1000)] = 1000
+    projects: ProjectNames = []
 
 
 class StatusReply(Reply, tag="status-reply"):

@@ -23,6 +23,7 @@ from taskqueue.protocol.fields import (
     Part,
     Priority,
     ProjectName,
+    ProjectNames,
     Seconds,
     TaskId,
     TimeoutSeconds,
@@ -207,6 +208,7 @@ class Fetchers(Request["FetchersReply"], tag="fetchers"):
         sort: by pseudonym (``session``) or name, or the most first; ``oldest``: who has held a task for longest,
             ``silent``: who has not been heard for longest.
         skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+        projects: those who may take tasks of one of these; empty: all.
     """
 
     after: Annotated[str, Meta(max_length=64)] = ""
@@ -216,6 +218,7 @@ class Fetchers(Request["FetchersReply"], tag="fetchers"):
     filter: Part = ""
     sort: FetcherSort = "session"
     skip: Number = 0
+    projects: ProjectNames = []
 
 
 FetcherName = Annotated[str, Meta(min_length=1, max_length=128)]

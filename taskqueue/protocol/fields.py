@@ -81,6 +81,8 @@ KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
 """Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
 need no check, which takes longer than all else of decoding a report.
 """
+ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
+"""Of projects that a list is limited to; empty: of all."""
 GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z")]
 """Of a group of projects, or of a shared bucket; empty: none."""
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]

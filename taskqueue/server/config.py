@@ -459,7 +459,7 @@ OPTIONS: Final = {
     ("store", "path"): "STORE",
     ("store", "durability"): "DURABILITY",
 }
-"""Names of the options of ``taskqueue scheduler``, by section and key."""
+"""Names of the options of ``taskqueue daemon start``, by section and key."""
 
 
 def variable(section: str, key: str) -> str:

@@ -45,7 +45,7 @@ class WebChild:
     """
 
     def __init__(self, endpoint: str, bind: str) -> None:
-        self._command = [sys.executable, "-m", "taskqueue", "web", "--url", reachable(endpoint)]
+        self._command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", reachable(endpoint)]
         self._command += ["--bind", bind, "--until-stdin-ends"]
         self._closing = threading.Event()
         self._lock = threading.Lock()

@@ -100,8 +100,8 @@ def page(python: str) -> Iterator[tuple[int, str, Path]]:
     with TemporaryDirectory() as folder, target(python, KILL_BYTES) as daemon:
         tokens, log = Path(folder) / "tokens.json", Path(folder) / "log"
         secret = add_token(tokens, "polite", "viewer", None)
-        options = ["--url", daemon.url, "--bind", "127.0.0.1:0", "--tokens", str(tokens), "--trust-proxy", PROXY]
-        command = [python, "-P", "-m", "taskqueue", "web", *options]
+        options = ["--daemon", daemon.url, "--bind", "127.0.0.1:0", "--tokens", str(tokens), "--trust-proxy", PROXY]
+        command = [python, "-P", "-m", "taskqueue", "web", "start", *options]
         with log.open("w") as written, subprocess.Popen(command, stderr=written) as process:
             try:
                 yield _port(log), secret, log

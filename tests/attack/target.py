@@ -1,4 +1,4 @@
-"""The daemon that is attacked: a real ``taskqueue scheduler`` with a store and a port of its own.
+"""The daemon that is attacked: a real ``taskqueue daemon start`` with a store and a port of its own.
 
 A watch looks at its memory all the time, and kills it before it takes the machine's.
 """
@@ -154,7 +154,7 @@ def target(
         program = [python, "-c", LIMITED, *limits]
         with (Path(made) / "log").open("w") as log:
             process = start(
-                [*program, "scheduler", "-c", str(config), "--log-level", "error"],
+                [*program, "daemon", "start", "-c", str(config), "--log-level", "error"],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert process.stdout is not None

@@ -11,7 +11,7 @@ from tests.chaos.troubles import ASK_AGAIN_MS, TROUBLES, Scene
 from tests.integration.conftest import Message, Peer
 from tests.integration.nursery import run_forked
 
-CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check", "--store")
+CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check")
 
 
 class Played(NamedTuple):

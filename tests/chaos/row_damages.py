@@ -171,10 +171,10 @@ def play(scene: Scene, table: str, damage: str, key: bytes | None) -> Outcome:
     database = scene.copy()
     url = scene.url(database)
     scene.hurt(database, table, damage, key)
-    is_noticed = store("check", "--store", url)[0] != 0
+    is_noticed = store("check", url)[0] != 0
     said, harm = start(scene.daemon(database))
     store("repair", url)
-    is_mended = store("check", "--store", url)[0] == 0
+    is_mended = store("check", url)[0] == 0
     scene.drop(database)
     return Outcome(is_noticed, said, harm, is_mended)
 

@@ -24,7 +24,7 @@ class Web:
     """
 
     def __init__(self, daemon_url: str, environment: Mapping[str, str] | None = None) -> None:
-        command = [sys.executable, "-m", "taskqueue", "web", "--url", daemon_url, "--bind", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", daemon_url, "--bind", "127.0.0.1:0"]
         self.process = Forked[str](
             command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
         )

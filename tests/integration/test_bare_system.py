@@ -105,7 +105,7 @@ def test_where_memory_is_unknown_a_worker_says_that_it_does_not_bound_it(
     it = daemon()
     peer(it).push("news", "a", "b")
 
-    ended = command(tmp_path, "work", "handlers:crawl", "--max-memory", "1M", "--max-tasks", 2, "--url", it.url)
+    ended = command(tmp_path, "work", "handlers:crawl", "--max-memory", "1M", "--max-tasks", 2, "--daemon", it.url)
 
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("event=memory-unknown ") == 1
@@ -119,7 +119,7 @@ def test_a_store_that_can_not_be_read_without_proc_is_not_called_damaged(
     peer(it).push("news", "a")
     it.stop()
 
-    ended = command(tmp_path, "store", "check", "--store", it.store_path)
+    ended = command(tmp_path, "store", "check", it.store_path)
 
     reason = "to read a store takes /proc, which is not mounted here"
     assert (ended.returncode, ended.stderr) == (1, f"taskqueue: {it.store_path}: {reason}\n")

@@ -31,7 +31,7 @@ def test_tasks_of_a_msgpack_file_arrive_with_their_bodies_byte_for_byte(
     long = msgpack.packb(b"\xff" * 3_000_000)
     file.write_bytes(packed_task("http://site/odd", ODD) + packed_task("http://site/long", long))
 
-    assert main(["push", "news", "--file", str(file), "--url", it.url]) == 0
+    assert main(["push", "news", "--file", str(file), "--daemon", it.url]) == 0
 
     assert capsys.readouterr().out == "2 new, 0 merged, 0 ignored, 0 rejected\n"
     fetcher = peer(it)
@@ -52,7 +52,7 @@ def test_what_is_wrong_in_a_msgpack_file_is_said_and_the_rest_is_pushed(
     with file.open("ab") as more:
         more.write(b"\x81\xa3ur")
 
-    assert main(["push", "news", "--file", str(file), "--url", it.url]) == 1
+    assert main(["push", "news", "--file", str(file), "--daemon", it.url]) == 1
 
     out, err = capsys.readouterr()
     assert out == "2 new, 0 merged, 0 ignored, 2 rejected\n"
@@ -66,7 +66,7 @@ def test_a_store_that_is_moved_in_messagepack_hands_out_the_same_bodies(
 ) -> None:
     it, file = daemon(), tmp_path / "tasks.msgpack"
     file.write_bytes(packed_task("http://site/odd", ODD) + packed_task("http://site/next", ODD))
-    main(["push", "news", "--file", str(file), "--url", it.url])
+    main(["push", "news", "--file", str(file), "--daemon", it.url])
     export, again = tmp_path / "crawl.msgpack", tmp_path / "again.jsonl"
 
     assert main(["store", "export", "-c", str(it.config_file), "-o", str(export)]) == 0

@@ -54,14 +54,14 @@ def left_as_it_was(shared: str) -> Iterator[str]:
 @pytest.fixture
 def url(left_as_it_was: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A daemon with a project ``news``, named by the environment."""
-    monkeypatch.setenv("TASKQUEUE_URL", left_as_it_was)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", left_as_it_was)
     return left_as_it_was
 
 
 @pytest.fixture
 def own(url: str, daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of that of ``url``, a new one that serves this test alone."""
-    monkeypatch.setenv("TASKQUEUE_URL", daemon(**SETTINGS).url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", daemon(**SETTINGS).url)
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_lines_that_are_no_urls_are_named_and_the_rest_is_pushed(run: Run, tmp_p
 
 
 def test_with_any_everything_that_has_a_scheme_is_pushed(run: Run) -> None:
-    status, out, err = run("push", "news", "--any", "mailto:ann@a", "s3://bucket/key", "nonsense")
+    status, out, err = run("push", "news", "--any-scheme", "mailto:ann@a", "s3://bucket/key", "nonsense")
 
     assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 1 rejected\n")
     assert "argument 3" in err
@@ -394,11 +394,11 @@ def test_a_project_shows_who_said_each_of_its_settings(daemon: DaemonFactory, ru
         projects={"blog": {"group": "papers", "fetch.timeout": 5}, "shop": {"bucket": "shared"}},
         buckets={"shared": {"rate": 3}},
     )
-    run("project", "set", "blog", "retries=5", "--url", it.url)
+    run("project", "set", "blog", "retries=5", "--daemon", it.url)
 
-    shown = run("project", "show", "blog", "--url", it.url)[1]
+    shown = run("project", "show", "blog", "--daemon", it.url)[1]
     said = {words[0]: words[1:-1] for words in map(str.split, shown.splitlines()) if len(words) > 2}
-    of_shop = run("project", "show", "shop", "--url", it.url)[1].splitlines()
+    of_shop = run("project", "show", "shop", "--daemon", it.url)[1].splitlines()
 
     assert said["retries"] == ["project", "set"]
     assert said["group"] == ["config", "file"]
@@ -466,7 +466,7 @@ def test_settings_of_a_group_are_changed_together_and_logged_in_one_line(run: Ru
     assert (status, out) == (2, "")
     assert '(project "blog"; none of the group is changed)' in err
 
-    newest = run("log", "--project", "shop")[1].splitlines()[-1]
+    newest = run("log", "shop")[1].splitlines()[-1]
     assert " ".join(newest.split()).endswith("project set (group others), 2 projects: rate=5 (was 20, 7)")
 
 
@@ -544,7 +544,7 @@ def test_the_status_of_a_group_has_the_fetchers_that_may_take_its_tasks(
 ) -> None:
     run("project", "set", "blog", "group=others")
     run("push", "news", "http://site/other")
-    worker("crawler:crawl", "-p", "news")
+    worker("crawler:crawl", "news")
     wait_for(run, success=1)
 
     assert "No fetcher asks for tasks of these." in run("status", "--group", "others")[1]
@@ -613,9 +613,7 @@ def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
 def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
     when = ("--cron", "0 3 * * *", "--zone", "Europe/Berlin", "--missed", "once")
 
-    out = run("cron", "set", "news", "daily", *when, "--task-url", "http://a/", "--body", '{"process": {"depth": 1}}')[
-        1
-    ]
+    out = run("cron", "set", "news", "daily", *when, "--url", "http://a/", "--body", '{"process": {"depth": 1}}')[1]
 
     assert out.startswith("news: daily runs next at 2")
     for shown in (run("cron", "list")[1], run("cron", "list", "news")[1], run("project", "show", "news")[1]):
@@ -659,7 +657,7 @@ def test_a_task_is_shown_by_its_url_or_its_taskid(run: Run) -> None:
 
 @pytest.mark.parametrize("name", ["data:,on_start", "data:," + "x" * 200, "mailto:ann@a"])
 def test_a_url_of_any_scheme_names_its_task(run: Run, name: str) -> None:
-    run("push", "news", "--any", name, "--delay", "3600")
+    run("push", "news", "--any-scheme", name, "--delay", "3600")
 
     assert name in run("task", "show", "news", name)[1]
     assert "is due" in run("why", "news", name)[1]
@@ -779,9 +777,9 @@ def test_a_filter_takes_a_group_and_what_is_old(run: Run) -> None:
     run("task", "cancel", "blog", "http://a/")
     chosen = ("--group", "others", "--state", "cancelled", "--dry-run")
 
-    assert run("task", "retry", *chosen, "--older-than", "1h")[1].startswith("no cancelled task matched (1 ")
+    assert run("task", "retry", *chosen, "--until", "1h")[1].startswith("no cancelled task matched (1 ")
     assert run("task", "retry", *chosen, "--since", "1h")[1].startswith("would retry 1 task of 1 ")
-    assert run("task", "retry", *chosen, "--older-than", "0s")[1].startswith("would retry 1 task of 1 ")
+    assert run("task", "retry", *chosen, "--until", "0s")[1].startswith("would retry 1 task of 1 ")
 
 
 def test_a_bulk_operation_asks_with_the_number_of_tasks(run: Run, url: str) -> None:
@@ -828,9 +826,12 @@ def answered(answer: str, *arguments: str) -> tuple[str, int]:
 
 def test_waiting_ends_with_the_crawl(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/start")
-    worker("crawler:crawl", "-p", "news")
+    worker("crawler:crawl", "news")
 
-    assert run("wait", "news", "--timeout", str(WAIT_SECONDS))[:2] == (0, "")  # a slow machine is told how far it is
+    assert run("project", "wait", "news", "--timeout", str(WAIT_SECONDS))[:2] == (
+        0,
+        "",
+    )  # a slow machine is told how far it is
 
     assert counts(run)["success"] == 2
     assert "finished  once" in run("project", "show", "news")[1]
@@ -839,32 +840,32 @@ def test_waiting_ends_with_the_crawl(run: Run, worker: Callable[..., Any]) -> No
 def test_waiting_gives_up_when_it_is_told_to(run: Run) -> None:
     run("push", "news", "http://site/", "--delay", "3600")
 
-    status, out, err = run("wait", "news", "--timeout", "0.1")
+    status, out, err = run("project", "wait", "news", "--timeout", "0.1")
 
     assert (status, out) == (1, "")
-    assert err == "taskqueue wait: news has not finished, 1 task to go: 1 waits for its time\n"
+    assert err == "taskqueue project wait: news has not finished, 1 task to go: 1 waits for its time\n"
 
 
 def test_waiting_does_not_wait_for_retries_if_it_is_told_to(run: Run, worker: Callable[..., Any]) -> None:
     run("project", "set", "news", "retry_delay=1d", "fail_pause_num=0")
     run("push", "news", "http://site/")
-    worker("crawler:stumble", "-p", "news")
+    worker("crawler:stumble", "news")
 
-    assert run("wait", "news", "--ignore-retries", "--timeout", str(WAIT_SECONDS))[:2] == (0, "")
+    assert run("project", "wait", "news", "--ignore-retries", "--timeout", str(WAIT_SECONDS))[:2] == (0, "")
 
     told = "1 waits for a retry, up to 1 d by the table"
     assert told in run("status")[1]
     assert ["how", "far", *f"1 task to go: {told}".split()] in [
         line.split() for line in run("project", "show", "news")[1].splitlines()
     ]
-    status, _, err = run("wait", "news", "--timeout", "0.1")
-    assert (status, err) == (1, f"taskqueue wait: news has not finished, 1 task to go: {told}\n")
+    status, _, err = run("project", "wait", "news", "--timeout", "0.1")
+    assert (status, err) == (1, f"taskqueue project wait: news has not finished, 1 task to go: {told}\n")
 
 
 def test_waiting_for_a_task_says_by_its_status_how_it_ended(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/good")
     run("push", "news", "http://site/bad", "--delay", "3600")
-    worker("crawler:crawl", "-p", "news")
+    worker("crawler:crawl", "news")
 
     assert run("task", "wait", "news", "http://site/good", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
     not_over = "taskqueue task wait: http://site/bad: not over, delayed\n"
@@ -879,7 +880,7 @@ def test_waiting_for_a_task_says_by_its_status_how_it_ended(run: Run, worker: Ca
 
 def test_waiting_for_a_task_that_has_failed_for_good_is_no_success(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/", "--retries", "0")
-    worker("crawler:stumble", "-p", "news")
+    worker("crawler:stumble", "news")
 
     assert run("task", "wait", "news", "http://site/") == (3, "", "taskqueue task wait: http://site/: failed\n")
 
@@ -888,7 +889,7 @@ def test_waiting_on_a_terminal_shows_how_many_are_left(run: Run) -> None:
     run("push", "news", "http://site/")
     terminal, inside = pty.openpty()
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "80"}
-    with Forked[bytes]([*COMMAND, "wait", "news"], stdin=inside, stderr=inside, env=environment) as it:
+    with Forked[bytes]([*COMMAND, "project", "wait", "news"], stdin=inside, stderr=inside, env=environment) as it:
         os.close(inside)
         seen = b""
         while b"news: 1 task to go" not in seen:
@@ -983,9 +984,9 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
     found = json.loads(run("status", "--json")[1])
 
     assert list(found) == [
-        "url", "version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell",
+        "daemon", "version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell",
     ]  # fmt: skip
-    assert found["url"] == url
+    assert found["daemon"] == url
     assert found["counts"] == dict.fromkeys(get_args(StateName), 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
 
@@ -993,7 +994,7 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
 def test_status_says_that_the_disk_is_nearly_full(daemon: DaemonFactory, capsys: Capture) -> None:
     it = daemon(min_free="1024 TiB")
 
-    assert main(["status", "--url", it.url]) == 0
+    assert main(["status", "--daemon", it.url]) == 0
 
     assert "The disk of the store is nearly full: no tasks are taken or handed out." in capsys.readouterr().out
 
@@ -1001,11 +1002,11 @@ def test_status_says_that_the_disk_is_nearly_full(daemon: DaemonFactory, capsys:
 def test_the_daemon_tells_of_itself(run: Run, url: str) -> None:
     run("push", "news", "http://example.org/")
 
-    status, out, _ = run("daemon")
+    status, out, _ = run("daemon", "show")
     assert (status, out.splitlines()[0].split()) == (0, ["daemon", url])
     assert re.search(r"^turns +\S+, \S+ a second; half within [\d.]+ m?s, 99 of 100 within", out, flags=re.M)
-    found = json.loads(run("daemon", "--json")[1])
-    assert found["url"] == url
+    found = json.loads(run("daemon", "show", "--json")[1])
+    assert found["daemon"] == url
     assert found["shell"]["writes"] == sum(found["histograms"]["commit_seconds"]["counts"]) >= 1
     assert found["has_room"] is True
 
@@ -1020,17 +1021,17 @@ def test_a_list_without_anything_says_none(run: Run) -> None:
 
 
 def test_that_all_invariants_hold_is_said(run: Run) -> None:
-    assert run("status", "--verify")[1].endswith("\nAll invariants hold.\n")
-    status, out, err = run("status", "--verify", "--json")
-    assert (status, json.loads(out)["version"] != "", err) == (0, True, "All invariants hold.\n")
+    assert run("daemon", "verify") == (0, "All invariants hold.\n", "")
+    status, out, err = run("daemon", "verify", "--json")
+    assert (status, json.loads(out)["problems"], err) == (0, [], "")
 
 
 def test_a_shared_bucket_is_shown_with_its_pace(daemon: Callable[..., Any], capsys: Capture) -> None:
     it = daemon(projects={"news": {"bucket": "site"}}, buckets={"site": {"rate": 5, "burst": 7}})
 
-    main(["project", "show", "news", "--url", it.url])
+    main(["project", "show", "news", "--daemon", it.url])
     assert "shared bucket  site: rate 5/s, burst 7, 7.0 tokens" in capsys.readouterr().out
-    main(["status", "--url", it.url])
+    main(["status", "--daemon", it.url])
     assert "site 5/s" in capsys.readouterr().out
 
 
@@ -1063,7 +1064,7 @@ def _read(terminal: int) -> bytes:
 def test_a_handler_runs_on_tasks_and_what_it_returns_is_pushed(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/start", "http://site/other")
 
-    it = worker("crawler:crawl", "-p", "news", "-j", "2")
+    it = worker("crawler:crawl", "news", "-j", "2")
     wait_for(run, success=3, ready=0)
 
     assert run("status")[1].splitlines()[-1].split()[-1] == "news"
@@ -1074,7 +1075,7 @@ def test_a_handler_runs_on_tasks_and_what_it_returns_is_pushed(run: Run, worker:
 def test_what_a_handler_raises_is_told_by_the_task(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/a", "--retries", "0")
 
-    worker("crawler:stumble", "-p", "news")
+    worker("crawler:stumble", "news")
     wait_for(run, failed=1)
 
     shown = run("task", "show", "news", "http://site/a")[1]
@@ -1089,8 +1090,8 @@ def test_what_a_handler_raises_is_told_by_the_task(run: Run, worker: Callable[..
 def test_a_project_that_has_paused_itself_says_why_in_one_line(run: Run, worker: Callable[..., Any]) -> None:
     run("project", "set", "news", "fail_pause_num=1")
     run("push", "news", "http://site/a", "--retries", "0")
-    worker("crawler:stumble", "-p", "news")
-    run("wait", "news")
+    worker("crawler:stumble", "news")
+    run("project", "wait", "news")
 
     for shown in (run("status")[1], run("project", "show", "news")[1], run("why", "news")[1]):
         assert "1 failure in a row, the last one: ValueError: no title on http://site/a" in shown
@@ -1098,8 +1099,8 @@ def test_a_project_that_has_paused_itself_says_why_in_one_line(run: Run, worker:
 
 def test_tasks_are_tried_again_by_how_they_failed(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/a", "--retries", "0")
-    worker("crawler:stumble", "-p", "news")
-    run("wait", "news")
+    worker("crawler:stumble", "news")
+    run("project", "wait", "news")
 
     assert run("task", "retry", "news", "--error-glob", "*timeout*", "--yes")[1].startswith(
         "no failed task matched (1 "
@@ -1109,7 +1110,7 @@ def test_tasks_are_tried_again_by_how_they_failed(run: Run, worker: Callable[...
 
 def test_interrupting_a_worker_is_no_traceback(run: Run, worker: Callable[..., Any]) -> None:
     run("push", "news", "http://site/a")
-    it = worker("crawler:crawl", "-p", "news")
+    it = worker("crawler:crawl", "news")
     wait_for(run, success=1)
 
     it.send_signal(signal.SIGINT)
@@ -1124,7 +1125,7 @@ def test_a_module_that_is_broken_is_one_line_with_its_place(
     monkeypatch.chdir(crawler)
     (crawler / "broken_module.py").write_text("import json\n\nwidth = lenght([])\n")
 
-    status, _, err = run("work", "broken_module:crawl", "-p", "news")
+    status, _, err = run("work", "broken_module:crawl", "news")
 
     assert status == 1
     assert "can't import broken_module: NameError: name 'lenght' is not defined" in err
@@ -1137,7 +1138,7 @@ def test_a_module_that_is_broken_is_one_line_with_its_place(
 
 def test_the_scheduler_runs_with_its_options_until_it_is_interrupted(tmp_path: Path) -> None:
     options = ["--bind", "tcp://127.0.0.1:*", "--store", str(tmp_path / "store"), "--durability", "none"]
-    with Forked[str]([*COMMAND, "scheduler", *options], stdout=subprocess.PIPE, text=True) as it:
+    with Forked[str]([*COMMAND, "daemon", "start", *options], stdout=subprocess.PIPE, text=True) as it:
         assert it.stdout is not None
         line = it.stdout.readline()
         it.send_signal(signal.SIGINT)
@@ -1147,7 +1148,7 @@ def test_the_scheduler_runs_with_its_options_until_it_is_interrupted(tmp_path: P
 
 
 def test_an_address_that_is_taken_is_one_line(url: str, tmp_path: Path) -> None:
-    command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "store")]
+    command = [*COMMAND, "daemon", "start", "--bind", url, "--store", str(tmp_path / "store")]
 
     done = run_forked(command, timeout=WAIT_SECONDS)
 

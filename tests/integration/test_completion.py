@@ -26,7 +26,7 @@ def ask(daemon: Callable[..., Any], tmp_path: Path) -> Ask:
     it = daemon(projects={"news": {}, "next": {}, "shop": {}})
 
     def ask(*command: str, **environment: str) -> str:
-        said = os.environ | {"TASKQUEUE_URL": it.url, "PATH": f"{BIN}:{os.environ['PATH']}"} | environment
+        said = os.environ | {"TASKQUEUE_DAEMON": it.url, "PATH": f"{BIN}:{os.environ['PATH']}"} | environment
         done = subprocess.run(
             command, stdout=subprocess.PIPE, text=True, env=said, cwd=tmp_path, timeout=WAIT_SECONDS, check=True
         )
@@ -51,7 +51,7 @@ def test_bash_completes_commands_options_and_projects(ask: Ask) -> None:
         "taskqueue task list news --state canc": ["cancelled"],
         "taskqueue project show ne": ["news", "next"],
         "taskqueue push sh": ["shop"],
-        "taskqueue work crawler:crawl -p ": ["news", "next", "shop"],
+        "taskqueue work crawler:crawl ": ["news", "next", "shop"],
         "taskqueue push zoo": [],
     }
 
@@ -62,7 +62,7 @@ def test_bash_completes_commands_options_and_projects(ask: Ask) -> None:
 
 
 def test_without_a_daemon_there_are_no_names_and_no_errors(ask: Ask) -> None:
-    assert in_bash(ask, "taskqueue push ne", TASKQUEUE_URL="tcp://127.0.0.1:9") == [[]]
+    assert in_bash(ask, "taskqueue push ne", TASKQUEUE_DAEMON="tcp://127.0.0.1:9") == [[]]
 
 
 @pytest.mark.parametrize(("shell", "offered"), [("zsh", "plain\nnews\n_"), ("fish", "plain,news")])

@@ -485,7 +485,7 @@ def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
     ],
     ids=["missing", "folder", "json", "toml", "utf-8", "unknown", "range", "kind"],
 )
-@pytest.mark.parametrize("command", [("config", "check"), ("scheduler", "-c")], ids=" ".join)
+@pytest.mark.parametrize("command", [("config", "check"), ("daemon", "start", "-c")], ids=" ".join)
 def test_a_config_that_cant_be_ends_a_command_with_the_status_that_its_help_says(
     tmp_path: Path, command: tuple[str, ...], text: str | bytes | None, status: int, said: str
 ) -> None:

@@ -98,7 +98,7 @@ def test_a_damaged_log_is_told_and_the_daemon_goes_on_without_what_is_lost_only_
     assert client.ask("verify")["problems"] == []
     assert 1 <= tasks(it, peer) < BATCH * BATCHES
     assert int(it.started_with.split("epoch=")[1].split()[0]) > 1024
-    assert main(["store", "check", "--store", str(it.store_path)]) == 0
+    assert main(["store", "check", str(it.store_path)]) == 0
     assert it.stop() == 0
 
     it.entry = COMMAND.format("")
@@ -196,7 +196,7 @@ def goes_on(daemon: DaemonFactory, peer: PeerFactory, path: Path) -> int:
     assert fetcher.ask("done", tasks=done)["outcomes"] == ["done"] * 10
     assert fetcher.ask("verify")["problems"] == []
     it.stop()
-    assert run("check", "--store", path) == 0
+    assert run("check", path) == 0
     return ready
 
 
@@ -251,7 +251,7 @@ def test_tables_that_are_ahead_of_a_damaged_log_are_told_and_repaired(
 
     it.launch()
     assert it.ended() == DAMAGED
-    assert run("check", "--store", it.store_path) == 1
+    assert run("check", it.store_path) == 1
     assert run("repair", it.store_path, tmp_path / "new") == 1
 
     assert goes_on(daemon, peer, tmp_path / "new") >= BATCH * (BATCHES + 50)

@@ -19,6 +19,7 @@ from taskqueue.store.postgres.postgres_store import PostgresStore
 from taskqueue.store.postgres.session import target_of
 from tests.integration.conftest import ROOT
 from tests.postgres import Cluster, binaries
+from tests.unit.cli.conftest import with_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +107,7 @@ def test_a_daemon_whose_role_may_make_no_tables_runs_in_those_that_were_printed(
     assert (status, said) == (0, "")
     make_by_hand(server, sql)
     make_by_hand(server, sql)
-    assert "its tables are empty" in run("stats", "--store", own(server))[2]
+    assert "its tables are empty" in run("show", own(server))[2]
 
     it = daemon(url=own(server), schema="taskqueue")
     one_task_after_another(it, peer)
@@ -114,8 +115,8 @@ def test_a_daemon_whose_role_may_make_no_tables_runs_in_those_that_were_printed(
     server.run("create role looker login")
     for granted in re.findall(r"(grant [^;]* to looker);", sql):
         server.run(granted)
-    for looking in (["stats"], ["stats", "--by", "project"], ["check"], ["export"]):
-        assert run(*looking, "--store", server.url.replace("postgres@", "looker@"))[0] == 0
+    for looking in (["show"], ["show", "--by", "project"], ["check"], ["export"]):
+        assert run(*with_store(looking, server.url.replace("postgres@", "looker@")))[0] == 0
     with psycopg.connect(own(server)) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute("create table taskqueue.mine (id int)")
     assert it.stop() == 0
@@ -167,21 +168,19 @@ def test_a_daemon_makes_its_tables_in_a_schema_of_its_own(
 
 
 def test_init_makes_an_empty_store_once(server: Cluster, run: Run) -> None:
-    assert run("stats", "--store", server.url)[2].endswith(
-        "there is no store; a daemon that is started with it makes one\n"
-    )
+    assert run("show", server.url)[2].endswith("there is no store; a daemon that is started with it makes one\n")
 
     assert run("init", "--store", server.url) == (0, f"{where(server)}: made an empty store\n", "")
     assert run("init", "--store", server.url)[1].endswith("there is a store already; nothing was changed\n")
-    assert run("check", "--store", server.url)[1].endswith(" entries of 0 tasks: all agree\n")
-    assert "No projects." in run("stats", "--store", server.url)[1]
+    assert run("check", server.url)[1].endswith(" entries of 0 tasks: all agree\n")
+    assert "No projects." in run("show", server.url)[1]
 
 
 # -------------------------------------------------------------------------------------------------- looking
 
 
 def test_stats_tell_tasks_exactly_and_rows_and_bytes_of_the_tables(run: Run, server: Cluster, filled: str) -> None:
-    shown = [line.split() for line in run("stats", "--store", filled)[1].splitlines()]
+    shown = [line.split() for line in run("show", filled)[1].splitlines()]
 
     assert " ".join(shown[0]).startswith(f"{where(server)}: 3 tasks, ")
     assert ["news", "running", "1", "0", "0", "1", "0", "0"] in shown
@@ -189,7 +188,7 @@ def test_stats_tell_tasks_exactly_and_rows_and_bytes_of_the_tables(run: Run, ser
     assert ["family", "keys", "size"] in shown
 
     server.run("analyze")
-    found = json.loads(run("stats", "--json", "--store", filled)[1])
+    found = json.loads(run("show", "--json", filled)[1])
     families = {family["name"]: family for family in found["families"]}
     assert (found["tasks"], found["epoch"]) == (3, 1)
     assert found["table_bytes"] == sum(family["table_bytes"] for family in families.values())
@@ -199,7 +198,7 @@ def test_stats_tell_tasks_exactly_and_rows_and_bytes_of_the_tables(run: Run, ser
 
 
 def test_stats_by_project_divide_the_tables_among_them(run: Run, filled: str) -> None:
-    sizes = json.loads(run("stats", "--by", "project", "--json", "--store", filled)[1])
+    sizes = json.loads(run("show", "--by", "project", "--json", filled)[1])
 
     assert [(size["name"], size["tasks"]) for size in sizes["projects"]] == [("news", 2), ("shop", 1)]
     assert all(size["size_bytes"] > 0 for size in sizes["projects"])
@@ -210,7 +209,7 @@ def test_check_names_what_does_not_agree(run: Run, filled: str) -> None:
         [(key, _)] = store.scan("ready", b"", b"\xff", 10)
         store.write(store.begin(), Batch(deletes={"ready": [key]}))
 
-    status, shown, said = run("check", "--store", filled)
+    status, shown, said = run("check", filled)
 
     assert status == 1
     assert "project news task 'a'" in shown
@@ -224,8 +223,8 @@ def test_a_folder_on_the_command_line_counts_more_than_a_database_in_the_config(
     config = ("-c", tmp_path / "taskqueue.toml")
     run("init", "--store", tmp_path / "folder")
 
-    assert json.loads(run("stats", "--json", *config)[1])["tasks"] == 3
-    assert json.loads(run("stats", "--json", *config, "--store", tmp_path / "folder")[1])["tasks"] == 0
+    assert json.loads(run("show", "--json", *config)[1])["tasks"] == 3
+    assert json.loads(run("show", "--json", *config, tmp_path / "folder")[1])["tasks"] == 0
 
 
 # ------------------------------------------------------------------------------------------------- changing
@@ -263,7 +262,7 @@ def test_an_import_that_was_killed_is_completed_by_another_one(server: Cluster, 
     found = re.search(r"brought in ([\d,]+) tasks, made \d projects?(?:, ([\d,]+) tasks known already)?", shown)
     assert found is not None
     assert sum(int(number.replace(",", "")) for number in found.groups() if number) == 5000
-    assert run("check", "--store", server.url)[0] == 0
+    assert run("check", server.url)[0] == 0
 
 
 def test_a_restored_database_gives_no_token_twice(

@@ -16,7 +16,7 @@ Daemons = Callable[..., Any]
 @pytest.fixture
 def client(daemon: Daemons, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     url = daemon(projects={"news": {"rate": 1000, "burst": 1000}}).url
-    monkeypatch.setenv("TASKQUEUE_URL", url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", url)
     with Client(url) as it:
         yield it
 
@@ -31,7 +31,7 @@ def run_next(client: Client) -> str:
 def test_a_task_that_was_pushed_with_after_runs_when_its_parents_have_succeeded(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    child = ["push", "news", "http://a/c", "--taskid", "C", "--after", "A", "--after", "http://a/b"]
+    child = ["push", "news", "http://a/c", "--taskid", "C", "--depends-on", "A", "--depends-on", "http://a/b"]
     assert main([*child, "--on-parent-failure", "wait"]) == 0
     assert main(["task", "list", "news", "--state", "blocked"]) == 0
     assert "http://a/c" in capsys.readouterr().out

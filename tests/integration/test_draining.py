@@ -59,7 +59,7 @@ def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process; its exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments, "--url", it.url, "--timeout", "60"])
+        status = main([*arguments, "--daemon", it.url, "--timeout", "60"])
         return status, *capsys.readouterr()
 
     return run
@@ -72,7 +72,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Work]:
     with ExitStack() as stack:
 
         def start(name: str) -> Process:
-            command = [*COMMAND, "--name", name, "--url", it.url, "-j", "8", "--prefetch", "50"]
+            command = [*COMMAND, "--name", name, "--daemon", it.url, "-j", "8", "--prefetch", "50"]
             log = stack.enter_context((tmp_path / f"{name}.log").open("a"))
             process = stack.enter_context(
                 Forked(
@@ -112,7 +112,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert (status, said.startswith("web1 is draining: 1 fetcher, still holds ")) == (0, True)
     until(lambda: client.fetchers.show("web1").holds == 1)
     assert "draining" in run("fetcher", "show", "web1")[1]
-    assert "draining" in run("fetchers")[1]
+    assert "draining" in run("fetcher", "list")[1]
     assert "draining: web1; go on with: taskqueue fetcher resume web1" in run("why", "news")[1]
     it.kill()
     it.start()
@@ -127,7 +127,7 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert (left.processing, left.failed, left.ready > 0) == (0, 0, True)
     assert work("web1").wait(WAIT_SECONDS) == 0
     assert client.projects.show("news").counts.success == left.success
-    assert "drained, and not connected: web1" in run("fetchers")[1]
+    assert "drained, and not connected: web1" in run("fetcher", "list")[1]
 
     client.projects.set("news", {"rate": inf})
     assert "no fetcher named web1 is connected" in run("fetcher", "resume", "web1")[1]

@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 def it(daemon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
     """A daemon with the projects news and shop, named by the environment."""
     it = daemon(auto_create=False, defaults={"fail_pause_num": 0}, projects={"news": {}, "shop": {}})
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     return it
 
 

@@ -45,7 +45,18 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[..., Process]]:
     with ExitStack() as stack:
 
         def start(*arguments: str) -> Process:
-            command = [*TASKQUEUE, "work", "handlers:wait", "-j", "1", "--prefetch", "0", "--url", it.url, *arguments]
+            command = [
+                *TASKQUEUE,
+                "work",
+                "handlers:wait",
+                "-j",
+                "1",
+                "--prefetch",
+                "0",
+                "--daemon",
+                it.url,
+                *arguments,
+            ]
             pipe = subprocess.PIPE
             process = stack.enter_context(Forked(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe))
             stack.callback(process.kill)
@@ -90,6 +101,6 @@ def test_a_slow_machine_works_only_while_the_fast_one_is_busy(it: Daemon, work: 
         client.push("news", "http://site/2")
         assert line_of(fast) == "http://site/2"
 
-        listed = run_forked([*TASKQUEUE, "fetchers", "--json", "--url", it.url], check=True)
+        listed = run_forked([*TASKQUEUE, "fetcher", "list", "--json", "--daemon", it.url], check=True)
         assert sorted(json.loads(line).get("priority", 0) for line in listed.stdout.splitlines()) == [0, 10]
         let_go(fast)

@@ -24,7 +24,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def it(daemon: Callable[..., Daemon], monkeypatch: pytest.MonkeyPatch) -> Daemon:
     running = daemon()
-    monkeypatch.setenv("TASKQUEUE_URL", running.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", running.url)
     return running
 
 
@@ -38,7 +38,7 @@ def client(it: Daemon) -> Iterator[Client]:
 @pytest.fixture
 def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
     def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["flow", *arguments])
+        status = main([*(["task"] if arguments[0] == "rerun" else ["flow"]), *arguments])
         return status, *capsys.readouterr()
 
     return run
@@ -135,7 +135,7 @@ def test_the_example_runs_its_graph(it: Daemon, client: Client) -> None:
     client.projects.start("demo")
 
     command = [sys.executable, ROOT / "examples" / "flow.py"]
-    done = run_forked(command, env={**os.environ, "TASKQUEUE_URL": it.url}, check=True)
+    done = run_forked(command, env={**os.environ, "TASKQUEUE_DAEMON": it.url}, check=True)
 
     first, again = done.stdout.splitlines()
     name, _, told = first.partition(": success, ")
@@ -149,14 +149,14 @@ def test_the_example_runs_its_graph(it: Daemon, client: Client) -> None:
 def test_a_file_is_submitted_shown_run_and_waited_for(client: Client, run: Run, tmp_path: Path) -> None:
     file = tmp_path / "nightly.toml"
     tables = [f"[tasks.{each}]\nurl = 'data:,{each}'\nafter = {list(its)}" for each, its in reversed(PARENTS.items())]
-    file.write_text("project = 'shop'\nflow = 'nightly'\n" + "\n".join(tables))
+    file.write_text("flow = 'nightly'\n" + "\n".join(tables))
 
-    assert run("submit", str(file)) == (0, "shop/nightly: 9 tasks accepted\n", "")
-    assert run("wait", "nightly", "--timeout", "0")[0] == 1
+    assert run("submit", "shop", str(file)) == (0, "shop/nightly: 9 tasks accepted\n", "")
+    assert run("wait", "shop", "nightly", "--timeout", "0")[0] == 1
     assert in_order(run_all(client, 3))
 
-    assert run("wait", "nightly") == (0, "", "")
-    shown = run("show", "nightly")[1].splitlines()
+    assert run("wait", "shop", "nightly") == (0, "", "")
+    shown = run("show", "shop", "nightly")[1].splitlines()
     assert shown[0].startswith("shop/nightly  success  9 of 9 tasks over")
     assert shown[2].strip() == "9 success"
     assert "critical path" in "".join(shown)
@@ -187,7 +187,7 @@ def test_a_flow_with_a_task_that_fails_has_failed(client: Client, run: Run) -> N
     ran = run_all(client, 3)
 
     assert sorted(ran) == ["E", "I"]
-    status, _, err = run("wait", "nightly", "--timeout", "60s")
+    status, _, err = run("wait", "shop", "nightly", "--timeout", "60s")
     assert (status, "9 of 9 tasks over (5 failed)" in err) == (3, True)
 
 
@@ -195,9 +195,9 @@ def test_a_flow_that_is_cancelled_ends(client: Client, run: Run) -> None:
     submit_example(client, "nightly")
     client.done(client.select(1)[0])
 
-    assert run("cancel", "nightly")[0] == 0
+    assert run("cancel", "shop", "nightly")[0] == 0
 
-    status, _, err = run("wait", "nightly", "--timeout", "60s")
+    status, _, err = run("wait", "shop", "nightly", "--timeout", "60s")
     assert status == 4
     assert "9 of 9 tasks over" in err
     assert client.select(1, timeout=0) == []
@@ -228,7 +228,7 @@ def test_a_daemon_that_is_killed_again_and_again_while_a_flow_is_made_makes_each
     ended = client.flows.wait("shop", "large", timeout=WAIT_SECONDS)
     assert (ended.state, ended.counts.success) == ("success", tasks)
     assert it.stop() == 0
-    assert main(["store", "check", "--store", str(it.store_path)]) == 0
+    assert main(["store", "check", str(it.store_path)]) == 0
 
 
 def test_a_large_flow_outlives_a_daemon_that_is_killed_while_it_is_made(

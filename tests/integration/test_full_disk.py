@@ -235,7 +235,7 @@ def test_while_it_waits_for_the_disk_a_stop_is_heeded_and_said_to_be_none_of_a_u
 
 def test_a_daemon_whose_output_goes_to_a_full_disk_serves_all_the_same(tmp_path: Path, peer: PeerFactory) -> None:
     url = f"tcp://{free_address()}"
-    command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "data")]
+    command = [*COMMAND, "daemon", "start", "--bind", url, "--store", str(tmp_path / "data")]
     with open("/dev/full", "w") as full, Forked(command, stdout=full, stderr=full) as it:
         try:
             assert peer(url).ask("verify")["problems"] == []
@@ -302,7 +302,7 @@ def test_a_start_ends_at_once_where_another_daemon_has_the_store(daemon: DaemonF
     config = it.config_file.with_name("other.toml")
     config.write_text(f'[daemon]\nbind = "tcp://127.0.0.1:*"\n[store]\npath = "{it.store_path}"\n')
 
-    other = run_forked([*COMMAND, "scheduler", "-c", config])
+    other = run_forked([*COMMAND, "daemon", "start", "-c", config])
 
     assert other.returncode == 1
     assert f"{it.store_path}: another scheduler holds this store" in other.stderr

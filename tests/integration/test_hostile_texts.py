@@ -74,19 +74,19 @@ def accepted(answer: dict[str, Any]) -> None:
 TASK = ["news", EVIL]
 
 WALK: dict[str, list[list[str]]] = {
-    "status": [[], ["--json"], ["--verify"], ["--filter", EVIL], ["--group", EVIL]],
-    "fetchers": [[], ["--json"], ["--filter", EVIL]],
+    "status": [[], ["--json"], ["news"], ["--filter", EVIL], ["--group", EVIL], [EVIL], ["--follow", EVIL]],
+    "fetcher list": [[], ["--json"], ["news"], ["--filter", EVIL]],
     "fetcher show": [[EVIL], [EVIL, "--json"], ["nobody" + EVIL]],
     "fetcher drain": [["nobody" + EVIL]],
     "fetcher resume": [["nobody" + EVIL], [EVIL]],
-    "daemon": [[], ["--json"], ["--history"], [EVIL]],
-    "watch": [[EVIL]],
+    "daemon show": [[], ["--json"], ["--history"], [EVIL]],
+    "daemon verify": [[]],
     "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
     "failures": [
         *(["--by", by] for by in ("error", "host", "fetcher", "project")), ["news", "--json"], ["--since", EVIL],
     ],
     "why": [["news"], TASK, ["news", URL], ["news", URL, "--json"]],
-    "wait": [["news", "--timeout", "0"], [EVIL]],
+    "project wait": [["news", "--timeout", "0"], [EVIL]],
     "project list": [[], ["--json"]],
     "project show": [["news"], ["news", "--json"], ["missing"]],
     "project set": [["news", f"user_agent={EVIL}"], ["news", f'fetch={{"x": "{URL[12:20]}"}}'], ["news", EVIL]],
@@ -94,11 +94,12 @@ WALK: dict[str, list[list[str]]] = {
     **{f"project {action}": [["news"], [EVIL], ["missing"]] for action in ("pause", "resume", "stop", "start")},
     "cron list": [[], ["--json"]],
     "cron set": [["news", EVIL, "--every", "1d"], ["news", "daily", "--every", EVIL], ["news", "x", "--every", "1d",
-                 "--task-url", URL]],
+                 "--url", URL]],
     "cron remove": [["news", EVIL], ["news", "x"]],
-    "slot list": [["news", "--by", by] for by in ("backlog", "errors", "delay", "name")]
-    + [["news", "--json"], ["news", "--all"], [EVIL]],
+    "slot list": [["news", "--sort", by] for by in ("backlog", "errors", "delay", "name")]
+    + [["news", "--json"], ["news", "--stored"], [EVIL]],
     "slot show": [["news", EVIL_SLOT], ["news", EVIL_SLOT, "--json"], ["news", EVIL], ["missing", "x"]],
+    "slot unset": [["news", EVIL_SLOT, "burst"], ["news", "x", EVIL], ["missing", "x"]],
     "slot set": [["news", EVIL_SLOT, "--delay", "1d"], ["news", EVIL, "--delay", "1"], ["news", "x", "--delay", EVIL],
                  ["news", "x", "--block-until", EVIL], ["missing", "x", "--delay", "1"]],
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
@@ -107,46 +108,48 @@ WALK: dict[str, list[list[str]]] = {
     "task wait": [[*TASK, "--timeout", "0"], ["news", "nobody-" + EVIL]],
     "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
     "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
-    "flow submit": [["{config}"], ["{lines}"], [EVIL]],
+    "flow submit": [["news", "{config}"], ["news", "{lines}"], ["news", EVIL]],
     "flow list": [[], ["--json"]],
-    "flow show": [["night", "--tasks"], ["night"], ["night", "--json"], [EVIL]],
-    "flow wait": [["night", "--timeout", "0"], [EVIL]],
-    "flow rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "nobody-" + EVIL]],
-    "flow cancel": [["night"], [EVIL]],
+    "flow show": [["news", "night", "--tasks"], ["news", "night"], ["news", "night", "--json"], ["news", EVIL]],
+    "flow wait": [["news", "night", "--timeout", "0"], ["news", EVIL]],
+    "task rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "nobody-" + EVIL]],
+    "flow cancel": [["news", "night"], ["news", EVIL]],
     "task retry": [TASK, [*TASK, "--json"], ["news", "--error-glob", EVIL, "--yes"]],
     "task reprioritise": [["news", "--priority", "1", "--url-glob", EVIL, "--yes"], ["news", "--priority", EVIL]],
     "task reschedule": [["news", "--delay", "1h", "--url-glob", EVIL, "--dry-run"], ["news", "--at", EVIL]],
     "operation list": [[], ["--json"]],
     "operation show": [["{operation}"], ["{operation}", "--json"], [EVIL]],
+    "operation wait": [["{operation}", "--timeout", "0"], [EVIL]],
     "operation cancel": [["{operation}"], [EVIL]],
     "log": [[], ["--json"], ["--since", EVIL]],
     "push": [
-        ["news", URL], ["news", URL, "--any", "--taskid", EVIL], ["news", "--file", "{lines}"],
+        ["news", URL], ["news", URL, "--any-scheme", "--taskid", EVIL], ["news", "--file", "{lines}"],
         ["news", "--file", EVIL],
         ["news", "--file", "{packed}"], ["news", URL, "--json"], [EVIL, URL],
     ],
     "task cancel": [TASK, ["news", "--error-glob", EVIL, "--yes"]],
     "store init": [["--store", "{initial}"], ["--store", EVIL, "--print-sql"],
                    ["--store", "postgresql://" + EVIL], ["--print-sql", "--store", "postgresql:///" + EVIL]],
-    "store stats": [["--store", "{copy}"], ["--by", "project", "--store", "{copy}"], ["--store", EVIL]],
-    "store check": [["--store", "{copy}"], ["--store", EVIL]],
+    "store show": [["{copy}"], ["--by", "project", "{copy}"], [EVIL]],
+    "store check": [["{copy}"], [EVIL]],
     "store backup": [["{copy}", "--store", "{store}"], [EVIL, "--store", EVIL]],
     "store restore": [[EVIL, "--store", "{restored}"]],
     "store repair": [["{copy}", "{repaired}"], [EVIL, EVIL]],
-    "store compact": [["--store", EVIL]],
-    "store export": [["--store", "{copy}"], ["--format", "msgpack", "--store", EVIL], ["--project", EVIL]],
+    "store compact": [[EVIL]],
+    "store export": [["--store", "{copy}"], ["--format", "msgpack", "--store", EVIL], [EVIL]],
     "store import": [["{lines}", "--store", "{restored}"], [EVIL]],
     "config init": [["-"], [EVIL + "/x"]],
     "config check": [["{config}"], [EVIL]],
     "completion": [["bash"], [EVIL]],
     "demo": [["--site", EVIL], ["--rate", EVIL]],
     "work": [[EVIL], [f"{EVIL}:{EVIL}"], ["json:" + EVIL], ["broken:run"]],
-    "scheduler": [["-c", EVIL], ["--log-level", EVIL], ["-c", "{config}"]],
+    "daemon start": [["-c", EVIL], ["--log-level", EVIL], ["-c", "{config}"]],
+    "web start": [["--bind", EVIL], ["--proxy-role", EVIL], ["--trust-proxy", EVIL]],
     "web token add": [[EVIL], [EVIL, "--role", "viewer", "--tokens", "{tokens}"], ["x", "--role", EVIL]],
     "web token list": [["--tokens", "{tokens}"], ["--tokens", "{lines}"], ["--tokens", EVIL]],
     "web token remove": [[EVIL, "--tokens", "{tokens}"], ["x", "--tokens", "{lines}"]],
-    "reload": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
-    "stop": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
+    "daemon reload": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
+    "daemon stop": [["--pid-file", EVIL], ["--pid-file", "{lines}"]],
     **{f"project {action}": [["news", "--yes"], [EVIL, "--yes"], ["missing", "--yes"]]
        for action in ("clear", "reset", "delete")},
     "top": [["--filter", EVIL], ["--sort", EVIL]],
@@ -154,12 +157,12 @@ WALK: dict[str, list[list[str]]] = {
 """What every command is called with, in this order; ``store backup`` first among those of the copy."""
 
 SHOWING = {
-    "status": VISIBLE, "fetchers": VISIBLE, "failures": VISIBLE, "why": VISIBLE, "project show": VISIBLE,
+    "status": VISIBLE, "fetcher list": VISIBLE, "failures": VISIBLE, "why": VISIBLE, "project show": VISIBLE,
     "task list": VISIBLE, "task show": VISIBLE, "operation list": VISIBLE, "operation show": VISIBLE, "log": VISIBLE,
-    "cron set": VISIBLE, "push": VISIBLE, "store stats": VISIBLE, "work": VISIBLE, "scheduler": VISIBLE,
-    "store export": "owned", "stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE, "task parents": VISIBLE,
-    "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m", "slot set": r"\u009b4243m",
-    "flow show": VISIBLE, "flow submit": VISIBLE, "flow rerun": VISIBLE,
+    "cron set": VISIBLE, "push": VISIBLE, "store show": VISIBLE, "work": VISIBLE, "daemon start": VISIBLE,
+    "store export": "owned", "daemon stop": VISIBLE, "config check": VISIBLE, "fetcher show": VISIBLE,
+    "task parents": VISIBLE, "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
+    "slot set": r"\u009b4243m", "flow show": VISIBLE, "flow submit": VISIBLE, "task rerun": VISIBLE,
 }  # fmt: skip
 """Commands that do show it, and how: seen, not left out."""
 
@@ -206,7 +209,7 @@ def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
 
 
 def environment(it: Daemon) -> dict[str, str]:
-    return os.environ | {"TASKQUEUE_URL": it.url, "PYTHONPATH": str(ROOT), "TERM": "xterm", "PYTHONUTF8": "1"}
+    return os.environ | {"TASKQUEUE_DAEMON": it.url, "PYTHONPATH": str(ROOT), "TERM": "xterm", "PYTHONUTF8": "1"}
 
 
 def run(it: Daemon, folder: Path, calls: list[tuple[str, list[str]]], **streams: Any) -> subprocess.Popen[bytes]:

@@ -117,15 +117,13 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
         "taskqueue",
         "work",
         "handlers:live",
-        "-p",
         "p",
         "-j",
         "4",
-        "--url",
-        it.url,
         "--quiet",
+        "--daemon",
+        it.url,
     ]
-    command += ["--url", it.url]
     with Client(it.url) as client:
         client.push_many("p", ["http://site/poison", *(f"http://site/{n}" for n in range(30))])
         counts = client.projects.show("p").counts

@@ -38,7 +38,7 @@ def test_who_deleted_a_project_is_logged_and_kept(
     daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = daemon()
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     me = f"{getpass.getuser()}@{socket.gethostname()}"
     run("push", "news", "http://a/1", "http://a/2")
     run("project", "set", "shop", "rate=5")
@@ -47,9 +47,9 @@ def test_who_deleted_a_project_is_logged_and_kept(
     line = it.wait_for_log("project delete")
     it.stop()
     it.start()
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
 
-    (entry,) = logged(run, "--project", "news")
+    (entry,) = logged(run, "news")
     assert f'INFO    change what="project delete" project=news tasks=2 actor={me} address=127.0.0.1' in line
     assert (entry["what"], entry["count"], entry["actor"], entry["address"]) == ("project delete", 2, me, "127.0.0.1")
     status, out, _ = run("log", "--since", "1h")
@@ -62,7 +62,7 @@ def test_a_reload_of_the_config_is_logged_with_what_it_changed(
     daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = daemon(projects={"news": {"rate": 5}})
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
 
     it.configure(projects={"news": {"rate": 7}})
     it.hangup()
@@ -76,7 +76,7 @@ def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(
     daemon: DaemonFactory, peer: PeerFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = daemon()
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     raw = peer(it, session="5f0c", routing_id=b"own")
 
     raw.ask("project-do", project="news", action="start", actor="deploy script")
@@ -92,7 +92,7 @@ def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(
 def test_the_newest_changes_come_last_and_there_may_be_older_ones(
     daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", daemon().url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", daemon().url)
     for name in "abc":
         run("project", "start", name)
 
@@ -107,12 +107,12 @@ def test_what_happened_is_drawn_over_time_also_after_a_restart(
     daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = daemon()
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     run("push", "news", "http://a/1", "http://a/2", "http://a/3")
     run("push", "shop", "http://b/1")
     it.stop()
     it.start()
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
 
     status, out, _ = run("stats", "--history", "--since", "1h")
     one = run("stats", "--history", "news")[1]
@@ -130,7 +130,7 @@ def test_what_happened_is_drawn_over_time_also_after_a_restart(
 def test_since_without_history_is_a_misunderstanding(
     daemon: DaemonFactory, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", daemon().url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", daemon().url)
 
     status, _, error = run("stats", "--since", "1h")
 

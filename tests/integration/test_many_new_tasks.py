@@ -72,7 +72,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[[str], Process]]:
     with ExitStack() as stack:
 
         def start(handler: str) -> Process:
-            command = [sys.executable, "-m", "taskqueue.cli.main", "work", f"handlers:{handler}", "--url", it.url]
+            command = [sys.executable, "-m", "taskqueue.cli.main", "work", f"handlers:{handler}", "--daemon", it.url]
             pipe = subprocess.PIPE
             process = stack.enter_context(
                 Forked(command, cwd=tmp_path, text=True, stdin=pipe, stdout=pipe, stderr=pipe)

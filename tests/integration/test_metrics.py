@@ -217,7 +217,7 @@ def web(tmp_path: Path) -> Iterator[Callable[[Daemon, str], None]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(it: Daemon, address: str) -> None:
-        command = [sys.executable, "-m", "taskqueue", "web", "--url", it.url, "--bind", address]
+        command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", it.url, "--bind", address]
         process = Forked(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
         started.append(process)
         assert process.stderr is not None

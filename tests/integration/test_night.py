@@ -28,7 +28,7 @@ def answered(question: Question, capsys: pytest.CaptureFixture[str]) -> str:
 def test_each_question_of_a_night_is_answered_in_the_first_lines(
     night: Night, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", night.daemon.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", night.daemon.url)
 
     for question in (each for each in QUESTIONS if each.says):
         assert re.search(question.says, answered(question, capsys)), question.asks
@@ -37,7 +37,7 @@ def test_each_question_of_a_night_is_answered_in_the_first_lines(
 def test_a_full_disk_is_told_by_those_who_are_asked_why_nothing_moves(
     night: Night, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", night.daemon.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", night.daemon.url)
 
     with night.full_disk():
         for question in FULL:

@@ -49,7 +49,7 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
 @pytest.fixture
 def run(it: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process."""
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
 
     def run(*arguments: str) -> Ended:
         return Ended(main(arguments), *capsys.readouterr())
@@ -63,7 +63,7 @@ def run_apart(it: Daemon) -> Run:
 
     def run_apart(*arguments: str, stdout: int = subprocess.PIPE) -> Ended:
         command = [*COMMAND, *arguments]
-        environment = os.environ | {"TASKQUEUE_URL": it.url}
+        environment = os.environ | {"TASKQUEUE_DAEMON": it.url}
         done = subprocess.run(
             command,
             stdout=stdout,
@@ -90,7 +90,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "project list": {"name": "news", "state": "running"},
     "cron list": {"project": "news", "job": "daily", "skipped": 0},
     "operation list": {"action": "retry", "projects": ["news"], "matched": 0},
-    "fetchers": {"name": "web1:4711", "address": "127.0.0.1", "holds": 1, "capacity": 1, "failed": 0},
+    "fetcher list": {"name": "web1:4711", "address": "127.0.0.1", "holds": 1, "capacity": 1, "failed": 0},
     "task list news --state ready": {"taskid": "b", "url": "http://site/b"},
     "task show news a b": {"taskid": "a", "state": "processing", "fetcher": "web1:4711", "body": None},
 }
@@ -116,7 +116,7 @@ def test_one_thing_is_one_object_for_programs(run: Run) -> None:
 
 
 def test_the_body_of_a_task_is_json_as_far_as_json_can_hold_it(run: Run, peer: PeerFactory) -> None:
-    url = json.loads(run("status", "--json").out)["url"]
+    url = json.loads(run("status", "--json").out)["daemon"]
     bodies = {"plain": {"save": [1, "é"]}, "bytes": {"page": b"\xff"}}
     tasks = [{"taskid": name, "url": "http://site/", "body": body} for name, body in bodies.items()]
     peer(url).ask("new-task", project="shop", tasks=tasks)
@@ -128,7 +128,7 @@ def test_the_body_of_a_task_is_json_as_far_as_json_can_hold_it(run: Run, peer: P
 
 
 def test_the_result_of_a_task_is_shown_as_its_body_is(run: Run) -> None:
-    url = json.loads(run("status", "--json").out)["url"]
+    url = json.loads(run("status", "--json").out)["daemon"]
     with Client(url) as client:
         client.push("shop", "http://site/", taskid="left")
         (task,) = client.select(projects=["shop"])
@@ -141,7 +141,7 @@ def test_the_result_of_a_task_is_shown_as_its_body_is(run: Run) -> None:
 
 
 def test_the_parents_of_a_task_are_listed_with_their_results(run: Run) -> None:
-    url = json.loads(run("status", "--json").out)["url"]
+    url = json.loads(run("status", "--json").out)["daemon"]
     with Client(url) as client:
         client.push("shop", "http://site/", taskid="left")
         (task,) = client.select(projects=["shop"])
@@ -179,28 +179,29 @@ def test_what_became_of_tasks_is_told_to_programs(run: Run) -> None:
 
 def test_people_are_told_names_and_not_sessions(run: Run) -> None:
     assert "held by web1:4711" in run("task", "show", "news", "a").out
-    assert run("fetchers").out.splitlines()[1].split()[:2] == ["web1:4711", "1/1"]
+    assert run("fetcher", "list").out.splitlines()[1].split()[:2] == ["web1:4711", "1/1"]
 
 
 # ------------------------------------------------------------------------------------------------ fetchers
 
 
 def test_fetchers_are_sorted_filtered_and_limited(run: Run, peer: PeerFactory) -> None:
-    url = json.loads(run("status", "--json").out)["url"]
+    url = json.loads(run("status", "--json").out)["daemon"]
     for name, capacity in (("big:1", 90), ("idle:2", 2), ("late:3", 3)):
         peer(url).ask("hello", capacity=capacity, name=name, projects=["shop"])
 
     def names(*options: str) -> list[str]:
-        return [each["name"] for each in objects(run("fetchers", "--json", *options).out)]
+        return [each["name"] for each in objects(run("fetcher", "list", "--json", *options).out)]
 
     assert names() == ["big:1", "idle:2", "late:3", "web1:4711"]
     assert names("--sort", "capacity", "--limit", "2") == ["big:1", "late:3"]
     assert names("--sort", "oldest", "--limit", "1") == ["web1:4711"]
     assert names("--filter", "LE:") == ["idle:2"]
-    assert names("-p", "news") == ["web1:4711"]
+    assert names("news") == ["web1:4711"]
+    assert names("news", "shop", "--sort", "capacity", "--limit", "2") == ["big:1", "late:3"]
     assert names("--group", "shops") == ["big:1", "idle:2", "late:3", "web1:4711"]
-    assert run("fetchers", "--filter", "nobody") == (0, "none\n", "")
-    assert run("fetchers", "--group", "none")[2] == 'taskqueue: group: no project belongs to a group "none"\n'
+    assert run("fetcher", "list", "--filter", "nobody") == (0, "none\n", "")
+    assert run("fetcher", "list", "--group", "none")[2] == 'taskqueue: group: no project belongs to a group "none"\n'
 
 
 # ------------------------------------------------------------------------------------------------ projects
@@ -228,14 +229,14 @@ def test_all_of_many_projects_and_fetchers_are_told_in_whatever_order(
         peer(it).ask("hello", capacity=1, name=f"web{n}")
 
     def told(*arguments: str) -> str:
-        assert main((*arguments, "--url", it.url)) == 0
+        assert main((*arguments, "--daemon", it.url)) == 0
         return capsys.readouterr().out
 
     for sort in ("name", "ready"):
         reply = json.loads(told("status", "--json", "--sort", sort))
         assert [each["name"] for each in reply["projects"]] == [f"p{n:03}" for n in range(450)]
         assert len(reply["fetchers"]) == 30
-    assert told("status").splitlines()[-1] == "and 10 more: taskqueue fetchers"
+    assert told("status").splitlines()[-1] == "and 10 more: taskqueue fetcher list"
 
 
 # ------------------------------------------------------------------------------------------------ pipes, statuses
@@ -243,8 +244,8 @@ def test_all_of_many_projects_and_fetchers_are_told_in_whatever_order(
 
 PRINTING = (
     "status", "status --json", "stats", "project list", "project show news", "project list --json", "cron list",
-    "fetchers", "fetchers --json", "task list news --state ready", "task show news a", "operation list", "why news",
-    "push shop http://a/", "--help", "status --help", "--version",
+    "fetcher list", "fetcher list --json", "task list news --state ready", "task show news a", "operation list",
+    "why news", "push shop http://a/", "--help", "status --help", "--version",
 )  # fmt: skip
 
 
@@ -278,8 +279,8 @@ def test_the_exit_status_is_what_the_documents_say(run: Run, run_apart: Run) -> 
     assert run("--help").status == 0
     assert run_apart("project", "show", "nobody").status == 1
     assert run("task", "show", "news", "nothing").status == 1
-    assert run("status", "--url", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
-    assert run("fetchers", "--project", "nobody").status == 1
+    assert run("status", "--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
+    assert run("fetcher", "list", "nobody").status == 1
     assert run("project", "stop", "nobody", "news").status == 1
     assert run("push", "news", "nonsense", "http://a/").status == 1
     assert run("store", "import", "/no/such/file", "--store", "/no/such/store") == (

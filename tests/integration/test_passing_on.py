@@ -107,7 +107,7 @@ def test_the_example_crawls_a_site_and_knows_its_end(it: Daemon, client: Client,
     channel = f"ipc://{it.store_path.parent}/channel"
     client.push("demo", site)
     for role in ("processor", "fetcher", "fetcher"):
-        start(str(EXAMPLE), role, TASKQUEUE_URL=it.url, CHANNEL=channel)
+        start(str(EXAMPLE), role, TASKQUEUE_DAEMON=it.url, CHANNEL=channel)
 
     client.projects.wait("demo")
 

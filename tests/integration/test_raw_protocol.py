@@ -24,7 +24,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "raw_protocol.py"
 @pytest.fixture
 def it(daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> Daemon:
     started = daemon(projects={"demo": {}}, fetcher_timeout=3)
-    monkeypatch.setenv("TASKQUEUE_URL", started.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", started.url)
     return started
 
 

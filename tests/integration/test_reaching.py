@@ -43,7 +43,7 @@ def answer(listening: socket.socket) -> None:
 
 def said(url: str, timeout: str = "1h") -> str:
     """What ``taskqueue status`` says in one line before it ends with status 1."""
-    command = [*COMMAND, "status", "--url", url, "--timeout", timeout]
+    command = [*COMMAND, "status", "--daemon", url, "--timeout", timeout]
     ended = run_forked(command, timeout=WAIT_SECONDS)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), ended.stderr
     return ended.stderr

@@ -53,15 +53,15 @@ def run(*arguments: str, cwd: Path = ROOT) -> str:
 def test_commands_and_workers_reach_a_daemon_on_ipv6(daemon: DaemonFactory, tmp_path: Path) -> None:
     it = on(daemon(start=False), "tcp://[::1]:*")
     (tmp_path / "handlers.py").write_text(HANDLERS)
-    run("push", "news", "http://a/", "--url", it.url)
-    work = [*COMMAND, "work", "handlers:crawl", "-p", "news", "--url", it.url]
+    run("push", "news", "http://a/", "--daemon", it.url)
+    work = [*COMMAND, "work", "handlers:crawl", "news", "--daemon", it.url]
 
     with Forked[bytes](work, cwd=tmp_path, stderr=subprocess.DEVNULL) as worker, Client(it.url) as client:
         assert client.projects.wait("news", timeout=WAIT_SECONDS)
         assert [fetcher.address for fetcher in client.fetchers.all() if fetcher.capacity] == ["::1"]
         worker.terminate()
 
-    assert "1" in run("status", "--url", it.url)
+    assert "1" in run("status", "--daemon", it.url)
 
 
 @NEEDS_IPV6
@@ -178,5 +178,5 @@ def test_a_file_is_queued_in_its_order_by_a_client_that_has_just_connected(
 
     with Client(it.url) as client:
         for name in (f"p{n}" for n in range(RUNS)):
-            run("push", name, "--file", str(file), "--url", it.url)
+            run("push", name, "--file", str(file), "--daemon", it.url)
             assert [task.url for task in client.tasks.all(name, state="ready")] == urls

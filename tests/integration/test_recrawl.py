@@ -85,7 +85,7 @@ class Site:
 def at_work(url: str, folder: Path) -> Iterator[None]:
     """A worker in a process of its own."""
     (folder / "handlers.py").write_text(HANDLERS)
-    worker = Forked([*WORK, "handlers:crawl", "--url", url], cwd=folder, stderr=subprocess.DEVNULL)
+    worker = Forked([*WORK, "handlers:crawl", "--daemon", url], cwd=folder, stderr=subprocess.DEVNULL)
     try:
         yield
     finally:

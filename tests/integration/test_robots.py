@@ -93,7 +93,7 @@ def site() -> Iterator[Site]:
 def crawl(it: Daemon, client: Client, site: Site, expected: set[str]) -> None:
     """Run the example until these paths have been asked for and its project has finished."""
     command = [sys.executable, str(ROOT / "examples" / "polite_crawler.py"), f"{site.url}/"]
-    with Forked(command, env={"TASKQUEUE_URL": it.url}, stderr=subprocess.DEVNULL) as process:
+    with Forked(command, env={"TASKQUEUE_DAEMON": it.url}, stderr=subprocess.DEVNULL) as process:
         try:
             while not expected <= set(site.asked):
                 select.select([], [], [], 0.02)

@@ -25,14 +25,14 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Run ``taskqueue scheduler`` on a free port, in a folder of its own; ``line`` is what it says when it listens."""
+    """Run ``taskqueue daemon start`` on a free port, in a folder of its own; ``line``: what it says when it listens."""
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
 
         def start(*options: object, **variables: str) -> subprocess.Popen[str]:
             for name, value in variables.items():
                 monkeypatch.setenv(name, value)
-            command = [*COMMAND, "scheduler", "--bind", "tcp://127.0.0.1:*", *map(str, options)]
+            command = [*COMMAND, "daemon", "start", "--bind", "tcp://127.0.0.1:*", *map(str, options)]
             it = Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             stack.callback(it.communicate, timeout=WAIT_SECONDS)
             stack.callback(it.kill)
@@ -117,7 +117,7 @@ def test_stop_ends_the_daemon_that_has_the_pid_file_and_returns_when_it_has_ende
     assert "listens" in line(other)
     assert Path("it.pid").read_text() == f"{daemon.pid}\n"
 
-    assert run("stop", "--pid-file", "it.pid") == (0, f"the daemon with pid {daemon.pid} has stopped\n", "")
+    assert run("daemon", "stop", "--pid-file", "it.pid") == (0, f"the daemon with pid {daemon.pid} has stopped\n", "")
 
     assert daemon.wait(WAIT_SECONDS) == 0
     assert not Path("it.pid").exists()
@@ -131,7 +131,7 @@ def test_reload_has_the_daemon_read_its_file_again(start: Start, tmp_path: Path)
     assert "listens" in line(daemon)
     config.write_text("[projects.news]\n")
 
-    status, shown, _ = run("reload", "-c", config)
+    status, shown, _ = run("daemon", "reload", "-c", config)
 
     assert (status, shown.split(";")[0]) == (0, f"the daemon with pid {daemon.pid} reads its config again")
     assert daemon.stderr is not None
@@ -145,11 +145,11 @@ def test_reload_tells_nobody_of_a_file_with_a_mistake(start: Start, tmp_path: Pa
     assert "listens" in line(daemon)
     (tmp_path / "bad.toml").write_text("[servers]\n")
 
-    status, shown, said = run("reload", "-c", "bad.toml", "--pid-file", "it.pid")
+    status, shown, said = run("daemon", "reload", "-c", "bad.toml", "--pid-file", "it.pid")
 
     assert (status, shown) == (2, "")
     assert said.startswith("taskqueue: bad.toml: servers is not a section")
-    run("stop", "--pid-file", "it.pid")
+    run("daemon", "stop", "--pid-file", "it.pid")
     assert "config-" not in daemon.communicate(timeout=WAIT_SECONDS)[1]
 
 
@@ -163,7 +163,7 @@ def test_the_pid_of_a_daemon_that_was_killed_is_not_signalled(start: Start, comm
     Path("it.pid").write_text(f"{os.getpid()}\n")
 
     reason = f"no daemon is running with this pid file; if pid {os.getpid()} was one, it has ended"
-    assert run(command, "--pid-file", "it.pid") == (1, "", f"taskqueue: it.pid: {reason}\n")
+    assert run("daemon", command, "--pid-file", "it.pid") == (1, "", f"taskqueue: it.pid: {reason}\n")
 
 
 def test_after_kill_9_the_next_daemon_takes_the_pid_file_over(start: Start) -> None:
@@ -198,14 +198,14 @@ def test_a_file_of_another_kind_is_no_pid_file(start: Start) -> None:
 
     assert "taskqueue.toml: this is no pid file, and stays as it is" in ended.communicate(timeout=WAIT_SECONDS)[1]
     assert Path("taskqueue.toml").read_text() == "[daemon]\n"
-    assert run("stop", "--pid-file", "taskqueue.toml")[0] == 1
+    assert run("daemon", "stop", "--pid-file", "taskqueue.toml")[0] == 1
 
 
 def test_a_process_that_has_the_lock_of_a_file_that_says_something_else_is_not_signalled(start: Start) -> None:
     with open("lock", "w+") as file:
         fcntl.lockf(file, fcntl.LOCK_EX)
 
-        status, _, said = run("stop", "--pid-file", "lock")
+        status, _, said = run("daemon", "stop", "--pid-file", "lock")
 
     assert status == 1
     assert (
@@ -215,8 +215,8 @@ def test_a_process_that_has_the_lock_of_a_file_that_says_something_else_is_not_s
 
 
 def test_a_pid_file_that_is_not_there_is_said(start: Start) -> None:
-    assert "gone: it is not there; name the --pid-file of a daemon" in run("stop", "--pid-file", "gone")[2]
-    assert "Missing option '--pid-file'" in run("stop")[2]
+    assert "gone: it is not there; name the --pid-file of a daemon" in run("daemon", "stop", "--pid-file", "gone")[2]
+    assert "Missing option '--pid-file'" in run("daemon", "stop")[2]
 
 
 def test_a_daemon_that_does_not_end_in_time_is_said(start: Start) -> None:
@@ -224,7 +224,7 @@ def test_a_daemon_that_does_not_end_in_time_is_said(start: Start) -> None:
     assert "listens" in line(daemon)
     daemon.send_signal(signal.SIGSTOP)
 
-    status, shown, said = run("stop", "--pid-file", "it.pid", "--timeout", "0.05s")
+    status, shown, said = run("daemon", "stop", "--pid-file", "it.pid", "--timeout", "0.05s")
 
     daemon.send_signal(signal.SIGCONT)
     assert (status, shown) == (1, "")
@@ -244,7 +244,7 @@ def test_a_system_without_what_the_daemon_needs_is_refused_in_one_line(
 
 
 def test_an_address_of_ipv6_without_brackets_is_told_how_it_is_written(tmp_path: Path) -> None:
-    status, _, said = run("scheduler", "--bind", "tcp://::1:7400", "--store", tmp_path / "store")
+    status, _, said = run("daemon", "start", "--bind", "tcp://::1:7400", "--store", tmp_path / "store")
 
     assert status == 1
     assert said.startswith("taskqueue: can't listen on tcp://::1:7400: ")
@@ -259,7 +259,7 @@ def test_a_daemon_without_standard_streams_serves_and_has_none_of_its_files_in_t
     tmp_path: Path, closed: str
 ) -> None:
     url = f"ipc://{tmp_path}/socket"
-    command = [*COMMAND, "scheduler", "--bind", url, "--store", str(tmp_path / "store")]
+    command = [*COMMAND, "daemon", "start", "--bind", url, "--store", str(tmp_path / "store")]
     it = subprocess.Popen(["sh", "-c", f'exec "$@" {closed}', "sh", *command], stdin=subprocess.DEVNULL)
     try:
         with Client(url, timeout=WAIT_SECONDS) as client:

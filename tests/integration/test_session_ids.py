@@ -38,7 +38,7 @@ def test_no_command_and_no_line_of_the_log_has_the_id_of_a_session(
     daemon: DaemonFactory, peer: PeerFactory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = daemon(log_level="debug", projects={"news": {}})
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     fetcher = peer(it)
     fetcher.push("news", "held", "failed", retries=0)
     fetcher.send("hello", capacity=2)

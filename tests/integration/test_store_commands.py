@@ -120,10 +120,10 @@ def test_a_busy_daemon_is_looked_at_as_often_as_one_likes(
             wait_for_more()
             status, shown, said = run("check", "-c", it.config_file)
             assert (status, said) == (0, ""), shown
-            assert json.loads(run("stats", "--json", "-c", it.config_file)[1])["tasks"] > 0
+            assert json.loads(run("show", "--json", "-c", it.config_file)[1])["tasks"] > 0
             assert run("export", "-c", it.config_file, "-o", tmp_path / "out.jsonl")[0] == 0
             assert run("import", tmp_path / "out.jsonl", "--store", tmp_path / f"new-{look}")[0] == 0
-            assert run("check", "--store", tmp_path / f"new-{look}")[0] == 0
+            assert run("check", tmp_path / f"new-{look}")[0] == 0
 
 
 def test_a_busy_daemon_is_copied_as_often_as_one_likes(
@@ -134,7 +134,7 @@ def test_a_busy_daemon_is_copied_as_often_as_one_likes(
         for look in range(CHECKS):
             wait_for_more()
             assert run("backup", tmp_path / f"copy-{look}", "-c", it.config_file)[0] == 0
-            assert run("check", "--store", tmp_path / f"copy-{look}")[0] == 0
+            assert run("check", tmp_path / f"copy-{look}")[0] == 0
 
 
 def test_a_backup_has_everything_that_was_acknowledged_before(
@@ -146,7 +146,7 @@ def test_a_backup_has_everything_that_was_acknowledged_before(
         client.push("news", *(f"t{n}-{k}" for k in range(100)))
         assert run("backup", tmp_path / f"copy-{n}", "-c", it.config_file)[0] == 0
 
-        found = json.loads(run("stats", "--json", "--store", tmp_path / f"copy-{n}")[1])
+        found = json.loads(run("show", "--json", tmp_path / f"copy-{n}")[1])
         assert found["tasks"] == 100 * (n + 1)
 
 
@@ -223,7 +223,7 @@ def test_a_project_is_moved_to_another_daemon_without_what_is_over_being_run_aga
     [held] = taken(fetcher, 1)
     second.stop()
 
-    run("export", "--project", "news", "-c", first.config_file, "-o", tmp_path / "lines")
+    run("export", "news", "-c", first.config_file, "-o", tmp_path / "lines")
     assert run("import", tmp_path / "lines", "-c", second.config_file)[1].endswith(
         "brought in 3 tasks, made 1 project\n"
     )

@@ -46,7 +46,7 @@ class Terminal:
         self.resize(24, 80)
         environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
         self.process = Forked[bytes](
-            [*COMMAND, *options, "--url", url],
+            [*COMMAND, *options, "--daemon", url],
             start_new_session=True,
             stdin=inside,
             stdout=inside,

@@ -1,4 +1,4 @@
-"""``taskqueue watch``, and a watcher who is no friend."""
+"""``taskqueue status --follow``, and a watcher who is no friend."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WATCHING = 200
 def test_each_change_is_a_line_when_it_happens(daemon: DaemonFactory, peer: PeerFactory) -> None:
     it = daemon(projects={"news": {"rate": 5}})
     client = peer(it)
-    command = [sys.executable, "-m", "taskqueue", "watch", "--json", "--url", it.url]
+    command = [sys.executable, "-m", "taskqueue", "status", "--follow", "--json", "--daemon", it.url]
     with Forked[str](command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         lines = map(json.loads, watching.stdout)

@@ -1,6 +1,6 @@
 """A real web process beside peers that mean no good: by their bytes, their slowness, their number.
 
-shut    with tokens, as `taskqueue web --tokens FILE` starts it
+shut    with tokens, as `taskqueue web start --tokens FILE` starts it
 open    on loopback without, with little patience and few connections
 full    with tokens and a trusted proxy, as many connections as usual, all of which may have to give way at once
 """
@@ -153,7 +153,7 @@ def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("shut")
     tokens = folder / "tokens.json"
     add_token(tokens, "first", "viewer", None)
-    command = [sys.executable, "-m", "taskqueue", "web", "--url", running.url, "--bind", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "taskqueue", "web", "start", "--daemon", running.url, "--bind", "127.0.0.1:0"]
     web = Web(folder, *command, "--tokens", str(tokens), "--host", "tasks.example")
     yield web
     web.process.kill()
@@ -471,7 +471,7 @@ def test_it_does_not_start_with_a_file_of_tokens_that_is_damaged(tmp_path: Path,
     path = tmp_path / "tokens.json"
     path.touch(0o600)
     path.write_bytes(written)
-    command = [sys.executable, "-m", "taskqueue", "web", "--bind", "127.0.0.1:0", "--tokens", str(path)]
+    command = [sys.executable, "-m", "taskqueue", "web", "start", "--bind", "127.0.0.1:0", "--tokens", str(path)]
     done = run_forked(command, timeout=WAIT_SECONDS)
 
     assert done.returncode == 1

@@ -148,7 +148,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 @pytest.fixture
 def work(it: Daemon, start: Callable[..., Process]) -> Work:
     """Start ``taskqueue work``."""
-    return lambda *arguments: start(*COMMAND, *arguments, "--url", it.url)
+    return lambda *arguments: start(*COMMAND, *arguments, "--daemon", it.url)
 
 
 def urls(count: int) -> list[str]:
@@ -177,7 +177,7 @@ def line_of(process: Process) -> str:
 def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client, work: Work) -> None:
     client.push_many("news", [{"url": url, "retries": 0} for url in urls(4)])
 
-    process = work("handlers:leave", "-p", "news", "-j", "1")
+    process = work("handlers:leave", "news", "-j", "1")
     wait_for(client, {"failed": 4})
 
     assert process.poll() is None
@@ -201,14 +201,14 @@ def test_a_child_that_a_handler_forks_ends_where_it_comes_out_of_the_handler(
 ) -> None:
     client.push("news", "http://site/")
 
-    process = work(f"handlers:{handler}", "-p", "news")
+    process = work(f"handlers:{handler}", "news")
 
     assert line_of(process) == f"{code}\n"
     wait_for(client, {"success": 1})
 
 
 def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) -> None:
-    process = work("handlers:crawl", "-p", "news", "-p", "shop", "-j", "3")
+    process = work("handlers:crawl", "news", "shop", "-j", "3")
 
     line = said(process, "connected")
 
@@ -219,7 +219,7 @@ def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) 
 
 def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daemon, work: Work) -> None:
     it.kill()
-    process = work("handlers:crawl", "-p", "news")
+    process = work("handlers:crawl", "news")
 
     assert f"WARNING event=unreachable url={it.url}" in said(process, "unreachable")
     it.start()
@@ -231,14 +231,14 @@ def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daem
 def test_a_project_that_does_not_exist_is_said_at_once_with_what_makes_it(client: Client, work: Work) -> None:
     client.projects.start("news")
 
-    line = said(work("handlers:crawl", "-p", "news", "-p", "nwes"), "unknown-project")
+    line = said(work("handlers:crawl", "news", "nwes"), "unknown-project")
 
     assert "project=nwes" in line
     assert "`taskqueue project start nwes`" in line
 
 
 def test_projects_that_do_not_exist_are_said_in_one_line(client: Client, work: Work) -> None:
-    line = said(work("handlers:crawl", "-p", "nwes", "-p", "shpo"), "unknown-project")
+    line = said(work("handlers:crawl", "nwes", "shpo"), "unknown-project")
 
     assert "project=nwes,shpo reason='these 2 do not exist" in line
     assert "`taskqueue project start nwes shpo`" in line
@@ -246,7 +246,7 @@ def test_projects_that_do_not_exist_are_said_in_one_line(client: Client, work: W
 
 def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Client, work: Work) -> None:
     client.push_many("news", [{"url": url, "retries": 0} for url in urls(5)])
-    process = work("handlers:stumble", "-p", "news", "-j", "1", "--summary", "0.01s")
+    process = work("handlers:stumble", "news", "-j", "1", "--summary", "0.01s")
     wait_for(client, {"failed": 5})
     process.send_signal(signal.SIGTERM)
 
@@ -265,7 +265,7 @@ def test_a_failure_is_told_once_with_its_traceback_and_then_counted(client: Clie
 def test_a_report_that_came_too_late_is_said_with_what_would_help_and_counted(client: Client, work: Work) -> None:
     client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
     client.push("news", "http://site/0")
-    process = work("handlers:wait", "-p", "news", "--overtime", "600s")
+    process = work("handlers:wait", "news", "--overtime", "600s")
     line_of(process)
     wait_for(client, {"failed": 1})
     go_on(process)
@@ -281,7 +281,7 @@ def test_a_report_that_came_too_late_is_said_with_what_would_help_and_counted(cl
 def test_a_worker_says_now_and_then_what_it_has_done(client: Client, work: Work) -> None:
     client.push_many("news", urls(3))
 
-    process = work("handlers:crawl", "-p", "news", "--summary", "0.5s")
+    process = work("handlers:crawl", "news", "--summary", "0.5s")
     lines: list[str] = []
     while sum(int(line.partition("done=")[2].split()[0]) for line in lines) < 3:
         lines.append(said(process, "summary"))
@@ -292,7 +292,7 @@ def test_a_worker_says_now_and_then_what_it_has_done(client: Client, work: Work)
 
 def test_a_quiet_worker_says_only_what_goes_wrong(client: Client, work: Work) -> None:
     client.push_many("news", [{"url": url, "retries": 0} for url in urls(2)])
-    process = work("handlers:stumble", "-p", "news", "--quiet")
+    process = work("handlers:stumble", "news", "--quiet")
     wait_for(client, {"failed": 2})
     process.send_signal(signal.SIGTERM)
 
@@ -314,7 +314,7 @@ def crawl(task):
 def test_what_a_worker_says_goes_where_its_module_sends_its_log(tmp_path: Path, client: Client, work: Work) -> None:
     (tmp_path / "own.py").write_text(OWN_LOGGING)
 
-    assert line_of(work("own:crawl", "-p", "news")).startswith("taskqueue.worker|INFO|event=connected ")
+    assert line_of(work("own:crawl", "news")).startswith("taskqueue.worker|INFO|event=connected ")
 
 
 # ---------------------------------------------------------------------------------------- what waits
@@ -329,7 +329,7 @@ def go_on(process: Process) -> None:
 
 def test_the_time_of_a_lease_belongs_to_the_run(client: Client, work: Work) -> None:
     client.push_many("news", urls(4))
-    process = work("handlers:wait", "-p", "news", "-j", "1")
+    process = work("handlers:wait", "news", "-j", "1")
 
     for ended in range(4):
         line_of(process)
@@ -347,12 +347,12 @@ def without_zeros(**numbers: int) -> dict[str, int]:
 
 def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client: Client, work: Work) -> None:
     client.push_many("news", urls(8))
-    hanging = work("handlers:wait", "-p", "news", "-j", "1", "--prefetch", "4")
+    hanging = work("handlers:wait", "news", "-j", "1", "--prefetch", "4")
     line_of(hanging)
     wait_until(lambda: client.projects.show("news").totals.selected == 5)
 
     wait_for(client, {"processing": 1, "ready": 7})
-    work("handlers:crawl", "-p", "news")
+    work("handlers:crawl", "news")
     wait_for(client, {"processing": 1, "success": 7})
 
     totals = client.projects.show("news").totals
@@ -362,11 +362,11 @@ def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client:
 def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_end(client: Client, work: Work) -> None:
     client.projects.set("news", {"processing_timeout": SHORT_SECONDS})
     client.push_many("news", urls(8))
-    hanging = work("handlers:wait", "-p", "news", "-j", "1", "--max-hung", "2")
+    hanging = work("handlers:wait", "news", "-j", "1", "--max-hung", "2")
     line_of(hanging)
     wait_until(lambda: client.projects.show("news").totals.timeout == 1)
 
-    work("handlers:crawl", "-p", "news")
+    work("handlers:crawl", "news")
     wait_for(client, {"success": 8})
 
     totals = client.projects.show("news").totals
@@ -383,7 +383,7 @@ def test_handlers_that_hang_are_ended_and_what_is_behind_them_runs_in_the_same_p
     client.push_many("news", [{"url": f"http://site/{kind}", **hanging} for kind in HANGING])
     client.push_many("news", urls(8))
 
-    process = work("handlers:hang", "-p", "news", "-j", str(len(HANGING)), "--max-hung", "99", "--overtime", "0.2s")
+    process = work("handlers:hang", "news", "-j", str(len(HANGING)), "--max-hung", "99", "--overtime", "0.2s")
     wait_for(client, {"failed": len(HANGING), "success": 8})
 
     process.send_signal(signal.SIGTERM)
@@ -414,7 +414,7 @@ def test_a_process_whose_handler_is_blocked_says_where_and_ends_and_the_next_one
     assert "in block\n    time.sleep(1000)" in overdue
     assert "event=gave-up reason='" in lines
     wait_for(client, {"ready": 1})
-    work("handlers:crawl", "-p", "news")
+    work("handlers:crawl", "news")
     wait_for(client, {"success": 1})
 
 
@@ -425,7 +425,7 @@ def test_a_process_whose_handler_blocks_the_event_loop_says_where_and_ends_and_t
     with Client(it.url) as client:
         client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
         client.push_many("news", urls(3))
-        process = start(*COMMAND, "handlers:block_loop", "-j", "2", "--overtime", "0.2s", "--url", it.url)
+        process = start(*COMMAND, "handlers:block_loop", "-j", "2", "--overtime", "0.2s", "--daemon", it.url)
         blocked = line_of(process).strip()
 
         lines = process.communicate(timeout=WAIT_SECONDS)[1]
@@ -436,7 +436,7 @@ def test_a_process_whose_handler_blocks_the_event_loop_says_where_and_ends_and_t
         assert "in block\n    time.sleep(1000)" in shown
         assert "_run_once" not in shown
         assert "event=gave-up reason='a handler blocks the event loop after its lease: seconds=" in lines
-        start(*COMMAND, "handlers:crawl", "--url", it.url)
+        start(*COMMAND, "handlers:crawl", "--daemon", it.url)
         wait_until(lambda: not client.projects.show("news").unfinished)
 
 
@@ -456,7 +456,7 @@ def test_a_worker_ends_after_just_as_many_runs_as_it_may_do(
 ) -> None:
     client.push_many("news", urls(12))
 
-    process = work(f"handlers:{handler}", "-p", "news", "-j", concurrency, "--max-tasks", str(most))
+    process = work(f"handlers:{handler}", "news", "-j", concurrency, "--max-tasks", str(most))
     run, lines = process.communicate(timeout=WAIT_SECONDS)
 
     assert process.returncode == 0
@@ -471,7 +471,7 @@ def test_the_last_run_of_a_worker_has_all_its_time_and_what_is_behind_it_goes_ba
     client: Client, work: Work
 ) -> None:
     client.push_many("news", urls(6))
-    process = work("handlers:wait", "-p", "news", "-j", "1", "--prefetch", "4", "--max-tasks", "1", "--grace", "0")
+    process = work("handlers:wait", "news", "-j", "1", "--prefetch", "4", "--max-tasks", "1", "--grace", "0")
     line_of(process)
     said(process, "max-tasks")
 
@@ -486,7 +486,7 @@ def test_a_worker_that_has_done_enough_does_not_wait_for_a_handler_that_hangs(cl
     client.projects.set("news", {"processing_timeout": SHORT_SECONDS, "retries": 0})
     client.push("news", "http://site/")
 
-    process = work("handlers:block", "-p", "news", "-j", "2", "--max-tasks", "1", "--overtime", "600s")
+    process = work("handlers:block", "news", "-j", "2", "--max-tasks", "1", "--overtime", "600s")
 
     assert process.wait(WAIT_SECONDS) == 0
     wait_for(client, {"failed": 1})
@@ -499,7 +499,7 @@ def test_a_worker_ends_when_a_run_leaves_its_process_too_large(
 ) -> None:
     client.push_many("news", [f"http://{n}/{LEAK_MIB}" for n in range(9)])
 
-    process = work(f"handlers:{handler}", "-p", "news", "-j", str(concurrency), "--max-memory", MAX_MEMORY)
+    process = work(f"handlers:{handler}", "news", "-j", str(concurrency), "--max-memory", MAX_MEMORY)
     lines = process.communicate(timeout=WAIT_SECONDS)[1]
 
     told = lines.partition("event=max-memory resident_bytes=")[2].split()
@@ -515,7 +515,7 @@ def test_a_worker_ends_when_a_run_leaves_its_process_too_large(
 def test_a_leak_right_after_a_look_at_the_memory_is_seen_though_no_more_tasks_come(client: Client, work: Work) -> None:
     client.push_many("news", ["http://first/0", f"http://second/{LEAK_MIB}"])
 
-    process = work("handlers:leak", "-p", "news", "-j", "1", "--max-memory", MAX_MEMORY)
+    process = work("handlers:leak", "news", "-j", "1", "--max-memory", MAX_MEMORY)
 
     assert "event=max-memory " in process.communicate(timeout=WAIT_SECONDS)[1]
     wait_for(client, {"success": 2})
@@ -536,7 +536,7 @@ def test_a_worker_ends_when_all_its_projects_have_finished(client: Client, work:
     client.push("shop", "http://site/", delay=1)
     client.push("other", "http://site/")
 
-    process = work("handlers:tell", "-p", "news", "-p", "shop", "-j", "2", "--until-finished")
+    process = work("handlers:tell", "news", "shop", "-j", "2", "--until-finished")
     run, lines = process.communicate(timeout=WAIT_SECONDS)
 
     assert process.returncode == 0
@@ -550,9 +550,9 @@ def test_a_worker_without_a_task_ends_when_another_one_runs_the_last_of_its_proj
     it: Daemon, client: Client, work: Work
 ) -> None:
     client.push("news", "http://site/")
-    runs = work("handlers:wait", "-p", "news")
+    runs = work("handlers:wait", "news")
     line_of(runs)
-    idle = work("handlers:crawl", "-p", "news", "--until-finished")
+    idle = work("handlers:crawl", "news", "--until-finished")
     said(idle, "connected")
 
     it.kill()
@@ -568,7 +568,7 @@ def test_a_worker_without_a_task_ends_when_another_one_runs_the_last_of_its_proj
     ("projects", "status", "reason"),
     [
         ([], 2, "--until-finished needs the projects that are to finish: -p NAME."),
-        (["-p", "nwes"], 1, 'taskqueue: project: "nwes" is unknown; make it with: taskqueue project start nwes'),
+        (["nwes"], 1, 'taskqueue: project: "nwes" is unknown; make it with: taskqueue project start nwes'),
     ],
 )
 def test_a_worker_that_is_to_end_with_a_project_must_know_it(
@@ -625,7 +625,7 @@ Worker(sys.argv[1], wait, concurrency=1, grace=0.1).run()
 """
 
 
-@pytest.mark.parametrize("command", [["-c", RUN], ["-m", "taskqueue.cli.main", "work", "handlers:wait", "--url"]])
+@pytest.mark.parametrize("command", [["-c", RUN], ["-m", "taskqueue.cli.main", "work", "handlers:wait", "--daemon"]])
 def test_two_interrupts_within_milliseconds_are_no_traceback(
     it: Daemon, client: Client, start: Callable[..., Process], command: list[str]
 ) -> None:
@@ -642,7 +642,7 @@ def test_two_interrupts_within_milliseconds_are_no_traceback(
 
 def test_a_worker_that_was_stopped_ends_without_the_handler_that_hangs(client: Client, work: Work) -> None:
     client.push("news", "http://site/")
-    process = work("handlers:wait", "-p", "news", "--grace", "0.1")
+    process = work("handlers:wait", "news", "--grace", "0.1")
     line_of(process)
 
     process.send_signal(signal.SIGTERM)
@@ -653,7 +653,7 @@ def test_a_worker_that_was_stopped_ends_without_the_handler_that_hangs(client: C
 
 def test_a_worker_that_was_stopped_ends_without_the_async_handler_that_ignores_it(client: Client, work: Work) -> None:
     client.push("news", "http://site/")
-    process = work("handlers:ignore", "-p", "news", "--grace", "0.1")
+    process = work("handlers:ignore", "news", "--grace", "0.1")
     line_of(process)
 
     process.send_signal(signal.SIGTERM)
@@ -666,7 +666,7 @@ def test_a_worker_that_was_stopped_ends_without_the_async_handler_that_ignores_i
 
 def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, work: Work) -> None:
     client.push("news", "http://site/")
-    process = work("handlers:wait", "-p", "news")
+    process = work("handlers:wait", "news")
     line_of(process)
 
     while process.poll() is None:
@@ -680,7 +680,7 @@ def test_another_interrupt_ends_a_worker_whose_handler_hangs(client: Client, wor
 def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(
     it: Daemon, client: Client, start: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", it.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     client.push_many("demo", urls(3))
     process = start(sys.executable, str(EXAMPLES / "own_loop.py"))
     client.projects.wait("demo")

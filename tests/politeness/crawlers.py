@@ -36,7 +36,7 @@ PACE: Final = {"slot_delay": 0.01, "retries": 0}
 CRAWLER: Final = """
 taskqueue project set demo slot=host max_depth=20
 taskqueue push demo https://example.com/
-taskqueue work crawler:crawl -p demo -j 20
+taskqueue work crawler:crawl demo -j 20
 """
 """How a handler of the documents is run."""
 
@@ -135,7 +135,7 @@ class Programs:
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
-        self._environment = {"TASKQUEUE_URL": url, "CHANNEL": f"ipc://{folder}/channel"}
+        self._environment = {"TASKQUEUE_DAEMON": url, "CHANNEL": f"ipc://{folder}/channel"}
         self._running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Programs:

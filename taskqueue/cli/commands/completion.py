@@ -19,12 +19,14 @@ VARIABLE: Final = "_TASKQUEUE_COMPLETE"
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script that lets a shell complete commands, options and the names of projects.
+    """Print a shell completion script.
 
-    The script belongs into a file that the shell reads: for bash ~/.local/share/bash-completion/completions/taskqueue,
-    for zsh _taskqueue in a folder of $fpath, for fish ~/.config/fish/completions/taskqueue.fish.
+    It completes commands, options and the names of projects. The script belongs into a file that the shell reads: for
+    bash ~/.local/share/bash-completion/completions/taskqueue, for zsh _taskqueue in a folder of $fpath, for fish
+    ~/.config/fish/completions/taskqueue.fish.
 
-    Names come from the daemon that TASKQUEUE_URL or --url names; if it doesn't answer within a second, there are none.
+    Names come from the daemon that TASKQUEUE_DAEMON or --daemon names; if it doesn't answer within a second, there are
+    none.
 
     \b
     Example:

@@ -1,7 +1,7 @@
-"""``taskqueue scheduler``, ``reload``, ``stop``, ``config``, ``daemon``: run a daemon, signal it, set it up, show it.
+"""``taskqueue daemon``: run a daemon, stop it, have it read its config again, show and verify it.
 
-The scheduler runs in this process, until SIGTERM or Ctrl-C. ``reload`` and ``stop`` signal the daemon that has a pid
-file, and no other process. ``config`` writes a first config file, or checks one.
+``start`` runs in this process, until SIGTERM or Ctrl-C. ``reload`` and ``stop`` signal the daemon that has a pid file,
+and no other process.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from shlex import quote
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
@@ -19,7 +18,7 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.daemon import DaemonReply
-from taskqueue.terminal.lines import say, say_lines
+from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.daemon import DaemonPoint
@@ -29,47 +28,59 @@ Command = TypeVar("Command", bound=Callable[..., object])
 WEB_ADDRESS = "127.0.0.1:7401"
 
 
-@click.command()
+@click.group()
+def daemon() -> None:
+    """Run, stop, show and verify a daemon.
+
+    \b
+    Example:
+      taskqueue daemon start -c taskqueue.toml --pid-file taskqueue.pid
+      taskqueue daemon show
+      taskqueue daemon stop --pid-file taskqueue.pid
+    """
+
+
+@daemon.command()
 @click.option(
     "-c",
     "--config",
     metavar="FILE",
     type=click.Path(),
     envvar="TASKQUEUE_CONFIG",
-    help="TOML file; without it, all defaults.",
+    help="Config file in TOML.  [default: all defaults]",
 )
-@click.option("--bind", metavar="ADDRESS", help="Listen there, such as tcp://127.0.0.1:7400.")
+@click.option("--bind", metavar="ADDRESS", help="Address to listen at, such as tcp://127.0.0.1:7400.")
 @click.option(
     "--store",
     metavar="DIR|URL",
     type=click.Path(),
-    help="Keep everything in this folder or database (postgresql://…?schema=NAME).",
+    help="Folder or database of the store (postgresql://…).",
 )
 @click.option(
     "--durability",
     type=click.Choice(["commit", "interval", "none"]),
-    help="commit: what is acknowledged is on disk; interval: within 50 ms; none: when the system likes.",
+    help="Moment of the sync: before a reply, within 50 ms, never.",
 )
 @click.option(
     "--web",
     metavar="[HOST:PORT]",
     is_flag=False,
     flag_value=WEB_ADDRESS,
-    help=f"Serve the page there, too, in a process of its own; without a value at {WEB_ADDRESS}.",
+    help="Address of the dashboard, in a process of its own.",
 )
-@click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Log from this level on.")
+@click.option(
+    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), help="Least level of the daemon log."
+)
 @click.option(
     "--pid-file",
     metavar="FILE",
     type=click.Path(),
     envvar="TASKQUEUE_PID_FILE",
-    help="Say there which process this is, for `taskqueue reload` and `taskqueue stop`.",
+    help="File for the process id, for `stop` and `reload`.",
 )
-@click.option(
-    "--accept-damage", is_flag=True, help="Start on a store that has lost tasks by damage, without them, once."
-)
-@click.option("-v", "--verbose", is_flag=True, help="Log each event of each task: --log-level debug.")
-def scheduler(
+@click.option("--accept-damage", is_flag=True, help="Start once without tasks that damage has destroyed.")
+@click.option("-v", "--verbose", is_flag=True, help="Same as --log-level debug.")
+def start(
     config: str | None,
     bind: str | None,
     store: str | None,
@@ -80,10 +91,10 @@ def scheduler(
     accept_damage: bool,
     verbose: bool,
 ) -> int:
-    """Run the scheduler, the daemon that decides which task runs next.
+    """Run the daemon.
 
-    SIGHUP reads the config file again; SIGTERM and Ctrl-C stop it. `taskqueue config init` writes a file with all
-    settings and their defaults.
+    It decides which task runs next, in this process. `taskqueue scheduler` is the same command. SIGHUP reads the config
+    file again; SIGTERM and Ctrl-C stop it. `taskqueue config init` writes a file with all settings and their defaults.
 
     The environment wins over the file, and the options win over both. A variable is named like its option,
     TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_WEB, TASKQUEUE_LOG_LEVEL,
@@ -92,12 +103,12 @@ def scheduler(
 
     \b
     Example:
-      taskqueue scheduler -c taskqueue.toml --pid-file taskqueue.pid
-      taskqueue scheduler --bind tcp://127.0.0.1:7400 --store data
-      taskqueue scheduler --store postgresql://taskqueue@db.example/crawl
-      taskqueue scheduler --store 'postgresql://db.example/crawl?schema=news'
-      taskqueue scheduler -c taskqueue.toml --web
-      TASKQUEUE_BIND=tcp://0.0.0.0:7400 TASKQUEUE_STORE=/data taskqueue scheduler
+      taskqueue daemon start -c taskqueue.toml --pid-file taskqueue.pid
+      taskqueue daemon start --bind tcp://127.0.0.1:7400 --store data
+      taskqueue daemon start --store postgresql://taskqueue@db.example/crawl
+      taskqueue daemon start --store 'postgresql://db.example/crawl?schema=news'
+      taskqueue daemon start -c taskqueue.toml --web
+      TASKQUEUE_STORE=/data taskqueue daemon start
     """
     from taskqueue.server.main import run
 
@@ -126,141 +137,84 @@ def names_pid_file(command: Command) -> Command:
         type=click.Path(),
         envvar="TASKQUEUE_PID_FILE",
         required=True,
-        help="The one that the daemon was started with; or TASKQUEUE_PID_FILE.",
+        show_envvar=True,
+        help="File with the daemon's process id.",
     )
     return option(command)
 
 
-@click.command()
+@daemon.command()
 @click.option(
     "-c",
     "--config",
     metavar="FILE",
     type=click.Path(),
     envvar="TASKQUEUE_CONFIG",
-    help="Check this config file first; if it is bad, nothing is told.",
+    help="Config file to check before anything is sent.",
 )
 @names_pid_file
 def reload(pid_file: str, config: str | None) -> None:
-    """Have a daemon read its config file again, as SIGHUP does.
+    """Read the config file again.
 
-    Its log says what came of it: a file with a mistake is refused there, and the old settings stay in force. Only the
-    daemon that has the pid file is told; without one the exit status is 1.
+    The daemon that has the pid file does so, as after SIGHUP. Its log says what came of it: a file with a mistake is
+    refused there, and the old settings stay in force. The exit status is 1 if no daemon runs.
 
     \b
     Example:
-      taskqueue reload -c taskqueue.toml --pid-file taskqueue.pid
+      taskqueue daemon reload -c taskqueue.toml --pid-file taskqueue.pid
     """
     from taskqueue.server.config import load
     from taskqueue.server.pid_file import RunningDaemon
 
     load(config)
-    with closing(RunningDaemon(pid_file)) as daemon:
-        daemon.send(signal.SIGHUP)
-        say(f"the daemon with pid {daemon.pid} reads its config again; its log says what came of it")
+    with closing(RunningDaemon(pid_file)) as running:
+        running.send(signal.SIGHUP)
+        say(f"the daemon with pid {running.pid} reads its config again; its log says what came of it")
 
 
-@click.command()
+@daemon.command()
 @click.option(
     "--timeout",
     type=times.seconds,
-    metavar="AGE",
+    metavar="DURATION",
     default=STOP_PATIENCE,
     show_default=True,
-    help="Wait at most so long for its end: 90s, 5m.",
+    help="Longest wait for the end.",
 )
 @names_pid_file
 def stop(pid_file: str, timeout: float) -> None:
-    """Stop a daemon cleanly, as SIGTERM does, and wait until it has ended.
+    """Stop a daemon and wait for its end.
 
-    Only the daemon that has the pid file is stopped. The exit status is 1 if there is none, or if it still runs after
-    --timeout; it ends as soon as it can.
+    The daemon that has the pid file stops cleanly, as after SIGTERM. The exit status is 1 if there is none, or if it
+    still runs after --timeout; it ends as soon as it can.
 
     \b
     Example:
-      taskqueue stop --pid-file taskqueue.pid
+      taskqueue daemon stop --pid-file taskqueue.pid
     """
     from taskqueue.server.pid_file import RunningDaemon
 
-    with closing(RunningDaemon(pid_file)) as daemon:
-        daemon.send(signal.SIGTERM)
-        if not daemon.ends_within(timeout):
+    with closing(RunningDaemon(pid_file)) as running:
+        running.send(signal.SIGTERM)
+        if not running.ends_within(timeout):
             raise click.ClickException(
-                f"the daemon with pid {daemon.pid} was told to stop, and runs after {timeout:g} s"
+                f"the daemon with pid {running.pid} was told to stop, and runs after {timeout:g} s"
             )
-        say(f"the daemon with pid {daemon.pid} has stopped")
-
-
-CONFIG_FILE = "taskqueue.toml"
-
-
-@click.group()
-def config() -> None:
-    """Write a config file, or check one.
-
-    \b
-    Example:
-      taskqueue config init
-      taskqueue config check taskqueue.toml
-    """
-
-
-@config.command()
-@click.argument("file", type=click.Path(allow_dash=True), default=CONFIG_FILE)
-def init(file: str) -> None:
-    """Write a config file with every setting, its default, and a line that explains it.
-
-    FILE is taskqueue.toml if none is named, and - is stdout. A file that is there already is left as it is.
-
-    \b
-    Example:
-      taskqueue config init
-      taskqueue scheduler -c taskqueue.toml
-    """
-    from taskqueue.server.config import shipped
-
-    if file == "-":
-        say_lines(shipped().removesuffix("\n"))
-        return
-    try:
-        with open(file, "x", encoding="utf-8") as written:
-            written.write(shipped())
-    except FileExistsError:
-        raise click.ClickException(f"{file} is there already, and stays as it is; name another file") from None
-    say(f"{file}: written; `taskqueue scheduler -c {quote(file)}` starts a daemon with it")
-
-
-@config.command()
-@click.argument("file", type=click.Path())
-def check(file: str) -> None:
-    """Read a config file as the daemon would, and name everything that is wrong with it, one problem a line.
-
-    \b
-    Example:
-      taskqueue config check taskqueue.toml
-    """
-    from taskqueue.server import limits
-    from taskqueue.server.config import load
-
-    read = load(file)
-    limits.check_memory(read)
-    projects = sorted(read.projects)
-    plural = "" if len(projects) == 1 else "s"
-    say(f"{file}: good, {len(projects)} project{plural}: {', '.join(projects) or 'none'}")
+        say(f"the daemon with pid {running.pid} has stopped")
 
 
 DAEMON_KEYS: Final = tuple(key for key in DaemonReply.__struct_fields__ if key not in ("v", "n"))
-"""Keys that ``daemon --json`` prints, besides ``url``."""
+"""Keys that ``daemon show --json`` prints, besides ``daemon``."""
 
 
-@click.command()
-@click.option("--history", is_flag=True, help="How it was over the last day, part by part.")
-@click.option("--since", metavar="TIME", type=times.since, help="With --history: 1h, 2027-01-31T03:00. [default: 1d]")
-@click.option("--until", metavar="TIME", type=times.since, help="With --history: 10m ago, or a time. [default: now]")
+@daemon.command()
+@click.option("--history", is_flag=True, help="Figures over the last day, part by part.")
+@click.option("--since", metavar="DURATION|TIME", type=times.past, help="Start of --history.  [default: 1d]")
+@click.option("--until", metavar="DURATION|TIME", type=times.past, help="End of --history.  [default: now]")
 @json_option
 @daemon_options
-def daemon(history: bool, since: float | None, until: float | None, as_json: bool, url: str, timeout: float) -> None:
-    """Show how the daemon itself is: its turns, its commits, its memory, its store.
+def show(history: bool, since: float | None, until: float | None, as_json: bool, daemon: Daemon) -> None:
+    """Show turns, commits, memory and store.
 
     What is said of turns, commits, syncs, attempts and lateness is since the daemon has read its store; in JSON they
     are histograms: how many were how large.
@@ -271,37 +225,37 @@ def daemon(history: bool, since: float | None, until: float | None, as_json: boo
 
     \b
     Example:
-      taskqueue daemon
-      taskqueue daemon --history
-      taskqueue daemon --history --since 2h
-      taskqueue daemon --history --json | jq '.history[-1]'
-      taskqueue daemon --json | jq .histograms.commit_seconds
+      taskqueue daemon show
+      taskqueue daemon show --history
+      taskqueue daemon show --history --since 2h
+      taskqueue daemon show --history --json | jq '.history[-1]'
+      taskqueue daemon show --json | jq .histograms.commit_seconds
     """
     if not history and (since is not None or until is not None):
         raise click.UsageError("--since and --until are for --history")
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         if history:
             points = list(client.daemon_history(since=since, until=until))
-            _show_history(url, points, as_json)
+            _show_history(daemon.address, points, as_json)
             return
         reply = client.daemon()
     if as_json:
-        print_object({"url": url} | {key: getattr(reply, key) for key in DAEMON_KEYS})
+        print_object({"daemon": daemon.address} | {key: getattr(reply, key) for key in DAEMON_KEYS})
         return
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.display.daemon import facts
     from taskqueue.terminal.screen import Screen, Text
 
-    table = bare_table(["daemon"], [], [url])
+    table = bare_table(["daemon"], [], [daemon.address])
     for head, told in facts(reply):
         table.add_row(Text(head), Text(told))
     Screen().print(table)
 
 
-def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> None:
+def _show_history(address: str, points: Sequence[DaemonPoint], as_json: bool) -> None:
     """Print the minutes: each in JSON, else in parts of the time, with the slowest ones in words."""
     if as_json:
-        print_object({"url": url, "history": points})
+        print_object({"daemon": address, "history": points})
         return
     from taskqueue.cli.output.tables import of_columns
     from taskqueue.display import daemon as words
@@ -317,3 +271,27 @@ def _show_history(url: str, points: Sequence[DaemonPoint], as_json: bool) -> Non
         say(f"{times.clock(point.at)}  {words.minute_sentence(point)}")
     for point in words.read_again(points):
         say(f"{times.clock(point.at)}  The daemon started, or read its store again (epoch {point.epoch}).")
+
+
+@daemon.command()
+@json_option
+@daemon_options
+def verify(as_json: bool, daemon: Daemon) -> int:
+    """Check the daemon's invariants now.
+
+    The daemon checks its own state in memory; the exit status is 1 if something does not agree. `taskqueue store check`
+    checks what is on disk.
+
+    \b
+    Example:
+      taskqueue daemon verify
+    """
+    with daemon.client() as client:
+        problems = client.verify()
+    if as_json:
+        print_object({"daemon": daemon.address, "problems": problems})
+    elif problems:
+        raise click.ClickException("an invariant is broken: " + "; ".join(problems))
+    else:
+        say("All invariants hold.")
+    return 1 if problems else 0

@@ -10,12 +10,12 @@ RATE = 50.0
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="End when the crawl is finished.")
+@click.option("--once", is_flag=True, help="End once the crawl has finished.")
 @click.option(
     "--site",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Serve and crawl this folder of HTML pages, from its index.html.",
+    help="Folder of HTML pages to crawl, from its index.html.",
 )
 @click.option(
     "--data",
@@ -23,7 +23,7 @@ RATE = 50.0
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("data/demo"),
     show_default=True,
-    help="Keep the store and the logs there.",
+    help="Folder of the store and the logs.",
 )
 @click.option(
     "--rate",
@@ -33,7 +33,7 @@ RATE = 50.0
     help="Pages a second; inf is unlimited.",
 )
 def demo(once: bool, site: Path | None, data: Path, rate: float) -> int:
-    """Crawl a small site on this machine and show it live.
+    """Crawl a small site and show it live.
 
     Starts a real daemon, a web site on loopback and two fetchers. Kill the daemon or a fetcher: it goes on. Ctrl-C
     stops them all; the next start goes on with an unfinished crawl.

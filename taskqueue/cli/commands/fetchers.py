@@ -1,4 +1,4 @@
-"""``taskqueue fetchers`` and ``fetcher``: who runs the tasks, whether one is stuck, and how one is drained.
+"""``taskqueue fetcher``: who runs the tasks, whether one is stuck, and how one is drained.
 
 A fetcher is drained before its machine goes down: it finishes what it holds, and gets no more until it is resumed.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from taskqueue.cli.input.daemon import Daemon, all_fetchers, check_group, daemon_options
-from taskqueue.cli.input.names import group_option, project_name
+from taskqueue.cli.input.names import group_option, projects_argument
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.json_values import without_envelope
 from taskqueue.terminal.lines import say
@@ -23,27 +23,42 @@ if TYPE_CHECKING:
 SORTS: Final = ("name", "holds", "capacity", "hung", "oldest", "done", "failed", "silent")
 
 
-@click.command()
-@click.option("-p", "--project", type=project_name, metavar="PROJECT", help="Who may take its tasks.")
+@click.group()
+def fetcher() -> None:
+    """List, show, drain and resume fetchers.
+
+    The name of a fetcher is what a worker is given by `--name`, or a client by `name`, else host:pid. Several may have
+    the same one.
+
+    \b
+    Example:
+      taskqueue fetcher list
+      taskqueue fetcher drain web1
+    """
+
+
+@fetcher.command("list")
+@projects_argument
 @group_option
-@click.option("--filter", "part", metavar="TEXT", default="", help="Only those whose name or address contains it.")
-@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Which come first.")
-@click.option("--limit", type=click.IntRange(min=1), help="So many, at most.")
+@click.option("--filter", "part", metavar="TEXT", default="", help="Part of the name or address of the fetchers.")
+@click.option("--sort", type=click.Choice(SORTS), default="name", show_default=True, help="Order of the rows.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of fetchers, at most.")
 @json_lines_option
 @daemon_options
-def fetchers(
-    project: str | None,
+def list_fetchers(
+    projects: tuple[str, ...],
     group: str | None,
     part: str,
     sort: FetcherSort,
     limit: int | None,
     as_json: bool,
-    url: str,
-    timeout: float,
+    daemon: Daemon,
 ) -> None:
-    """List fetchers: whether each is draining, what it holds of how much it takes, how many of its places hang, since
-    when the oldest of what it holds, what came of its attempts since the daemon's start, since when it is silent, its
-    priority, where it is, and whose tasks it wants.
+    """List fetchers and what they hold.
+
+    A row has: whether the fetcher is draining, what it holds of how much it takes, how many of its places hang, since
+    when it holds the oldest task, what came of its attempts since the daemon's start, since when it is silent, its
+    priority, its address, and the projects that it takes tasks of. With PROJECT, those that may take tasks of one.
 
     One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
     A place hangs while a handler runs whose lease is over; below the table it says which task it is.
@@ -52,49 +67,36 @@ def fetchers(
 
     \b
     Example:
-      taskqueue fetchers --sort oldest --limit 10
-      taskqueue fetchers -p news --json | jq 'select(.failed > .done) | .name'
+      taskqueue fetcher list --sort oldest --limit 10
+      taskqueue fetcher list news --json | jq 'select(.failed > .done) | .name'
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         if group:
             check_group(group, client.status(limit=1, group=group, fetchers=0).projects)
-        found = all_fetchers(client, project or "", group or "", part=part, sort=sort, limit=limit)
+        found = all_fetchers(client, projects, group or "", part=part, sort=sort, limit=limit)
         if as_json:
             print_lines(found)
             return
         from taskqueue.cli.output import fetcher_tables
 
         fetcher_tables.show_fetchers(list(found))
-        away = [] if project or group or part else client.fetchers.list(limit=1).away
+        away = [] if projects or group or part else client.fetchers.list(limit=1).away
         if away:
             say(f"drained, and not connected: {', '.join(away)}")
-
-
-@click.group()
-def fetcher() -> None:
-    """Show, drain and resume the fetchers of a name.
-
-    The name is what a worker is given by `--name`, or a client by `name`, else host:pid; `taskqueue fetchers` shows it.
-    Several may have the same one.
-
-    \b
-    Example:
-      taskqueue fetcher drain web1
-    """
 
 
 @fetcher.command()
 @click.argument("name")
 @json_option
 @daemon_options
-def show(name: str, as_json: bool, url: str, timeout: float) -> None:
-    """Show who has a name, and what they still hold.
+def show(name: str, as_json: bool, daemon: Daemon) -> None:
+    """Show the fetchers of a name.
 
     \b
     Example:
       taskqueue fetcher show web1
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         reply = client.fetchers.show(name)
     if as_json:
         print_object(without_envelope(reply))
@@ -110,32 +112,32 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
 @fetcher.command()
 @click.argument("name")
 @daemon_options
-def drain(name: str, url: str, timeout: float) -> None:
-    """Give no new tasks to the fetchers of a name.
+def drain(name: str, daemon: Daemon) -> None:
+    """Send no more tasks.
 
-    It holds for those, too, that come later under this name, and over restarts, until `taskqueue fetcher resume`. What
-    they have begun they finish; what only waits at them goes back, and others get it. A worker that runs with
-    --exit-when-drained ends then. The name need not be connected now.
+    It holds for the fetchers of a name, also for those that come later under this name, and over restarts, until
+    `taskqueue fetcher resume`. What they have begun they finish; what only waits at them goes back, and others get it.
+    A worker that runs with --exit-when-drained ends then. The name need not be connected now.
 
     \b
     Example:
       taskqueue fetcher drain web1
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         say(_sentence(client.fetchers.drain(name)))
 
 
 @fetcher.command()
 @click.argument("name")
 @daemon_options
-def resume(name: str, url: str, timeout: float) -> None:
-    """Give tasks to the fetchers of a name again.
+def resume(name: str, daemon: Daemon) -> None:
+    """Send tasks again.
 
     \b
     Example:
       taskqueue fetcher resume web1
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         say(_sentence(client.fetchers.resume(name)))
 
 

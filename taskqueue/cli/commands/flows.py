@@ -1,7 +1,4 @@
-"""``taskqueue flow``: submit graphs of tasks that wait for each other; show, wait for, cancel and rerun them.
-
-A flow is named ``nightly``, or ``shop/nightly`` where several projects have one of that name.
-"""
+"""``taskqueue flow``: submit graphs of tasks that wait for each other; show, wait for and cancel them."""
 
 from __future__ import annotations
 
@@ -9,7 +6,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,60 +16,23 @@ from taskqueue.cli.input.daemon import (
     NOT_OVER_STATUS,
     Daemon,
     daemon_options,
-    patience_option,
-    url_option,
+    waiting_options,
 )
-from taskqueue.cli.input.names import PROJECT_NAME, NameType, project_name, taskids_of
+from taskqueue.cli.input.names import NameType, project_name, projects_argument
 from taskqueue.cli.input.stdin import STDIN, opened
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
-from taskqueue.defaults import COMMAND_SECONDS
 from taskqueue.display.counts import tasks
 from taskqueue.display.json_values import as_plain
-from taskqueue.display.operations import rerun_lines
-from taskqueue.protocol.choices import RerunScope
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.input.flow_file import FlowFile
+    from taskqueue.client.tasks.new_flow import FlowPlan
     from taskqueue.protocol.flows import FlowTaskView, FlowView
 
 
-class FlowRef(NamedTuple):
-    """A flow that is named; ``project`` is empty if that was not said."""
-
-    project: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.project}/{self.name}" if self.project else self.name
-
-    def found(self, client: Client) -> FlowRef:
-        """The flow with its project, looked for among all flows if that was not said.
-
-        Raises:
-            click.ClickException: there is none of that name, or more than one.
-        """
-        if self.project:
-            return self
-        found = [FlowRef(view.project, view.flow) for view in client.flows.all() if view.flow == self.name]
-        if len(found) > 1:
-            raise click.ClickException(f"several projects have a flow {self.name}: say {' or '.join(map(str, found))}")
-        if not found:
-            raise click.ClickException(f"no project has a flow {self.name}; `taskqueue flow list` lists them")
-        return found[0]
-
-
-def flow_ref(written: str) -> FlowRef:
-    """Read the name of a flow, with or without its project.
-
-    Raises:
-        click.BadParameter: it can't be the name of one.
-    """
-    project, slash, name = written.rpartition("/")
-    if not PROJECT_NAME.fullmatch(name) or (slash and not PROJECT_NAME.fullmatch(project)):
-        raise click.BadParameter(f'"{written}" cannot be the name of a flow; write NAME or PROJECT/NAME')
-    return FlowRef(project, name)
+flow_name: Final = NameType("flow")
 
 
 REFRESHES_A_SECOND: Final = 4.0
@@ -79,62 +40,58 @@ REFRESHES_A_SECOND: Final = 4.0
 
 @click.group()
 def flow() -> None:
-    """Submit graphs of tasks that wait for each other; show, wait for and cancel them.
+    """Submit, show, wait for and cancel flows.
 
-    A flow is named NAME, or PROJECT/NAME where several projects have one of that name.
+    A flow is a graph of tasks of a project that wait for each other.
 
     \b
     Example:
-      taskqueue flow submit nightly.toml
-      taskqueue flow show nightly
-      taskqueue flow wait nightly && ./report
+      taskqueue flow submit shop nightly.toml
+      taskqueue flow show shop nightly
+      taskqueue flow wait shop nightly && ./report
     """
 
 
 @flow.command()
+@click.argument("project", type=project_name)
 @click.argument("file", type=click.Path(), metavar="FILE|-")
-@click.option(
-    "-p", "--project", type=project_name, metavar="PROJECT", help="That it belongs to, whatever the file says."
-)
-@click.option("--name", type=NameType("flow"), metavar="NAME", help="Of the flow, whatever the file says.")
-@click.option("--reuse", is_flag=True, help="Take tasks in, as they are, that the daemon knows already.")
-@click.option("--dry-run", is_flag=True, help="Only read the file, and show the graph.")
-@click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
+@click.option("--name", type=flow_name, metavar="FLOW", help="Name of the flow, whatever the file says.")
+@click.option("--reuse", is_flag=True, help="Known tasks become part of the flow as they are.")
+@click.option("--dry-run", is_flag=True, help="A picture of the graph only; nothing is sent.")
+@click.option("--any-scheme", is_flag=True, help="URLs of every scheme, not only http, https and data.")
 @json_option
 @daemon_options
 def submit(
+    project: str,
     file: str,
-    project: str | None,
     name: str | None,
     reuse: bool,
     dry_run: bool,
     any_scheme: bool,
     as_json: bool,
-    url: str,
-    timeout: float,
+    daemon: Daemon,
 ) -> None:
-    """Submit the flow of a file, TOML or JSON: all of it is accepted, or nothing. - is stdin.
+    """Submit a graph of tasks from a file.
 
-    A task is a table: [tasks.NAME] with its url, with `after`, a list of the names of those that it waits for, and with
-    whatever a line of `taskqueue push --file` may say. Its taskid is its name, unless it says another. Above them
-    stand `project`, `flow`, the name of the flow (else it has one by chance), and [defaults] for all of the tasks.
+    The file is TOML or JSON; - is stdin. All of the flow is accepted, or nothing. A task is a table: [tasks.NAME] with
+    its url, with `after`, a list of the names of those that it waits for, and with whatever a line of `taskqueue push
+    --file` may say. Its taskid is its name, unless it says another. Above them stand `flow`, the name of the flow (else
+    it has one by chance), and [defaults] for all of the tasks.
 
     \b
     Example:
-      taskqueue flow submit nightly.toml --dry-run
-      ./plan --json | taskqueue flow submit - --project shop --name nightly
+      taskqueue flow submit shop nightly.toml --dry-run
+      ./plan --json | taskqueue flow submit shop - --name nightly
     """
     from taskqueue.cli.input.flow_file import parse
+    from taskqueue.client.tasks.new_flow import FlowPlan
 
     said = parse("stdin" if file == STDIN else file, _text(file), any_scheme=any_scheme)
-    belongs_to = project or said.project
-    if not belongs_to:
-        raise click.UsageError(f'{said.name} says no project; say `project = "…"` there, or --project here')
     if dry_run:
-        _show_planned(said, FlowRef(belongs_to, name or said.flow or "flow"), as_json)
+        _show_planned(said, FlowPlan(project, name or said.flow or "flow"), as_json)
         return
-    with Daemon(url, timeout).client() as client:
-        made = client.flow(belongs_to, name or said.flow)
+    with daemon.client() as client:
+        made = client.flow(project, name or said.flow)
         said.describe(made.task)
         with _bar(made.size) as progress:
             view = made.submit(reuse=reuse, progress=progress)
@@ -169,19 +126,20 @@ def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
 
 
 @flow.command("list")
-@click.argument("project", type=project_name, required=False)
+@projects_argument
 @json_lines_option
 @daemon_options
-def list_flows(project: str | None, as_json: bool, url: str, timeout: float) -> None:
-    """List flows, of a project or of all, the newest first.
+def list_flows(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+    """List flows, newest first.
 
     \b
     Example:
       taskqueue flow list
       taskqueue flow list shop --json | jq -r 'select(.state == "failed") | .flow'
     """
-    with Daemon(url, timeout).client() as client:
-        views = sorted(client.flows.all(project or ""), key=lambda view: -view.began_at)
+    with daemon.client() as client:
+        found = chain.from_iterable(map(client.flows.all, set(projects) or [""]))
+        views = sorted(found, key=lambda view: -view.began_at)
     if as_json:
         print_lines(views)
         return
@@ -191,12 +149,13 @@ def list_flows(project: str | None, as_json: bool, url: str, timeout: float) -> 
 
 
 @flow.command()
-@click.argument("name", type=flow_ref)
+@click.argument("project", type=project_name)
+@click.argument("name", metavar="FLOW", type=flow_name)
 @click.option("--tasks", "each", is_flag=True, help="A row for each task, however many there are.")
 @json_option
 @daemon_options
-def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> None:
-    """Show a flow: its tasks in layers, how far they are, and its critical path.
+def show(project: str, name: str, each: bool, as_json: bool, daemon: Daemon) -> None:
+    """Show layers, progress, critical path.
 
     Tasks of a layer never wait for each other. Of a flow with more than 50 tasks there is a row a layer, or for several
     of them. The critical path is the chain of tasks, each of which waited for the one before, that took longest
@@ -204,18 +163,17 @@ def show(name: FlowRef, each: bool, as_json: bool, url: str, timeout: float) -> 
 
     \b
     Example:
-      taskqueue flow show nightly
-      taskqueue flow show shop/nightly --tasks | grep failed
+      taskqueue flow show shop nightly
+      taskqueue flow show shop nightly --tasks | grep failed
     """
     from taskqueue.cli.output.flow_tables import TASKS_SHOWN, picture
 
-    with Daemon(url, timeout).client() as client:
-        found = name.found(client)
-        view = client.flows.show(*found)
+    with daemon.client() as client:
+        view = client.flows.show(project, name)
         if as_json:
-            print_object(_for_programs(view, client.flows.tasks(*found)))
+            print_object(_for_programs(view, client.flows.tasks(project, name)))
             return
-        shown = picture(view, client.flows.tasks(*found), sys.maxsize if each else TASKS_SHOWN)
+        shown = picture(view, client.flows.tasks(project, name), sys.maxsize if each else TASKS_SHOWN)
     from taskqueue.cli.output.flow_tables import draw
 
     draw(shown, time.time())
@@ -236,14 +194,12 @@ def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, 
     return {**as_plain(view), "members": known, "layers": layers, "critical_path": path}
 
 
-def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
+def _show_planned(said: FlowFile, plan: FlowPlan, as_json: bool) -> None:
     """Show the graph of a file as it would be submitted."""
     from taskqueue.cli.output.flow_tables import draw, picture
-    from taskqueue.client.tasks.new_flow import FlowPlan
     from taskqueue.protocol.flows import FlowView
     from taskqueue.protocol.values import Counts
 
-    plan = FlowPlan(*planned)
     said.describe(plan.add)
     view = FlowView(plan.project, plan.name, "staged", len(plan.tasks), Counts())
     if as_json:
@@ -253,39 +209,41 @@ def _show_planned(said: FlowFile, planned: FlowRef, as_json: bool) -> None:
 
 
 @flow.command()
-@click.argument("name", type=flow_ref)
-@patience_option
+@click.argument("project", type=project_name)
+@click.argument("name", metavar="FLOW", type=flow_name)
 @json_option
-@url_option
-def wait(name: FlowRef, patience: float | None, as_json: bool, url: str) -> int:
-    """Wait until a flow has ended. The exit status says how.
+@waiting_options
+def wait(project: str, name: str, patience: float | None, as_json: bool, daemon: Daemon) -> int:
+    """Wait until a flow has ended.
 
-    It is 0 if all of its tasks succeeded, 3 if one failed, 4 if one was cancelled and none failed, 1 if it has not
-    ended within --timeout. A daemon that is restarted meanwhile is waited for.
+    The exit status says how: it is 0 if all of its tasks succeeded, 3 if one failed, 4 if one was cancelled and none
+    failed, 1 if it has not ended within --timeout. A daemon that is restarted meanwhile is waited for.
 
     \b
     Example:
-      taskqueue flow wait nightly --timeout 2h || taskqueue flow show nightly
+      taskqueue flow wait shop nightly --timeout 2h || ./alarm
     """
-    with Daemon(url, COMMAND_SECONDS).client() as client:
-        found = name.found(client)
-        view = _watch(client, found, patience) if sys.stderr.isatty() else client.flows.wait(*found, timeout=patience)
+    with daemon.client() as client:
+        if sys.stderr.isatty():
+            view = _watch(client, project, name, patience)
+        else:
+            view = client.flows.wait(project, name, timeout=patience)
     if as_json:
         print_object(view)
     elif not view.ended_at:
-        say(f"taskqueue flow wait: {found} has not ended, {_told(view)}", err=True)
+        say(f"taskqueue flow wait: {project}/{name} has not ended, {_told(view)}", err=True)
     elif view.state != "success":
-        say(f"taskqueue flow wait: {found}: {view.state}, {_told(view)}", err=True)
+        say(f"taskqueue flow wait: {project}/{name}: {view.state}, {_told(view)}", err=True)
     return END_STATUSES[view.state] if view.ended_at else NOT_OVER_STATUS
 
 
-def _watch(client: Client, found: FlowRef, patience: float | None) -> FlowView:
+def _watch(client: Client, project: str, name: str, patience: float | None) -> FlowView:
     """Wait with a line on the terminal that says how far it is."""
     from taskqueue.terminal.screen import Screen, Text
 
-    screen = Screen(err=True)
-    with screen.status(Text(str(found)), refresh_per_second=REFRESHES_A_SECOND) as line:
-        view = client.flows.wait(*found, lambda view: line.update(Text(f"{found}: {_told(view)}")), patience)
+    screen, found = Screen(err=True), f"{project}/{name}"
+    with screen.status(Text(found), refresh_per_second=REFRESHES_A_SECOND) as line:
+        view = client.flows.wait(project, name, lambda view: line.update(Text(f"{found}: {_told(view)}")), patience)
     if view.state == "success":
         screen.print(Text(f"{found}: {view.state}, {_told(view)}"))
     return view
@@ -300,87 +258,28 @@ def _told(view: FlowView) -> str:
     return f"{over:,} of {tasks(view.tasks)} over" + (f" ({told})" if told else "")
 
 
-@click.command()
-@click.argument("project", type=project_name)
-@click.argument("task", metavar="TASKID|URL")
-@click.option(
-    "--downstream", "scopes", flag_value="downstream", multiple=True,
-    help="And all tasks that depend on it, however far down.",
-)  # fmt: skip
-@click.option(
-    "--upstream-failed", "scopes", flag_value="upstream-failed", multiple=True,
-    help="And those of the tasks that it depends on, however far up, that failed or were cancelled; "
-    "what lies behind a success is not looked at.",
-)  # fmt: skip
-@click.option(
-    "--only-failed", "scopes", flag_value="only-failed", multiple=True,
-    help="Of it and all tasks that depend on it, however far down, those that failed or were cancelled.",
-)  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only say which ones, in layers.")
-@click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`.")
-@json_option
-@daemon_options
-def rerun(
-    project: str,
-    task: str,
-    scopes: tuple[RerunScope, ...],
-    dry_run: bool,
-    no_wait: bool,
-    as_json: bool,
-    url: str,
-    timeout: float,
-) -> None:
-    """Run a task again, each that goes with it once, and after all of these that it waits for.
-
-    Without an option that says more, it runs alone. What it depends on stays as it is. What is processing is taken from
-    its fetcher, and runs again in its place. Returns when all are reset; they run then. Ctrl-C only stops waiting.
-
-    \b
-    Example:
-      taskqueue flow rerun shop prices --downstream --dry-run
-      taskqueue flow rerun shop prices --downstream
-    """
-    if len(scopes) > 1:
-        raise click.UsageError("choose one of --downstream, --upstream-failed and --only-failed")
-    with Daemon(url, timeout).client() as client:
-        taskid = taskids_of(client, project, [task])[0]
-        view = client.operations.rerun(project, taskid, scope=scopes[0] if scopes else "task", dry_run=dry_run)
-        if not no_wait:
-            view = client.operations.wait(view.id)
-    if as_json:
-        print_object(view)
-    elif no_wait:
-        say(str(view.id))
-    else:
-        for line in rerun_lines(view):
-            say(line)
-
-
 @flow.command()
-@click.argument("name", type=flow_ref)
+@click.argument("project", type=project_name)
+@click.argument("name", metavar="FLOW", type=flow_name)
 @json_option
 @daemon_options
-def cancel(name: FlowRef, as_json: bool, url: str, timeout: float) -> None:
-    """End the tasks of a flow that are not over; of one that is not submitted yet, drop what was staged.
+def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
+    """Cancel the unfinished tasks of a flow.
 
-    The answer of whoever is processing one of them will not count. Tasks outside of the flow that wait for these see
-    them as failed.
+    Of a flow that is not submitted yet, what was staged is dropped. The answer of whoever is processing one of them
+    will not count. Tasks outside of the flow that wait for these see them as failed.
 
     \b
     Example:
-      taskqueue flow cancel nightly
+      taskqueue flow cancel shop nightly
     """
-    with Daemon(url, timeout).client() as client:
-        found = name.found(client)
-        view = client.flows.cancel(*found)
+    with daemon.client() as client:
+        view = client.flows.cancel(project, name)
     if as_json:
         print_object(view)
     elif view.state == "staged":
-        say(f"{found}: dropped")
+        say(f"{project}/{name}: dropped")
     elif view.ended_at:
-        say(f"{found}: {view.state}, {_told(view)}")
+        say(f"{project}/{name}: {view.state}, {_told(view)}")
     else:
-        say(f"{found}: those that are not over are being cancelled; {_told(view)}")
-
-
-flow.add_command(rerun)
+        say(f"{project}/{name}: those that are not over are being cancelled; {_told(view)}")

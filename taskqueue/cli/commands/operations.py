@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.input.daemon import END_STATUSES, NOT_OVER_STATUS, Daemon, daemon_options, waiting_options
 from taskqueue.cli.input.names import group_option
 from taskqueue.cli.input.stdin import confirm, require_terminal
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import DONE, outcome
+from taskqueue.display.operations import progress as progress_text
 from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, StateName
 from taskqueue.terminal.lines import say
 
@@ -47,10 +48,10 @@ def operation_id(written: str) -> int:
 
 @click.group()
 def operation() -> None:
-    """Show bulk operations: how far they are, and what came of them; cancel them.
+    """List, show, wait for and cancel operations.
 
-    `taskqueue task` and `taskqueue flow rerun` begin them. They go on without anybody waiting, also over a restart of
-    the daemon; the last 100 that ended are remembered.
+    `taskqueue task` begins them, and so do actions on groups. They go on without anybody waiting, also over a restart
+    of the daemon; the last 100 that ended are remembered.
 
     \b
     Example:
@@ -61,14 +62,16 @@ def operation() -> None:
 @operation.command("list")
 @json_lines_option
 @daemon_options
-def list_operations(as_json: bool, url: str, timeout: float) -> None:
-    """List all that are remembered, the newest first.
+def list_operations(as_json: bool, daemon: Daemon) -> None:
+    """List bulk operations.
+
+    All that are remembered, the newest first.
 
     \b
     Example:
       taskqueue operation list
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         views = client.operations.list()
     if as_json:
         print_lines(views)
@@ -82,14 +85,14 @@ def list_operations(as_json: bool, url: str, timeout: float) -> None:
 @click.argument("number", metavar="ID", type=operation_id)
 @json_option
 @daemon_options
-def show(number: int, as_json: bool, url: str, timeout: float) -> None:
-    """Show one.
+def show(number: int, as_json: bool, daemon: Daemon) -> None:
+    """Show a bulk operation.
 
     \b
     Example:
       taskqueue operation show 17592186044417
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         view = client.operations.show(number)
     if as_json:
         print_object(view)
@@ -103,17 +106,47 @@ def show(number: int, as_json: bool, url: str, timeout: float) -> None:
 @operation.command()
 @click.argument("number", metavar="ID", type=operation_id)
 @json_option
-@daemon_options
-def cancel(number: int, as_json: bool, url: str, timeout: float) -> None:
-    """End one where it is.
+@waiting_options
+def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> int:
+    """Wait until a bulk operation has ended.
 
-    What it has changed stays changed. A rerun leaves no trace if it has not reset any task yet; what it has reset runs.
+    The exit status says how: it is 0 if it went to its end, 4 if it was cancelled, 1 if it has not ended within
+    --timeout. A daemon that is restarted meanwhile is waited for.
+
+    \b
+    Example:
+      taskqueue operation wait 17592186044417 && ./report
+    """
+    with daemon.client() as client:
+        view = client.operations.show(number)
+        with _bar(view) as progress:
+            view = client.operations.wait(view.id, progress, patience)
+    if as_json:
+        print_object(view)
+    elif not view.ended_at:
+        say(f"taskqueue operation wait: {number} has not ended, {progress_text(view)}", err=True)
+    else:
+        say(f"{'cancelled: ' * view.cancelled}{outcome(view)}")
+    if not view.ended_at:
+        return NOT_OVER_STATUS
+    return END_STATUSES["cancelled" if view.cancelled else "success"]
+
+
+@operation.command()
+@click.argument("number", metavar="ID", type=operation_id)
+@json_option
+@daemon_options
+def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
+    """Cancel a bulk operation.
+
+    It ends where it is. What it has changed stays changed. A rerun leaves no trace if it has not reset any task yet;
+    what it has reset runs.
 
     \b
     Example:
       taskqueue operation cancel 17592186044417
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         view = client.operations.cancel(number)
     if as_json:
         print_object(view)
@@ -124,7 +157,7 @@ def cancel(number: int, as_json: bool, url: str, timeout: float) -> None:
 def _fields(view: OperationView) -> dict[str, str]:
     from taskqueue.cli.input.times import local
     from taskqueue.cli.output.task_tables import chosen
-    from taskqueue.display.operations import action, progress
+    from taskqueue.display.operations import action
 
     fields = {
         "id": str(view.id),
@@ -133,7 +166,7 @@ def _fields(view: OperationView) -> dict[str, str]:
         "filter": chosen(view),
         "new priority": "" if view.priority is None else str(view.priority),
         "new time": "" if view.exetime is None else local(view.exetime) or "at once",
-        "state": progress(view),
+        "state": progress_text(view),
         "looked at": f"{view.seen:,} of about {max(view.known, view.seen):,}",
         "matched": f"{view.matched:,}",
         "began": local(view.began_at),
@@ -151,7 +184,7 @@ LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
 }
 """States of the tasks that an operator may want to change so; of retry only the first is meant if none is said."""
 
-FILTERS: Final = "--state, --url-glob, --error-glob, --since, --older-than, --pushed-since or --pushed-before"
+FILTERS: Final = "--state, --url-glob, --error-glob, --since, --until, --pushed-since or --pushed-before"
 
 
 class BulkChange(NamedTuple):
@@ -192,8 +225,8 @@ class BulkChoice(NamedTuple):
 
 
 PUSHED_OPTIONS: Final = (
-    click.option("--pushed-since", metavar="AGE|TIME", type=times.since, help="First pushed so long ago at most."),
-    click.option("--pushed-before", metavar="AGE|TIME", type=times.since, help="First pushed longer ago."),
+    click.option("--pushed-since", metavar="DURATION|TIME", type=times.past, help="Earliest time of the first push."),
+    click.option("--pushed-before", metavar="DURATION|TIME", type=times.past, help="Latest time of the first push."),
 )
 
 OPTIONS: Final = (
@@ -203,31 +236,30 @@ OPTIONS: Final = (
         metavar="STATE",
         type=click.Choice(STATES),
         multiple=True,
-        help=f"Those that are {', '.join(STATES)}; may be given several times.",
+        help="State of the tasks (repeatable).",
     ),
-    click.option("--url-glob", metavar="GLOB", default="", help="Those whose url matches, such as 'https://a.org/*'."),
-    click.option("--error-glob", metavar="GLOB", default="", help="Those whose last error matches, as '*timeout*'."),
-    click.option(
-        "--older-than",
-        "before",
-        metavar="AGE",
-        type=times.before_now,
-        default=None,
-        help="Those that ended, or were last tried, longer ago than 90s, 5m, 12h or 2d. "
-        "Tasks that were never run have no age and are left out.",
-    ),
+    click.option("--url-glob", metavar="GLOB", default="", help="Pattern of the urls, such as 'https://a.org/*'."),
+    click.option("--error-glob", metavar="GLOB", default="", help="Pattern of the last errors, such as '*timeout*'."),
     click.option(
         "--since",
-        metavar="AGE|TIME",
-        type=times.since,
+        metavar="DURATION|TIME",
+        type=times.past,
         default=None,
-        help="Those that ended, or were last tried, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
+        help="Earliest time of the end or last run.",
+    ),
+    click.option(
+        "--until",
+        "before",
+        metavar="DURATION|TIME",
+        type=times.past,
+        default=None,
+        help="Latest time of the end or last run.",
     ),
     *PUSHED_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="Only count them."),
-    click.option("--yes", is_flag=True, help="Don't ask."),
+    click.option("--dry-run", is_flag=True, help="A count of the tasks only."),
+    click.option("--yes", is_flag=True, help="Confirmation, so that no question is asked."),
     json_option,
-    click.option("--no-wait", is_flag=True, help="Print the operation's id at once; see `taskqueue operation`."),
+    click.option("--no-wait", is_flag=True, help="Number of the operation, printed at once."),
 )
 
 

@@ -1,26 +1,22 @@
-"""``taskqueue project``, ``cron`` and ``wait``: set up, pause, stop, clear and delete projects; wait for their end.
-
-Cron jobs push a task again and again. ``wait`` is for scripts that push a crawl and go on after it.
-"""
+"""``taskqueue project``: set up, pause, stop, clear and delete projects; wait for their end."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status, patience_option, url_option
-from taskqueue.cli.input.names import group_option, project_name
-from taskqueue.cli.input.settings import changes, json_of, parse
+from taskqueue.cli.input.daemon import Daemon, daemon_options, full_status, waiting_options
+from taskqueue.cli.input.names import group_option, named_projects_argument, project_name
+from taskqueue.cli.input.settings import changes, parse
 from taskqueue.cli.input.stdin import confirm
 from taskqueue.cli.input.times import local, pause_seconds, paused_until
-from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
-from taskqueue.defaults import COMMAND_SECONDS
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
 from taskqueue.display.counts import projects, tasks
-from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome
 from taskqueue.display.projects import remaining_text, setting_text, to_go_text
 from taskqueue.errors import RequestRejected
@@ -40,7 +36,7 @@ NAMED_MOST: Final = 5
 
 @click.group()
 def project() -> None:
-    """List, set up, pause, stop, clear and delete projects.
+    """List, set, pause, stop and delete projects.
 
     \b
     Example:
@@ -54,7 +50,7 @@ def project() -> None:
 @group_option
 @json_lines_option
 @daemon_options
-def list_projects(group: str | None, as_json: bool, url: str, timeout: float) -> None:
+def list_projects(group: str | None, as_json: bool, daemon: Daemon) -> None:
     """List projects with their counts.
 
     \b
@@ -62,7 +58,7 @@ def list_projects(group: str | None, as_json: bool, url: str, timeout: float) ->
       taskqueue project list
       taskqueue project list --group papers
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         views = full_status(client, group or "").projects
     if as_json:
         print_lines(views)
@@ -73,11 +69,11 @@ def list_projects(group: str | None, as_json: bool, url: str, timeout: float) ->
 
 
 @project.command()
-@click.argument("name", type=project_name)
-@json_option
+@named_projects_argument
+@json_lines_option
 @daemon_options
-def show(name: str, as_json: bool, url: str, timeout: float) -> None:
-    """Show a project: its counts, why it is paused, its cron jobs, and its settings.
+def show(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+    """Show counts, pauses, jobs and settings.
 
     Beside each setting stands who said it: `project set`, its section of the config file, the section [defaults]
     there, or nobody, so that it has its default. With a shared bucket it has no rate of its own unless that is said.
@@ -86,11 +82,16 @@ def show(name: str, as_json: bool, url: str, timeout: float) -> None:
     Example:
       taskqueue project show news
     """
-    with Daemon(url, timeout).client() as client:
-        view = client.projects.show(name)
+    with daemon.client() as client:
+        views = [*map(client.projects.show, projects)]
     if as_json:
-        print_object(view)
+        print_lines(views)
         return
+    for view in views:
+        _draw(view)
+
+
+def _draw(view: ProjectView) -> None:
     from taskqueue.cli.output import project_tables, tables
     from taskqueue.terminal.screen import Screen
 
@@ -129,16 +130,16 @@ def _shared(bucket: SharedView) -> str:
 
 @project.command("set")
 @click.argument(
-    "words", nargs=-1, required=True, metavar="[NAME] SETTING=VALUE...", shell_complete=project_name.shell_complete
+    "words", nargs=-1, required=True, metavar="[PROJECT] KEY=VALUE...", shell_complete=project_name.shell_complete
 )
 @group_option
 @daemon_options
-def set_settings(words: tuple[str, ...], group: str | None, url: str, timeout: float) -> None:
-    """Change settings of a project, at once and for good; they win over the config file until `unset`.
+def set_settings(words: tuple[str, ...], group: str | None, daemon: Daemon) -> None:
+    """Change settings; wins over the file.
 
-    With --group those of each of its projects, or of none if one of them can't have them. A project that doesn't exist
-    is made. Times are seconds or such as 90s, 5m, 12h; a list is written with commas, inf is unlimited, a table is JSON
-    and changed key by key.
+    They hold at once and for good, until `unset`. With --group those of each of its projects, or of none if one of them
+    can't have them. A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written
+    with commas, inf is unlimited, a table is JSON and changed key by key.
 
     \b
     Example:
@@ -150,7 +151,7 @@ def set_settings(words: tuple[str, ...], group: str | None, url: str, timeout: f
     """
     if group:
         said = parse(words)
-        with Daemon(url, timeout).client() as client:
+        with daemon.client() as client:
             reply = client.groups.set(group, said)
         say(f"group {group}, {projects(reply.projects)}: {reply.changed}")
         return
@@ -158,7 +159,7 @@ def set_settings(words: tuple[str, ...], group: str | None, url: str, timeout: f
     if not settings:
         raise click.UsageError("say what to set, such as rate=5")
     said = parse(settings)
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         before = _settings(client, name)
         after = client.projects.set(name, said).settings
     if before is None:
@@ -168,22 +169,22 @@ def set_settings(words: tuple[str, ...], group: str | None, url: str, timeout: f
 
 
 @project.command()
-@click.argument("name", type=project_name)
-@click.argument("keys", nargs=-1)
+@click.argument("project", type=project_name)
+@click.argument("keys", metavar="[KEY]...", nargs=-1)
 @daemon_options
-def unset(name: str, keys: tuple[str, ...], url: str, timeout: float) -> None:
-    """Take back what `set` said of these settings (none named: of all); the config file holds again.
+def unset(project: str, keys: tuple[str, ...], daemon: Daemon) -> None:
+    """Return settings to the config file.
 
-    One key of a table is named with a dot.
+    What `set` said of these keys, or of all if none is named, is forgotten. One key of a table is named with a dot.
 
     \b
     Example:
       taskqueue project unset news rate burst fetch.proxy cron.daily
     """
-    with Daemon(url, timeout).client() as client:
-        before = client.projects.show(name).settings
-        view = client.projects.unset(name, keys)
-    say(f"{name}: {changes(before, view.settings)}")
+    with daemon.client() as client:
+        before = client.projects.show(project).settings
+        view = client.projects.unset(project, keys)
+    say(f"{project}: {changes(before, view.settings)}")
 
 
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
@@ -201,33 +202,30 @@ def _add_action(action: Action, what: str, result: str) -> None:
     """Add the command for an action that needs no question; ``result`` is what it says then."""
 
     @project.command(action, help=_help(action, what))
-    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
     @group_option
     @daemon_options
-    def act(names: tuple[str, ...], group: str | None, url: str, timeout: float) -> int:
+    def act(names: tuple[str, ...], group: str | None, daemon: Daemon) -> int:
         _check(names, group)
-        with Daemon(url, timeout).client() as client:
+        with daemon.client() as client:
             return _act(client, names, group, action, result)
 
 
-all_option: Final = click.option("--all", "every", is_flag=True, help="All projects, whatever their group.")
+all_option: Final = click.option("--all", "every", is_flag=True, help="All projects.")
 
 
 @project.command()
-@click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+@click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
 @group_option
 @all_option
-@click.option(
-    "--for", "seconds", type=pause_seconds, metavar="TIME", help="Resume by itself after this time, 115d at most."
-)
+@click.option("--for", "seconds", type=pause_seconds, metavar="DURATION", help="Length of the pause, at most 115d.")
 @daemon_options
-def pause(
-    names: tuple[str, ...], group: str | None, every: bool, seconds: float | None, url: str, timeout: float
-) -> int:
-    """Hand out no more tasks of projects until `resume`; new ones are still taken.
+def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float | None, daemon: Daemon) -> int:
+    """Pause dispatch.
 
-    With --for a project goes on by itself; whatever is done next with it, such as another pause, replaces that. Of a
-    group, and of all, projects that an operator has paused until `resume` stay so.
+    Projects still take tasks, and dispatch none until `resume`. With --for a project goes on by itself; whatever is
+    done next with it, such as another pause, replaces that. Of a group, and of all, projects that an operator has
+    paused until `resume` stay so.
 
     \b
     Example:
@@ -237,7 +235,7 @@ def pause(
       taskqueue project pause --all --for 1h
     """
     _check(names, group, every=every)
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         if group or every:
             view = client.projects.pause_all(seconds) if every else client.groups.pause(group or "", seconds)
             say(_paused(view))
@@ -261,12 +259,12 @@ def _pause(client: Client, name: str, seconds: float | None) -> str:
 
 
 @project.command()
-@click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+@click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
 @group_option
 @all_option
 @daemon_options
-def resume(names: tuple[str, ...], group: str | None, every: bool, url: str, timeout: float) -> int:
-    """Hand out tasks of paused projects again.
+def resume(names: tuple[str, ...], group: str | None, every: bool, daemon: Daemon) -> int:
+    """Resume dispatch.
 
     \b
     Example:
@@ -275,7 +273,7 @@ def resume(names: tuple[str, ...], group: str | None, every: bool, url: str, tim
       taskqueue project resume --all
     """
     _check(names, group, every=every)
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         if every:
             say(outcome(client.projects.resume_all()))
             return 0
@@ -286,13 +284,13 @@ def _add_loss(action: Action, what: str, result: str, question: str) -> None:
     """Add the command for an action that loses tasks, with its question."""
 
     @project.command(action, help=_help(action, what))
-    @click.argument("names", metavar="NAME...", type=project_name, nargs=-1)
+    @click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
     @group_option
-    @click.option("--yes", is_flag=True, help="Don't ask.")
+    @click.option("--yes", is_flag=True, help="Confirmation, so that no question is asked.")
     @daemon_options
-    def act(names: tuple[str, ...], group: str | None, yes: bool, url: str, timeout: float) -> int:
+    def act(names: tuple[str, ...], group: str | None, yes: bool, daemon: Daemon) -> int:
         _check(names, group)
-        with Daemon(url, timeout).client() as client:
+        with daemon.client() as client:
             if not yes:
                 views = list(_views(client, names, group))
                 confirm(_filled(question, views), f"{_named(views)}: not {result}")
@@ -397,134 +395,26 @@ def _filled(question: str, views: Sequence[ProjectView]) -> str:
     return question.format(projects=_named(views), live=tasks(live), over=tasks(over))
 
 
-_add_action("stop", "Stop projects until `start`: they keep and take tasks, and hand out none.", "stopped")
-_add_action("start", "Start stopped projects, or make new ones.", "running")
+_add_action("stop", "Stop projects.\n\nThey keep and take tasks, and dispatch none until `start`.", "stopped")
+_add_action("start", "Start or create projects.", "running")
 _add_loss(
     "clear",
-    "Drop the tasks of projects that are still to do. Those that are over stay known: no url twice.",
+    "Drop unfinished tasks.\n\nFinished tasks stay known, so that no url is fetched twice.",
     "cleared",
     "Clear {projects}: drop {live} to do?",
 )
 _add_loss(
     "reset",
-    "Forget all tasks of projects, also those that are over; their settings, state and pace stay.",
+    "Forget all tasks; keep the settings.\n\nFinished tasks are forgotten, too; state and pace of the projects stay.",
     "reset",
     "Reset {projects}: forget {live} to do, and {over} over?",
 )
 _add_loss(
     "delete",
-    "Delete projects with all their tasks, for ever.",
+    "Delete projects with all their tasks.",
     "deleted",
     "Delete {projects}, with {live} to do and {over} over?",
 )
-
-
-# ------------------------------------------------------------------------------------------------ cron
-
-
-@click.group()
-def cron() -> None:
-    """List, set and remove cron jobs: tasks that the scheduler pushes by itself, again and again.
-
-    Jobs stand in the config, too, as [projects.NAME.cron.JOB].
-
-    \b
-    Example:
-      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
-    """
-
-
-@cron.command("list")
-@click.argument("project", type=project_name, required=False)
-@json_lines_option
-@daemon_options
-def list_jobs(project: str | None, as_json: bool, url: str, timeout: float) -> None:
-    """List the jobs of a project, or of all, with their next runs in the time of this machine.
-
-    A run is skipped when the task of the last one is still live.
-
-    \b
-    Example:
-      taskqueue cron list news
-    """
-    with Daemon(url, timeout).client() as client:
-        views = [client.projects.show(project)] if project else list(client.projects.all())
-    if as_json:
-        print_lines(_told(views))
-        return
-    from taskqueue.cli.output import project_tables, tables
-
-    tables.show(project_tables.of_cron(views))
-
-
-def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
-    """Each job with its project, and with the setting that says what it does."""
-    for view in views:
-        jobs = view.settings.get("cron")
-        for job in view.cron:
-            setting = jobs.get(job.job) if isinstance(jobs, dict) else None
-            yield {"project": view.name, **as_plain(job), "setting": setting}
-
-
-@cron.command("set")
-@click.argument("project", type=project_name)
-@click.argument("job")
-@click.option("--cron", metavar="CRON", default="", help="When, as a cron expression.")
-@click.option("--every", metavar="AGE", default="", help="Or how often: 90s, 5m, 12h, 1d.")
-@click.option("--zone", default="UTC", show_default=True, help="Of the cron expression, such as Europe/Berlin.")
-@click.option(
-    "--missed",
-    type=click.Choice(["skip", "once"]),
-    default="skip",
-    show_default=True,
-    help="Runs missed while the daemon was down: none, or one for all.",
-)
-@click.option("--task-url", default="", help="Of the task; {tick} in it stands for the unix seconds of the run.")
-@click.option("--taskid", default="", help="Of the task; {tick}, too. Without it, one task runs again and again.")
-@click.option("--priority", type=int, default=0, help="Larger first.")
-@click.option("--body", metavar="JSON", help="Sent along with the task.")
-@daemon_options
-def set_job(project: str, job: str, task_url: str, body: str | None, url: str, timeout: float, **said: Any) -> None:
-    """Make or replace a job, at once and for good; it wins over one of that name in the config.
-
-    \b
-    Example:
-      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
-      taskqueue cron set news front --every 5m --task-url https://example.com/
-      taskqueue cron set news index --every 1h --body '{"save": {"page": 1}}'
-    """
-    if bool(said["cron"]) == bool(said["every"]):
-        raise click.UsageError("say when with --cron, or how often with --every")
-    sent = json_of("--body", body) if body is not None else None
-    with Daemon(url, timeout).client() as client:
-        client.projects.show(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        view = client.cron.set(project, job, url=task_url, body=sent, **said)
-    say(f"{project}: {job} {_next(view, job)}")
-
-
-@cron.command()
-@click.argument("project", type=project_name)
-@click.argument("job")
-@daemon_options
-def remove(project: str, job: str, url: str, timeout: float) -> None:
-    """Remove a job that `set` made; one of that name in the config holds again.
-
-    \b
-    Example:
-      taskqueue cron remove news daily
-    """
-    with Daemon(url, timeout).client() as client:
-        view = client.cron.remove(project, job)
-    say(f"{project}: {job} {_next(view, job)}")
-
-
-def _next(view: ProjectView, job: str) -> str:
-    """``runs next at …``; ``removed`` if it is not there."""
-
-    for found in view.cron:
-        if found.job == job:
-            return f"runs next at {local(found.next_at)}" if found.next_at else "never runs"
-    return "removed"
 
 
 # ------------------------------------------------------------------------------------------------ wait
@@ -540,37 +430,53 @@ of each so many."""
 NOTHING_LEFT: Final = "nothing is left, but it is held open"
 
 
-@click.command()
-@click.argument("project", type=project_name)
-@click.option("--ignore-retries", is_flag=True, help="Tasks that wait for a retry need not end first.")
-@patience_option
-@url_option
-def wait(project: str, ignore_retries: bool, patience: float | None, url: str) -> int:
-    """Wait until a project has finished: until no task is left that has to end first.
+@project.command()
+@named_projects_argument
+@click.option("--ignore-retries", is_flag=True, help="End while only tasks are left that wait for a retry.")
+@waiting_options
+def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float | None, daemon: Daemon) -> int:
+    """Wait until projects have finished.
 
-    Recurring tasks that have run once are not waited for. A project with nothing to do has finished. The exit status is
-    0 if it has finished, 1 if it has not within --timeout. A daemon that is restarted meanwhile is waited for.
+    A project has finished when no task is left that has to end first; one with nothing to do has. Recurring tasks that
+    have run once are not waited for. The exit status is 0 if all have finished, 1 if they have not within --timeout. A
+    daemon that is restarted meanwhile is waited for.
 
     A task that has expired is waited for, too: that it has is seen when its turn comes, so not in a project that is
     stopped, paused or without fetchers.
 
-    How far it is, and how long that may take, is said on a terminal all the time, else in a line on stderr: after half
-    a minute, then less and less often, at last every ten minutes.
+    How far a project is, and how long that may take, is said on a terminal all the time, else in a line on stderr:
+    after half a minute, then less and less often, at last every ten minutes.
 
     \b
     Example:
-      taskqueue wait news
-      taskqueue wait news --ignore-retries && ./report
-      taskqueue push news --file tasks.jsonl && taskqueue wait news && ./report
+      taskqueue project wait news
+      taskqueue project wait news blog --ignore-retries && ./report
+      taskqueue push news -f tasks.jsonl && taskqueue project wait news
     """
-    with Daemon(url, COMMAND_SECONDS).client() as client:
-        waiting = _Waiting(client, project, patience, ignore_retries=ignore_retries)
-        finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
-        if not finished:
-            view = client.projects.show(project)
-            to_go = to_go_text(view.unfinished, view.remaining, ignores_retries=ignore_retries) or NOTHING_LEFT
-            say(f"taskqueue wait: {project} has not finished, {to_go}", err=True)
-    return 0 if finished else 1
+    end = None if patience is None else time.monotonic() + patience
+    waited_for = projects
+    with daemon.client() as client:
+        while waited_for:
+            for name in waited_for:
+                left = None if end is None else max(0.0, end - time.monotonic())
+                if not _wait(client, name, left, ignore_retries=ignore_retries):
+                    return 1
+            # The handlers of one project may have pushed tasks to another one that had finished before.
+            others = projects if len(projects) > 1 else ()
+            waited_for = tuple(
+                name for name in others if not client.projects.wait(name, 0, ignore_retries=ignore_retries)
+            )
+    return 0
+
+
+def _wait(client: Client, name: str, patience: float | None, *, ignore_retries: bool) -> bool:
+    waiting = _Waiting(client, name, patience, ignore_retries=ignore_retries)
+    finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
+    if not finished:
+        view = client.projects.show(name)
+        to_go = to_go_text(view.unfinished, view.remaining, ignores_retries=ignore_retries) or NOTHING_LEFT
+        say(f"taskqueue project wait: {name} has not finished, {to_go}", err=True)
+    return finished
 
 
 class _Waiting:
@@ -608,7 +514,7 @@ class _Waiting:
 
         def tell(remaining: Remaining) -> None:
             if is_told(next(asked)):
-                say(f"taskqueue wait: {self._project}: {remaining_text(remaining) or NOTHING_LEFT}", err=True)
+                say(f"taskqueue project wait: {self._project}: {remaining_text(remaining) or NOTHING_LEFT}", err=True)
 
         return self._wait(None, tell)
 

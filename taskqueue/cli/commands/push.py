@@ -57,57 +57,54 @@ def _json(written: str) -> Any:
 @click.command()
 @click.argument("project", type=project_name)
 @click.argument("urls", metavar="[URL... | -]", nargs=-1)
-@click.option("--file", "-f", metavar="FILE", type=click.Path(), help="Read tasks from it, one a line, or *.msgpack.")
-@click.option("--taskid", help="Of the one url that is named, instead of that made from it.")
-@click.option("--save", type=_json, metavar="JSON", help="Sent along, for the handler as task.save: '{\"page\": 1}'.")
-@click.option("--body", type=_json, metavar="JSON", help="Sent along as task.body, instead of fetch, process and save.")
-@click.option("--priority", type=int, help="Larger first.")
-@click.option(
-    "--at", "exetime", type=times.moment, metavar="TIME", help="Not before it (date and time, or unix seconds)."
-)
-@click.option("--delay", type=times.seconds, metavar="AGE", help="Not before so long after arrival: 90s, 5m, 12h, 2d.")
+@click.option("--file", "-f", metavar="FILE", type=click.Path(), help="File of tasks, one a line, or *.msgpack.")
+@click.option("--taskid", help="Taskid of the one url, in place of that made from it.")
+@click.option("--save", type=_json, metavar="JSON", help="Value that the handler gets as task.save.")
+@click.option("--body", type=_json, metavar="JSON", help="Value that the handler gets as task.body.")
+@click.option("--priority", type=int, help="Priority; larger runs first.")
+@click.option("--at", "exetime", type=times.future, metavar="DURATION|TIME", help="Earliest time of the run.")
+@click.option("--delay", type=times.seconds, metavar="DURATION", help="Least time from arrival to the run.")
 @click.option("--retries", type=int, help="Further attempts after a failure.")
-@click.option("--age", type=times.seconds, metavar="AGE", help="A success stays good for so long: 12h, 30d.")
-@click.option("--slot", metavar="NAME", help="Whose pace they keep to, in a project with slots.")
+@click.option("--age", type=times.seconds, metavar="DURATION", help="Time for which a success stays good.")
+@click.option("--slot", metavar="NAME", help="Slot whose pace the tasks keep to.")
 @click.option(
     "--recrawl",
     type=times.seconds,
     nargs=2,
-    metavar="MIN MAX",
-    help="Run them again, as often as they change: 1h 30d.",
+    metavar="DURATION DURATION",
+    help="Bounds of the time between recrawls, such as 1h 30d.",
 )
-@click.option("--itag", help="Another one than last time runs a task again that is over.")
-@click.option("--force-update", is_flag=True, help="These tasks win over stored ones; those that are over run again.")
-@click.option("--expires-at", type=times.moment, metavar="TIME", help="Not after it (date and time, or unix seconds).")
-@click.option("--expires-in", type=times.after_now, metavar="AGE", help="The same, from now on: 90s, 5m, 12h, 2d.")
-@click.option("--after", metavar="TASKID|URL", multiple=True, help="Not before this task of the project has succeeded.")
+@click.option("--itag", help="Mark; another one than last time runs finished tasks.")
+@click.option("--force-update", is_flag=True, help="Precedence over stored tasks; finished ones run again.")
+@click.option("--expires-at", type=times.moment, metavar="TIME", help="Latest time of the run.")
+@click.option("--expires-in", type=times.after_now, metavar="DURATION", help="Latest time of the run, from now.")
+@click.option("--depends-on", metavar="TASK", multiple=True, help="Task that has to succeed before (repeatable).")
 @click.option(
     "--on-parent-failure",
     type=click.Choice(FAILURES),
-    help="If one of these fails: fail too (if nothing is said), run, or wait.",
+    help="Consequence if such a task fails.  [default: fail]",
 )
-@click.option("--canonical", is_flag=True, help="Write each url in the one way that its page has.")
-@click.option("--any", "any_scheme", is_flag=True, help="Take urls of every scheme, not only http, https and data.")
+@click.option("--canonical", is_flag=True, help="One spelling for all urls of a page.")
+@click.option("--any-scheme", is_flag=True, help="URLs of every scheme, not only http, https and data.")
 @json_option
 @daemon_options
 def push(
     project: str,
     urls: tuple[str, ...],
     file: str | None,
-    after: tuple[str, ...],
+    depends_on: tuple[str, ...],
     any_scheme: bool,
     as_json: bool,
-    url: str,
-    timeout: float,
+    daemon: Daemon,
     **schedule: Any,
 ) -> int:
-    """Push tasks to a project: urls, or a file of tasks, or - for stdin.
+    """Push tasks to a project.
 
-    A line of a file is a url or a JSON object with url and any of taskid, priority, exetime, delay, retries, age, itag,
-    auto_recrawl, force_update, cancel, timeout, expires_at, slot, recrawl, canonical, fetch, process, save, body,
-    depends_on, on_parent_failure. What is wrong with a line is said with its number; the others are pushed. The exit
-    status is 1 if a task was rejected. A url is one of http or https, or data:, such as data:,on_start; --any takes
-    everything that has a scheme.
+    Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
+    of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
+    slot, recrawl, canonical, fetch, process, save, body, depends_on, on_parent_failure. What is wrong with a line is
+    said with its number; the others are pushed. The exit status is 1 if a task was rejected. A url is one of http or
+    https, or data:, such as data:,on_start; --any-scheme takes everything that has a scheme.
 
     A file whose name ends in .msgpack has such objects as MessagePack maps, one after the other; bodies go as the bytes
     that stand there, and it is read in less than half the time.
@@ -126,7 +123,7 @@ def push(
     Example:
       taskqueue push news https://example.com/ https://example.com/about
       taskqueue push news --file tasks.jsonl --at "2027-01-31 18:00"
-      taskqueue push news https://example.com/b --after https://example.com/a
+      taskqueue push news https://example.com/b --depends-on https://example.com/a
       taskqueue push news data:,on_start --taskid start --save '{"page": 1}'
       sort -u urls.txt | taskqueue push news -
     """
@@ -144,9 +141,9 @@ def push(
     if "taskid" in said and (file or len(urls) != 1 or urls == (STDIN,)):
         raise click.UsageError("--taskid is that of one task: name one url")
     _see_that_they_live(said.get("expires_at"))
-    with _source(urls, file) as source, Daemon(url, timeout).client() as client:
-        if after:
-            said["depends_on"] = taskids_of(client, project, after)
+    with _source(urls, file) as source, daemon.client() as client:
+        if depends_on:
+            said["depends_on"] = taskids_of(client, project, depends_on)
         lines = TaskLines(source.name, source.lines, said, _complain, any_scheme=any_scheme)
         with _progress(source) as progress:
             pushed = client.push_many(project, lines, progress=lambda counts: _go_on(counts, progress))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import click
 
@@ -11,16 +11,17 @@ from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.json_values import without_envelope
+from taskqueue.protocol.slots import SlotFact
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import SlotSort
-    from taskqueue.protocol.slots import SlotFact, SlotListReply
+    from taskqueue.protocol.slots import SlotListReply, SlotReply
 
 
 @click.group()
 def slot() -> None:
-    """Show the slots of a project, and say how one of them goes.
+    """List, show and set slots.
 
     With its setting slot a project is divided into slots: one per host or registered domain, or as its tasks name them.
     Each has a pace of its own, so that no host is asked too often.
@@ -34,21 +35,19 @@ def slot() -> None:
 @slot.command("list")
 @click.argument("project", type=project_name)
 @click.option(
-    "--by", type=click.Choice(["backlog", "errors", "delay", "name"]), default="backlog", show_default=True,
-    help="The most ready tasks, the most errors or the longest delay first; or by name.",
+    "--sort", type=click.Choice(["backlog", "errors", "delay", "name"]), default="backlog", show_default=True,
+    help="Number that comes first where it is largest, or name.",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Rows, at most.")
-@click.option("--all", "everything", is_flag=True, help="Look at those, too, that are in the store only.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Number of rows, at most.")
+@click.option("--stored", is_flag=True, help="Slots that are in the store only, too.")
 @json_lines_option
 @daemon_options
-def list_slots(
-    project: str, by: SlotSort, limit: int, everything: bool, as_json: bool, url: str, timeout: float
-) -> None:
-    """List the slots of a project: where each is, and what waits for it.
+def list_slots(project: str, sort: SlotSort, limit: int, stored: bool, as_json: bool, daemon: Daemon) -> None:
+    """List slots: pace, state, backlog.
 
     Those in memory are shown at once: all that may go on next are there. Of their ready tasks those in memory are
-    counted; a + says that the store has more. With --all the daemon looks at all slots, step by step, which takes
-    about a second for a million ready tasks: give it --timeout 600 if there are very many.
+    counted; a + says that the store has more. With --stored the daemon looks at all slots, step by step, which takes
+    about a second for a million ready tasks: give it --timeout 10m if there are very many.
 
     A slot is ready, waiting until a time, parked until a task of it has ended or its next ones are read, or only
     stored.
@@ -56,12 +55,12 @@ def list_slots(
     \b
     Example:
       taskqueue slot list news
-      taskqueue slot list news --by errors --limit 5
-      taskqueue slot list news --all --timeout 600
-      taskqueue slot list news --by delay --json | jq -r .name
+      taskqueue slot list news --sort errors --limit 5
+      taskqueue slot list news --stored --timeout 10m
+      taskqueue slot list news --sort delay --json | jq -r .name
     """
-    with Daemon(url, timeout).client() as client:
-        found = client.slots.list(project, by=by, limit=limit, all=everything)
+    with daemon.client() as client:
+        found = client.slots.list(project, by=sort, limit=limit, all=stored)
     if as_json:
         print_lines(found.slots)
         return
@@ -69,13 +68,13 @@ def list_slots(
 
     tables.show(slot_tables.of_slots(found.slots))
     if found.slots:
-        say(_summary(found, everything=everything, by=by), err=True)
+        say(_summary(found, stored=stored, sort=sort), err=True)
 
 
-def _summary(found: SlotListReply, *, everything: bool, by: SlotSort) -> str:
+def _summary(found: SlotListReply, *, stored: bool, sort: SlotSort) -> str:
     """How many there are, and what of that is not shown."""
     what = "1 slot" if found.count == 1 else f"{found.count:,} slots"
-    where = (" with ready tasks" if by == "backlog" else " in all") if everything else " in memory"
+    where = (" with ready tasks" if sort == "backlog" else " in all") if stored else " in memory"
     hidden = found.count - len(found.slots)
     more = f" There are {hidden:,} more rows; --limit shows them." if hidden > 0 else ""
     return f"{what}{where}, by {found.by}.{more}"
@@ -83,17 +82,19 @@ def _summary(found: SlotListReply, *, everything: bool, by: SlotSort) -> str:
 
 @slot.command()
 @click.argument("project", type=project_name)
-@click.argument("name")
+@click.argument("name", metavar="SLOT")
 @json_option
 @daemon_options
-def show(project: str, name: str, as_json: bool, url: str, timeout: float) -> None:
-    """Show all that is known of one slot: its pace and who says so, what it waits for, its next tasks.
+def show(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
+    """Show the pace of a slot and its next tasks.
+
+    Beside its pace stands who set it, and what the slot waits for.
 
     \b
     Example:
       taskqueue slot show news example.org
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         found = client.slots.show(project, name)
     if as_json:
         print_object(without_envelope(found))
@@ -105,21 +106,20 @@ def show(project: str, name: str, as_json: bool, url: str, timeout: float) -> No
         tables.show(slot_tables.of_next(found.tasks))
 
 
-FACTS = ("delay", "rate", "burst", "max-processing", "max-tasks", "block-until")
+FACTS: Final = get_args(SlotFact)
 
 
 @slot.command("set")
 @click.argument("project", type=project_name)
-@click.argument("name")
-@click.option("--delay", help="Time from one hand-out to the next, such as 0.5 or 10s; auto: as fast as it answers.")
-@click.option("--rate", type=click.FloatRange(min=0.0001), help="Instead: tasks a second, on average; inf: no delay.")
-@click.option("--burst", type=click.FloatRange(1, 1e6), help="With a rate: tasks at once after a quiet time.")
-@click.option(
-    "--max-processing", type=click.FloatRange(min=1), help="Tasks that fetchers have at once; inf: any number."
-)
+@click.argument("name", metavar="SLOT")
+@click.option("--delay", metavar="DURATION", help="Time from one dispatch to the next, or auto.")
+@click.option("--rate", type=click.FloatRange(min=0.0001), help="Tasks a second, on average; inf: no delay.")
+@click.option("--burst", type=click.FloatRange(1, 1e6), help="Tasks at once after a quiet time, with a rate.")
+@click.option("--max-processing", type=click.FloatRange(min=1), help="Tasks that fetchers hold at once; inf: no limit.")
 @click.option("--max-tasks", type=click.FloatRange(min=1), help="Tasks after which new ones are rejected; inf: never.")
-@click.option("--block-until", help="Hand out nothing before: a time, or a duration from now; inf: until it is unset.")
-@click.option("--unset", multiple=True, type=click.Choice(FACTS), help="Don't say this any more; may be repeated.")
+@click.option(
+    "--block-until", metavar="DURATION|TIME", type=times.future_or_never, help="End of a pause; inf: until it is unset."
+)
 @daemon_options
 def set_slot(
     project: str,
@@ -129,33 +129,64 @@ def set_slot(
     burst: float | None,
     max_processing: float | None,
     max_tasks: float | None,
-    block_until: str | None,
-    unset: tuple[str, ...],
-    url: str,
-    timeout: float,
+    block_until: float | None,
+    daemon: Daemon,
 ) -> None:
-    """Say how one slot goes, such as a host: now, and across restarts. It need not have had a task yet.
+    """Override the pace of a slot.
 
-    What is said of a slot wins over the settings of its project. --unset block-until ends every pause of the slot, also
-    a back-off, or one that its host has asked for.
+    It holds now and across restarts, and wins over the settings of the project. The slot need not have had a task yet.
 
     \b
     Example:
       taskqueue slot set news example.org --delay 10s
       taskqueue slot set news example.org --block-until 2h
       taskqueue slot set news example.org --block-until "2027-01-31 18:00"
-      taskqueue slot set news example.org --unset delay --unset block-until
     """
-    facts = cast("list[SlotFact]", [each.replace("-", "_") for each in unset])
-    until = None if block_until is None else times.until(block_until)
     pause: float | Literal["auto"] | None = None
     if delay is not None:
         pause = "auto" if delay == "auto" else times.seconds(delay)
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         found = client.slots.set(
             project, name, delay=pause, rate=rate, burst=burst, max_processing=max_processing, max_tasks=max_tasks,
-            block_until=until, unset=facts,
+            block_until=block_until,
         )  # fmt: skip
+    _print_fields(found)
+
+
+def slot_fact(written: str) -> SlotFact:
+    """The key of an override, such as ``max_processing``.
+
+    Raises:
+        click.BadParameter: there is none of that name.
+    """
+    key = written.replace("-", "_")
+    if key not in FACTS:
+        raise click.BadParameter(f'"{written}" is no key of a slot: {", ".join(FACTS)}')
+    return cast("SlotFact", key)
+
+
+@slot.command()
+@click.argument("project", type=project_name)
+@click.argument("name", metavar="SLOT")
+@click.argument("keys", metavar="[KEY]...", nargs=-1, type=slot_fact)
+@daemon_options
+def unset(project: str, name: str, keys: tuple[SlotFact, ...], daemon: Daemon) -> None:
+    """Remove overrides of a slot.
+
+    What `set` said of these keys, or of all if none is named, is forgotten: delay, rate, burst, max_processing,
+    max_tasks, block_until. Without block_until every pause of the slot ends, also a back-off, or one that its host has
+    asked for.
+
+    \b
+    Example:
+      taskqueue slot unset news example.org delay block_until
+    """
+    with daemon.client() as client:
+        found = client.slots.set(project, name, unset=keys or FACTS)
+    _print_fields(found)
+
+
+def _print_fields(found: SlotReply) -> None:
     from taskqueue.cli.output import slot_tables, tables
 
     tables.show(tables.of_fields(slot_tables.fields_of(found)))

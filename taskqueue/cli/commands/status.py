@@ -1,9 +1,10 @@
-"""``taskqueue status``, ``top`` and ``watch``: projects and fetchers once, live on a terminal, and in lines."""
+"""``taskqueue status`` and ``top``: projects and fetchers once, in lines as they change, and live on a terminal."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
@@ -20,8 +21,8 @@ from taskqueue.cli.input.daemon import (
     full_status,
     why_of,
 )
-from taskqueue.cli.input.names import group_option
-from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
+from taskqueue.cli.input.names import group_option, projects_argument
+from taskqueue.cli.output.json_output import json_option, print_lines, print_object
 from taskqueue.display.insight import pulse_fields, pulse_line
 from taskqueue.errors import RequestTimeout
 from taskqueue.protocol.choices import ProjectSort
@@ -39,19 +40,19 @@ if TYPE_CHECKING:
 
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
-"""Keys that ``status --json`` prints, besides ``url``; later versions add some, and rename none."""
+"""Keys that ``status --json`` prints, besides ``daemon``; later versions add some, and rename none."""
 
 SORTS: Final = get_args(ProjectSort)
 
 NO_PROJECTS: Final = "No projects yet. Make one: taskqueue project start NAME"
 NONE_NAMED_SO: Final = "No project is named so."
-NO_FETCHERS_OF_GROUP: Final = "No fetcher asks for tasks of these."
-NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION -p PROJECT"
+NO_FETCHERS_OF_THESE: Final = "No fetcher asks for tasks of these."
+NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION PROJECT"
 
-NO_ROOM: Final = "The disk of the store is nearly full: no tasks are taken or handed out. See `taskqueue daemon`."
+NO_ROOM: Final = "The disk of the store is nearly full: no tasks are taken or handed out. See `taskqueue daemon show`."
 
 FETCHERS_SHOWN: Final = 20
-"""To people: the first ones by name; `taskqueue fetchers` has all."""
+"""To people: the first ones by name; `taskqueue fetcher list` has all."""
 
 STILL_ASKED: Final = 20
 """Projects of which the daemon is asked why nothing of them is processed, at most."""
@@ -62,41 +63,58 @@ STILL_CAUSES: Final = ("hours", "rate", "fetchers")
 
 
 class Choice(NamedTuple):
-    """Which projects, as the options say it."""
+    """Which projects, as arguments and options say it; ``names`` is empty for all."""
 
+    names: tuple[str, ...]
     group: str
     part: str
     sort: ProjectSort
     limit: int | None
 
 
+part_option: Final = click.option(
+    "--filter", "part", metavar="TEXT", default="", help="Part of the names of the projects."
+)
+FOLLOWED_APART: Final = (
+    "--follow shows a line for each project that changes, without --group, --filter, --sort or --limit"
+)
+
+
 @click.command()
+@projects_argument
 @json_option
 @group_option
-@click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
+@part_option
 @click.option(
     "--sort",
     metavar="WHAT",
     type=click.Choice(SORTS),
     default="name",
     show_default=True,
-    help="Projects with the most of it first: ready, delayed, processing, success, failed or cancelled tasks; or, of "
-    "the last five minutes, new_5m, selected_5m, success_5m, failed_5m, retried_5m, timeout_5m.",
+    help="Number that comes first where it is largest.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="So many projects, at most.")
-@click.option("--verify", is_flag=True, help="Have the scheduler check its own invariants, too.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of projects, at most.")
+@click.option("--follow", is_flag=True, help="A line for each project, and for each change.")
 @daemon_options
 def status(
+    projects: tuple[str, ...],
     as_json: bool,
     group: str | None,
     part: str,
     sort: ProjectSort,
     limit: int | None,
-    verify: bool,
-    url: str,
-    timeout: float,
+    follow: bool,
+    daemon: Daemon,
 ) -> None:
-    """Show the daemon's projects and fetchers; of a group, its projects and those who may take their tasks.
+    """Show projects, counts and fetchers.
+
+    Of a group or of projects, the fetchers that may take their tasks. --sort takes a state (ready, delayed, processing,
+    success, failed, cancelled), or an event of the last five minutes (new_5m, selected_5m, success_5m, failed_5m,
+    retried_5m, timeout_5m).
+
+    With --follow a line for each project, and then for each that changes, until Ctrl-C. A project that changes all the
+    time has a line four times a second at most. One that was deleted is told so; in JSON, an object a line, it has a
+    name and `gone`. When the daemon was restarted all are told again.
 
     \b
     Example:
@@ -104,26 +122,48 @@ def status(
       taskqueue status --sort selected_5m --limit 10
       taskqueue status --group papers --filter blog
       taskqueue status --json | jq '.projects[] | {name, ready: .counts.ready}'
+      taskqueue status --follow news
+      taskqueue status --follow --json | jq -r 'select(.state == "paused")'
     """
-    choice = Choice(group or "", part, sort, limit)
-    with Daemon(url, timeout).client() as client:
-        reply = full_status(client, choice.group, part=part, sort=sort, limit=limit)
+    choice = Choice(projects, group or "", part, sort, limit)
+    if follow:
+        if choice != Choice(projects, "", "", "name", None):
+            raise click.UsageError(FOLLOWED_APART)
+        _follow(daemon, projects, as_json)
+        return
+    with daemon.client() as client:
+        reply = full_status(client, choice.group, names=projects, part=part, sort=sort, limit=limit)
         if as_json:
-            reply.fetchers = list(all_fetchers(client, group=choice.group))
-        first = None if as_json else client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name")
-        still = Still([], has_more=False) if as_json else _standing_still(client, reply)
-        problems = client.verify() if verify else []
-        has_room = as_json or client.daemon().has_room
-    if problems:
-        raise click.ClickException("an invariant is broken: " + "; ".join(problems))
-    if first is None:
-        print_object({"url": url} | {key: getattr(reply, key) for key in JSON_KEYS})
-    else:
-        from taskqueue.terminal.screen import Screen
+            reply.fetchers = list(all_fetchers(client, projects, choice.group))
+            print_object({"daemon": daemon.address} | {key: getattr(reply, key) for key in JSON_KEYS})
+            return
+        first = client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name", projects=projects)
+        still = _standing_still(client, reply)
+        has_room = client.daemon().has_room
+    from taskqueue.terminal.screen import Screen
 
-        Screen().print(_drawn(url, reply, first, choice, still, has_room))
-    if verify:
-        say("All invariants hold.", err=as_json)
+    Screen().print(_drawn(daemon.address, reply, first, choice, still, has_room))
+
+
+def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
+    """Print a line of each project, and then of each that changes, for ever.
+
+    Raises:
+        RequestRejected: one that is named is unknown.
+    """
+    with daemon.client() as client:
+        for name in names:
+            client.projects.show(name)
+        for reply in client.projects.changes():
+            pulses = [pulse for pulse in reply.projects if not names or pulse.name in names]
+            gone = [name for name in reply.gone if not names or name in names]
+            if as_json:
+                print_lines([*map(pulse_fields, pulses), *({"name": name, "gone": True} for name in gone)])
+                continue
+            for pulse in pulses:
+                say(pulse_line(pulse))
+            for name in gone:
+                say(f"{name}  deleted")
 
 
 class Still(NamedTuple):
@@ -146,7 +186,7 @@ def _is_idle(counts: Counts) -> bool:
 
 
 def _drawn(
-    url: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: Still, has_room: bool
+    address: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: Still, has_room: bool
 ) -> RenderableType:
     """Draw the daemon in one line, its projects and which of them stand still, and its fetchers."""
     from rich.console import Group
@@ -155,7 +195,7 @@ def _drawn(
     from taskqueue.units import duration_text
 
     build = f"taskqueue {reply.version}, {build_kind(reply.compiled)}"
-    head = f"{url}  {build}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
+    head = f"{address}  {build}, up {duration_text(reply.uptime_seconds)}, epoch {reply.epoch}\n"
     projects: RenderableType = NONE_NAMED_SO if choice.part else NO_PROJECTS
     if reply.projects:
         projects = project_tables.of_projects(reply.projects, choice.sort, reply.numbers)
@@ -169,11 +209,11 @@ def _drawn(
     parts += ["", *map(project_tables.of_still, still.sentences)] if still.sentences or still.has_more else []
     parts += ["which others stand still, and why: taskqueue why"] if still.has_more else []
     parts.append("")
-    nobody = NO_FETCHERS_OF_GROUP if choice.group else NO_FETCHERS
+    nobody = NO_FETCHERS_OF_THESE if choice.group or choice.names else NO_FETCHERS
     parts.append(fetcher_tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)
     parts += fetcher_tables.of_hung(fetchers.fetchers)
     if (left := fetchers.found - len(fetchers.fetchers)) > 0:
-        parts.append(f"and {left:,} more: taskqueue fetchers")
+        parts.append(f"and {left:,} more: taskqueue fetcher list")
     return Group(*parts)
 
 
@@ -182,28 +222,39 @@ BUSIEST: Final = "selected_5m"
 
 
 @click.command()
+@projects_argument
 @group_option
-@click.option("--filter", "part", metavar="TEXT", default="", help="Only projects whose names contain it.")
+@part_option
 @click.option(
     "--sort",
     metavar="WHAT",
     type=click.Choice(SORTS),
     default=BUSIEST,
     show_default=True,
-    help="Projects with the most of it first, as in `taskqueue status`.",
+    help="Number that comes first where it is largest.",
 )
-@click.option("--limit", type=click.IntRange(min=1), default=PROJECTS_PAGE, help="So many rows, at most.")
+@click.option("--limit", type=click.IntRange(min=1), default=PROJECTS_PAGE, help="Number of rows, at most.")
 @click.option(
     "--interval",
     type=times.some_seconds,
-    metavar="AGE",
+    metavar="DURATION",
     default="1s",
     show_default=True,
-    help="How long between two looks; at least 0.1s.",
+    help="Time between two looks, at least 0.1s.",
 )
 @daemon_options
-def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit: int, url: str, timeout: float) -> None:
-    """Show projects and fetchers live, with tasks per second: the busiest projects of the last five minutes first.
+def top(
+    projects: tuple[str, ...],
+    interval: float,
+    group: str | None,
+    part: str,
+    sort: ProjectSort,
+    limit: int,
+    daemon: Daemon,
+) -> None:
+    """Show projects and fetchers live.
+
+    Tasks per second, the busiest projects of the last five minutes first; --sort as in `taskqueue status`.
 
     \b
     Keys:
@@ -233,46 +284,20 @@ def top(interval: float, group: str | None, part: str, sort: ProjectSort, limit:
         return min(limit, PROJECTS_PAGE, rows_that_fit(console.height))
 
     view, watch = View(sort, part), SpeedMeter()
-    with Daemon(url, timeout).client() as client:
-        seen = _look(client, view, watch, group or "", rows())
+    chosen = Choice(projects, group or "", part, sort, limit)
+    with daemon.client() as client:
+        seen = _look(client, view, watch, chosen, rows())
         if group and not part:
             check_group(group, seen.status.projects)
         live = Live(console=console, auto_refresh=False, screen=True)
         with suppress(KeyboardInterrupt, EOFError), Keys(sys.stdin.fileno()) as keys, live:
             while not view.ended:
-                live.update(render_screen(url, seen, view, console.width, console.height), refresh=True)
+                live.update(render_screen(daemon.address, seen, view, console.width, console.height), refresh=True)
                 _obey(view, keys, max(interval, INTERVAL_LEAST))
                 try:
-                    seen = _look(client, view, watch, group or "", rows())
+                    seen = _look(client, view, watch, chosen, rows())
                 except RequestTimeout:
-                    seen = seen._replace(silent=f"no answer within {timeout:g} s; what is shown is older")
-
-
-@click.command()
-@json_lines_option
-@daemon_options
-def watch(as_json: bool, url: str, timeout: float) -> None:
-    """Print a line of each project, and then of each that changes, when it does; Ctrl-C ends it.
-
-    A project that changes all the time has a line four times a second at most. One that was deleted is told so; in JSON
-    it has a name and `gone`. When the daemon was restarted all are told again.
-
-    \b
-    Example:
-      taskqueue watch
-      taskqueue watch --json | jq -r 'select(.state == "paused") | .name'
-    """
-    with Daemon(url, timeout).client() as client:
-        for reply in client.projects.changes():
-            if as_json:
-                print_lines(
-                    [*map(pulse_fields, reply.projects), *({"name": name, "gone": True} for name in reply.gone)]
-                )
-                continue
-            for pulse in reply.projects:
-                say(pulse_line(pulse))
-            for name in reply.gone:
-                say(f"{name}  deleted")
+                    seen = seen._replace(silent=f"no answer within {daemon.timeout:g} s; what is shown is older")
 
 
 def _obey(view: View, keys: Keys, seconds: float) -> None:
@@ -283,16 +308,20 @@ def _obey(view: View, keys: Keys, seconds: float) -> None:
         key = keys.next(0)
 
 
-def _look(client: Client, view: View, watch: SpeedMeter, group: str, rows: int) -> Snapshot:
+def _look(client: Client, view: View, watch: SpeedMeter, chosen: Choice, rows: int) -> Snapshot:
     """Ask for what the view shows: two requests, however many projects and fetchers there are."""
     from taskqueue.cli.output.top_screen import ALL, Snapshot
 
     projects, fetchers = view.projects, view.fetchers
     projects.seen = fetchers.seen = rows
     status = client.status(
-        limit=rows, group=group, filter=projects.part, sort=projects.sort, skip=projects.skip, fetchers=0
-    )
-    those = client.fetchers.list(limit=rows, group=group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip)
+        limit=rows, group=chosen.group, filter=projects.part, sort=projects.sort, skip=projects.skip, fetchers=0,
+        projects=chosen.names,
+    )  # fmt: skip
+    those = client.fetchers.list(
+        limit=rows, group=chosen.group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip,
+        projects=chosen.names,
+    )  # fmt: skip
     projects.found, fetchers.found = status.found, those.found
     speeds = watch.look(time.monotonic(), {ALL: status.totals} | {row.name: row.totals for row in status.projects})
     return Snapshot(status, those, speeds)

@@ -22,6 +22,7 @@ from taskqueue.cli.input.store import (
     open_snapshot,
     open_store,
     progress_bar,
+    store_argument,
     store_options,
     where,
 )
@@ -44,11 +45,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--by", type=click.Choice(["project"]), help="About how much of the disk each project takes.")
+@click.option("--by", type=click.Choice(["project"]), help="Estimated disk space by project.")
 @json_option
-@store_options
-def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
-    """Show what a store has: tasks by project and state, bytes by family and level, and whether its cache will do.
+@store_argument
+def show(target: StoreTarget, by: str | None, as_json: bool) -> None:
+    """Show tasks, sizes and levels.
+
+    Tasks by project and state, bytes by family and level, and whether the cache will do.
 
     Tasks are exact, keys are estimated. `log` is what is in the log and in the memory of a running daemon, but not in
     tables yet. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; if
@@ -61,9 +64,9 @@ def stats(target: StoreTarget, by: str | None, as_json: bool) -> None:
 
     \b
     Example:
-      taskqueue store stats -c taskqueue.toml
-      taskqueue store stats --by project
-      taskqueue store stats --json | jq .cache
+      taskqueue store show -c taskqueue.toml
+      taskqueue store show --by project
+      taskqueue store show --json | jq .cache
     """
     if by is not None:
         _show_sizes(target, as_json)
@@ -119,12 +122,21 @@ def _show_sizes(target: StoreTarget, as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--show", metavar="N", type=click.IntRange(min=0), default=100, show_default=True, help="Problems shown.")
-@store_options
+@click.option(
+    "--show",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=100,
+    show_default=True,
+    help="Number of problems, at most.",
+)
+@store_argument
 def check(target: StoreTarget, show: int) -> int:
-    """Check that the files of a store are whole, and that all that it has agrees: each task with its entry in the order
-    of its state and with its spec, each entry with its task, the counts of the projects with both. The files of a
-    database are its own affair; there each row is compared with its checksum, as the daemon does when it reads it.
+    """Check files and records.
+
+    Files are whole, and all that is in them agrees: each task with its entry in the order of its state and with its
+    spec, each entry with its task, the counts of the projects with both. The files of a database are its own affair;
+    there each row is compared with its checksum, as the daemon does when it reads it.
 
     Says what is damaged or does not agree, a line each, and what to do or what was expected; then the exit status is 1.
     Looks at the store as it is when the command begins. Needs little memory, and about 4 s of CPU for a million tasks;
@@ -133,7 +145,7 @@ def check(target: StoreTarget, show: int) -> int:
     \b
     Example:
       taskqueue store check
-      taskqueue store check --store /backups/monday
+      taskqueue store check /backups/monday
     """
     if target.url:
         return _check_entries(target, show)
@@ -315,11 +327,12 @@ def _cache(cache: CacheStats) -> Text:
 
 
 @click.command()
-@click.option("--print-sql", is_flag=True, help="Make nothing; print what makes the schema and its tables.")
+@click.option("--print-sql", is_flag=True, help="SQL statements only; nothing is created.")
 @store_options
 def init(target: StoreTarget, print_sql: bool) -> None:
-    """Make an empty store, where there is none. A daemon does so by itself when it starts; so this is for a database
-    whose role for the daemon may not make tables.
+    """Create an empty store.
+
+    A daemon does so by itself when it starts; so this is for a database whose role for the daemon may not make tables.
 
     With --print-sql it connects to nothing and prints the statements that make the schema and its tables, and the
     rights that a daemon needs there. Running them again changes nothing.
@@ -353,8 +366,10 @@ def _print_sql(target: StoreTarget) -> None:
 @click.argument("damaged", metavar="FROM", type=click.Path())
 @click.argument("to", metavar="[TO]", type=click.Path(), required=False, default="")
 def repair(damaged: str, to: str) -> int:
-    """Save what can be read of a damaged store. The daemon must be stopped. Of a store in a folder a new one is made
-    in TO, and FROM is not changed. A store in a database, FROM being its url, is mended where it is, without TO.
+    """Save what a damaged store still has.
+
+    The daemon must be stopped. Of a store in a folder a new one is made in TO, and FROM is not changed. A store in a
+    database, FROM being its url, is mended where it is, without TO.
 
     Each task gets one place: what was processing is ready again, and a task of which only a part is left is ready
     rather than lost. What can't be saved is listed, and then the exit status is 1. How tasks ran, leases and operations
@@ -368,7 +383,7 @@ def repair(damaged: str, to: str) -> int:
     Example:
       taskqueue store repair data/store data/repaired
       taskqueue store repair postgresql://taskqueue@db.example/crawl
-      taskqueue scheduler --store data/repaired
+      taskqueue daemon start --store data/repaired
     """
     from taskqueue.calendar import Calendar
     from taskqueue.server.clock import Clock
@@ -417,16 +432,16 @@ def _mend(url: str) -> int:
 
 @click.group()
 def store() -> None:
-    """Look at a store, check, copy, move and repair it.
+    """Show, check, copy and repair a store.
 
-    These commands work on the store's folder or database, which --store or the config file names. stats, check, backup
+    These commands work on the store's folder or database, which STORE, --store or the config names. show, check, backup
     and export may be used at any time, while a daemon runs, too, and change nothing; compact, restore, import and
     repair need the daemon stopped. compact, restore and repair are for folders only.
 
     \b
     Example:
-      taskqueue store stats -c taskqueue.toml
-      taskqueue store check --store data/store
+      taskqueue store show -c taskqueue.toml
+      taskqueue store check data/store
       taskqueue store backup /backups/monday
       taskqueue store init --store postgresql://db.example/crawl
     """
@@ -434,5 +449,5 @@ def store() -> None:
     click.get_current_context().call_on_close(partial(os.umask, os.umask(0o077)))
 
 
-for command in (init, stats, check, compact, backup, restore, export, import_store, repair):
+for command in (init, show, check, compact, backup, restore, export, import_store, repair):
     store.add_command(command)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.stdin import opened
 from taskqueue.cli.input.store import (
     StoreTarget,
@@ -26,6 +26,7 @@ from taskqueue.cli.input.store import (
     open_store,
     progress_bar,
     refuse_database,
+    store_argument,
     store_options,
     where,
 )
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
 @click.argument("place", metavar="DIR", type=click.Path())
 @store_options
 def backup(target: StoreTarget, place: str) -> None:
-    """Copy a store to a folder, which must be empty or not be there yet. The daemon may go on meanwhile.
+    """Copy a store; the daemon may run.
 
-    Everything that was acknowledged before the command began is in the copy. It is there whole or not at all. On the
-    same file system it costs almost no time and space, because files that never change are linked, not copied: then
-    it protects from mistakes, not from a broken disk.
+    The folder must be empty or not be there yet. Everything that was acknowledged before the command began is in the
+    copy. It is there whole or not at all. On the same file system it costs almost no time and space, because files that
+    never change are linked, not copied: then it protects from mistakes, not from a broken disk.
 
     A store in a database is best backed up with its database, such as by pg_dump, which has everything. Here it is
     exported, as it was when the command began, to a file DIR, which must not be there yet: how tasks ran, leases and
@@ -112,10 +113,12 @@ def _copy_folder(target: StoreTarget, folder: str) -> None:
 
 @click.command()
 @click.argument("copy", metavar="BACKUP", type=click.Path())
-@click.option("--replace", is_flag=True, help="Move the store that is there aside, to DIR.replaced.")
+@click.option("--replace", is_flag=True, help="Move of the store that is there to DIR.replaced.")
 @store_options
 def restore(target: StoreTarget, copy: str, replace: bool) -> None:
-    """Put a backup in the place of the store, in a folder. The daemon must be stopped; the backup stays as it is.
+    """Replace a store by a backup.
+
+    The store is in a folder. The daemon must be stopped; the backup stays as it is.
 
     What was done since the backup is forgotten, as far as the scheduler is concerned: tasks run again, and fetchers'
     answers for what they were given since are stale. The store skips 1,024 epochs, so that no token is given twice,
@@ -143,9 +146,11 @@ def restore(target: StoreTarget, copy: str, replace: bool) -> None:
 
 
 @click.command()
-@store_options
+@store_argument
 def compact(target: StoreTarget) -> None:
-    """Merge all of a store's tables, without what was written over or deleted. The daemon must be stopped.
+    """Reclaim the space of deleted records.
+
+    All tables of the store are merged, without what was written over or deleted. The daemon must be stopped.
 
     RocksDB does this by itself, little by little; the command does it at once, after very many tasks were dropped. It
     needs as much free space as the store has, for a while.
@@ -179,17 +184,33 @@ def _free(name: str) -> str:
 
 
 @click.command()
-@click.option("--project", "names", metavar="PROJECT", type=project_name, multiple=True, help="Only this one; several.")
+@projects_argument
 @click.option(
-    "--state", "states", metavar="STATE", type=click.Choice(STATES), multiple=True, help="Only such; several."
+    "--state",
+    "states",
+    metavar="STATE",
+    type=click.Choice(STATES),
+    multiple=True,
+    help="State of the tasks (repeatable).",
 )
-@click.option("-o", "--output", metavar="FILE", type=click.File("wb", atomic=True), default="-", help="Not to stdout.")
-@click.option("--format", "named", type=click.Choice(["json", "msgpack"]), help="Not that of the name of FILE.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.File("wb", atomic=True),
+    default="-",
+    help="File of the export.  [default: stdout]",
+)
+@click.option(
+    "--format", "named", type=click.Choice(["json", "msgpack"]), help="Format, whatever the name of the file says."
+)
 @store_options
 def export(
-    target: StoreTarget, names: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None
+    target: StoreTarget, projects: tuple[str, ...], states: tuple[str, ...], output: IO[bytes], named: str | None
 ) -> None:
-    """Write tasks and projects as lines of JSON. The daemon may go on meanwhile.
+    """Write tasks as JSON lines or msgpack.
+
+    The daemon may run meanwhile.
 
     Everything that another store needs to go on: url, state, schedule, body, what is over; and, unless --state is said,
     what happened by the minute and the hour. How each task ran, and leases, stay behind. The first line names the
@@ -202,7 +223,7 @@ def export(
     Example:
       taskqueue store export -o crawl.jsonl
       taskqueue store export -o crawl.msgpack
-      taskqueue store export --project news --state failed | jq -r .url
+      taskqueue store export news --state failed | jq -r .url
     """
     from taskqueue.store.tools.export_format import JSON, MESSAGEPACK
 
@@ -210,7 +231,7 @@ def export(
     if form is MESSAGEPACK and output.isatty():
         raise click.UsageError("MessagePack is nothing for a terminal; name a file with -o")
     with closing(open_reader(target)) as reader:
-        write_export(reader, output, form, names, states)
+        write_export(reader, output, form, projects, states)
 
 
 def format_of(file: str) -> ExportFormat:
@@ -245,14 +266,15 @@ def write_export(
 
 @click.command("import")
 @click.argument("file", type=click.Path())
-@click.option("--merge", is_flag=True, help="Also into projects that have tasks: those that they don't know.")
+@click.option("--merge", is_flag=True, help="Import of new tasks into projects that have tasks.")
 @store_options
 def import_store(target: StoreTarget, file: str, merge: bool) -> None:
-    """Bring what export wrote, in either form (- is stdin), into a store. The daemon must be stopped.
+    """Read an export into a store.
 
-    A store that is not there is made, and that is said. Projects that are not there are made, with their settings;
-    those that are there keep theirs. Tasks that are known stay as they are. What was processing becomes ready. An
-    import that was cut off is completed by another one, with --merge.
+    The export may have either format; - is stdin. The daemon must be stopped. A store that is not there is made, and
+    that is said. Projects that are not there are made, with their settings; those that are there keep theirs. Tasks
+    that are known stay as they are. What was processing becomes ready. An import that was cut off is completed by
+    another one, with --merge.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``taskqueue task``: list, show, wait for, retry, cancel, reprioritise, reschedule tasks, by name or by a filter.
+"""``taskqueue task``: list, show, wait for, change and rerun tasks, by name or by a filter.
 
 Lists come from the daemon page by page: a table is printed when all are there, JSON as they arrive. The options of a
 filter, and what an action on many tasks does, are in ``operations``.
@@ -19,17 +19,16 @@ from taskqueue.cli.input.daemon import (
     NOT_OVER_STATUS,
     Daemon,
     daemon_options,
-    patience_option,
-    url_option,
+    waiting_options,
 )
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
-from taskqueue.cli.output.json_output import json_lines_option, print_lines
-from taskqueue.defaults import COMMAND_SECONDS
+from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.json_values import as_plain, without_envelope
+from taskqueue.display.operations import rerun_lines
 from taskqueue.display.tasks import error_line, packed_text
 from taskqueue.error_texts import kind_in
-from taskqueue.protocol.choices import STATES
+from taskqueue.protocol.choices import STATES, RerunScope
 from taskqueue.terminal.lines import say
 from taskqueue.units import duration_text
 
@@ -49,33 +48,30 @@ BARE = "its body was dropped (keep_success and the like of its project); push it
 
 @click.group()
 def task() -> None:
-    """List, show, retry, cancel, reprioritise and reschedule tasks.
+    """List, show, retry, cancel and rerun tasks.
 
-    A task is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
+    A TASK is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
     take tasks by name, or all that a filter chooses, of a project or of a group. In a filter, * stands for any text.
 
     \b
     Example:
       taskqueue task show news https://example.com/
-      taskqueue task retry news --error-glob '*timeout*' --older-than 2d --dry-run
+      taskqueue task retry news --error-glob '*timeout*' --until 2d --dry-run
     """
 
 
 @task.command("list")
 @click.argument("project", type=project_name)
-@click.option("--state", metavar="STATE", type=click.Choice(STATES), help=f"Only those that are {', '.join(STATES)}.")
-@click.option("--url-glob", metavar="GLOB", help="Only those whose url matches, such as 'https://a.org/*'.")
-@click.option("--error-glob", metavar="GLOB", help="Only those that had such an error last, such as '*timeout*'.")
-@click.option(
-    "--since", type=times.since, metavar="AGE|TIME",
-    help="Ended, or last run, so long ago at most (90s, 5m, 12h, 2d), or at that time or later.",
-)  # fmt: skip
+@click.option("--state", metavar="STATE", type=click.Choice(STATES), help="State of the tasks.")
+@click.option("--url-glob", metavar="GLOB", help="Pattern of the urls, such as 'https://a.org/*'.")
+@click.option("--error-glob", metavar="GLOB", help="Pattern of the last errors, such as '*timeout*'.")
+@click.option("--since", type=times.past, metavar="DURATION|TIME", help="Earliest time of the end or last run.")
 @pushed_options
 @click.option(
     "--newest/--oldest", default=False,
-    help="What ended, or was handed out, last comes first, or (as usual) last; not of what waits.",
+    help="Order by end or dispatch.  [default: oldest first]",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Tasks, at most.")
+@click.option("--limit", type=click.IntRange(min=1), default=ROWS, show_default=True, help="Number of tasks, at most.")
 @json_lines_option
 @daemon_options
 def list_tasks(
@@ -89,15 +85,14 @@ def list_tasks(
     newest: bool,
     limit: int,
     as_json: bool,
-    url: str,
-    timeout: float,
+    daemon: Daemon,
 ) -> None:
-    """List tasks of a project, state by state or in one state, in its order, with their last errors.
+    """List tasks with their last errors.
 
-    Those that are ready come first who run first, those that are delayed by when they are due, those that are over by
-    when they ended, the oldest first: `when` is that time. Those that are processing come by when they were handed out,
-    with how long they are `held`, how much of the lease is `left`, and by whom. Those that are blocked wait for other
-    tasks, which `taskqueue why` names.
+    They come state by state, or in one state, in its order. Those that are ready come first who run first, those that
+    are delayed by when they are due, those that are over by when they ended, the oldest first: `when` is that time.
+    Those that are processing come by when they were handed out, with how long they are `held`, how much of the lease is
+    `left`, and by whom. Those that are blocked wait for other tasks, which `taskqueue why` names.
 
     \b
     Example:
@@ -113,7 +108,7 @@ def list_tasks(
     chosen = TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
     if newest and state is None:
         say("--newest is for what is processing or over; what waits comes in its order.", err=True)
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         found = pages(client, chosen, limit)
         if as_json:
             print_json(found)
@@ -123,17 +118,17 @@ def list_tasks(
 
 @task.command()
 @click.argument("project", type=project_name)
-@click.argument("taskids", metavar="TASKID|URL...", nargs=-1, required=True)
+@click.argument("taskids", metavar="TASK...", nargs=-1, required=True)
 @json_lines_option
 @daemon_options
-def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeout: float) -> None:
-    """Show everything that the daemon knows about tasks, with their last attempts.
+def show(project: str, taskids: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+    """Show tasks with body and attempts.
 
     \b
     Example:
       taskqueue task show news https://example.com/
     """
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         found = (client.tasks.show(project, taskid) for taskid in taskids_of(client, project, taskids))
         if as_json:
             print_lines(map(without_envelope, found))
@@ -143,20 +138,20 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, url: str, timeou
 
 @task.command()
 @click.argument("project", type=project_name)
-@click.argument("taskid", metavar="TASKID|URL")
-@patience_option
-@url_option
-def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
-    """Wait until a task is over. The exit status says how.
+@click.argument("taskid", metavar="TASK")
+@waiting_options
+def wait(project: str, taskid: str, patience: float | None, daemon: Daemon) -> int:
+    """Wait until a task has finished.
 
-    It is 0 if the task has succeeded, 3 if it has failed for good, 4 if it was cancelled, 1 if it is not over within
-    --timeout. A daemon that is restarted meanwhile is waited for. A task that recurs is never over.
+    The exit status says how: it is 0 if the task has succeeded, 3 if it has failed for good, 4 if it was cancelled, 1
+    if it is not over within --timeout. A daemon that is restarted meanwhile is waited for. A task that recurs is never
+    over.
 
     \b
     Example:
       taskqueue task wait news https://example.com/ --timeout 5m && ./report
     """
-    with Daemon(url, COMMAND_SECONDS).client() as client:
+    with daemon.client() as client:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.wait(project, named, timeout=patience)
     if found.state != "success":
@@ -167,11 +162,13 @@ def wait(project: str, taskid: str, patience: float | None, url: str) -> int:
 
 @task.command()
 @click.argument("project", type=project_name)
-@click.argument("taskid", metavar="TASKID|URL")
+@click.argument("taskid", metavar="TASK")
 @json_lines_option
 @daemon_options
-def parents(project: str, taskid: str, as_json: bool, url: str, timeout: float) -> None:
-    """List what a task waits for, or has waited for, and what that has left behind.
+def parents(project: str, taskid: str, as_json: bool, daemon: Daemon) -> None:
+    """List the tasks it waits for.
+
+    Those, too, that it has waited for, with the results that they left.
 
     \b
     Example:
@@ -179,7 +176,7 @@ def parents(project: str, taskid: str, as_json: bool, url: str, timeout: float) 
     """
     from taskqueue.cli.output import tables, task_tables
 
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.parents(project, named)
         if as_json:
@@ -190,11 +187,13 @@ def parents(project: str, taskid: str, as_json: bool, url: str, timeout: float) 
 
 @task.command()
 @click.argument("project", type=project_name)
-@click.argument("taskid", metavar="TASKID|URL")
+@click.argument("taskid", metavar="TASK")
 @json_lines_option
 @daemon_options
-def children(project: str, taskid: str, as_json: bool, url: str, timeout: float) -> None:
-    """List the tasks that wait for a task, or have waited for it.
+def children(project: str, taskid: str, as_json: bool, daemon: Daemon) -> None:
+    """List the tasks that wait for it.
+
+    Those, too, that have waited for it.
 
     \b
     Example:
@@ -202,7 +201,7 @@ def children(project: str, taskid: str, as_json: bool, url: str, timeout: float)
     """
     from taskqueue.cli.output import tables, task_tables
 
-    with Daemon(url, timeout).client() as client:
+    with daemon.client() as client:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.children(project, named)
         if as_json:
@@ -225,21 +224,21 @@ def _draw(found: Iterable[TaskReply]) -> None:
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
-@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@click.argument("taskids", metavar="[TASK]...", nargs=-1)
 @bulk_options
 @daemon_options
-def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
-    """Run tasks now, whatever they wait for or ended as, with their retries given back.
+def retry(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **options: Any) -> int:
+    """Run tasks now, with all retries.
 
-    By a filter that names no state, only those that failed.
+    Whatever they wait for or ended as. By a filter that names no state, only those that failed.
 
     \b
     Example:
       taskqueue task retry news https://example.com/ https://example.com/about
-      taskqueue task retry news --error-glob '*timeout*' --older-than 2d
+      taskqueue task retry news --error-glob '*timeout*' --until 2d
       taskqueue task retry --group papers --state failed --dry-run
     """
-    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
+    choice = BulkChoice(**options)
     if not _are_named(project, taskids, choice):
         operations.run_bulk(daemon, project, choice, BulkChange("retry"))
         return 0
@@ -250,20 +249,21 @@ def retry(project: str | None, taskids: tuple[str, ...], url: str, timeout: floa
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
-@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
+@click.argument("taskids", metavar="[TASK]...", nargs=-1)
 @bulk_options
 @daemon_options
-def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: float, **options: Any) -> int:
-    """End tasks; the answer of whoever is processing one of them will not count.
+def cancel(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **options: Any) -> int:
+    """Cancel tasks.
 
-    By a filter that names no state, all that are not over.
+    The answer of a fetcher that is processing one of them will not count. By a filter that names no state, all that are
+    not over.
 
     \b
     Example:
       taskqueue task cancel news https://example.com/
       taskqueue task cancel news --url-glob 'https://example.com/calendar/*' --yes
     """
-    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
+    choice = BulkChoice(**options)
     if not _are_named(project, taskids, choice):
         operations.run_bulk(daemon, project, choice, BulkChange("cancel"))
         return 0
@@ -274,21 +274,23 @@ def cancel(project: str | None, taskids: tuple[str, ...], url: str, timeout: flo
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
-@click.argument("taskids", metavar="[TASKID|URL]...", nargs=-1)
-@click.option("--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="Larger first.")
+@click.argument("taskids", metavar="[TASK]...", nargs=-1)
+@click.option(
+    "--priority", type=click.IntRange(-(2**31), 2**31 - 1), required=True, help="New priority; larger runs first."
+)
 @bulk_options
 @daemon_options
-def reprioritise(
-    project: str | None, taskids: tuple[str, ...], priority: int, url: str, timeout: float, **options: Any
-) -> int:
-    """Give tasks that are not over another priority, up or down.
+def reprioritise(project: str | None, taskids: tuple[str, ...], priority: int, daemon: Daemon, **options: Any) -> int:
+    """Change the priority of tasks.
+
+    Up or down, of tasks that have not finished.
 
     \b
     Example:
       taskqueue task reprioritise news https://example.com/ --priority 9
       taskqueue task reprioritise news --priority 9 --url-glob 'https://a.org/*'
     """
-    choice, daemon = BulkChoice(**options), Daemon(url, timeout)
+    choice = BulkChoice(**options)
     if not _are_named(project, taskids, choice):
         operations.run_bulk(daemon, project, choice, BulkChange("reprioritise", priority))
         return 0
@@ -299,16 +301,15 @@ def reprioritise(
 
 @task.command()
 @click.argument("project", type=project_name, required=False)
-@click.option("--at", "exetime", type=times.moment, metavar="TIME", help="When (date and time, or unix seconds).")
-@click.option("--delay", type=times.seconds, metavar="AGE", help="How long from now on: 90s, 5m, 12h, 2d; 0 is now.")
+@click.option("--at", "exetime", type=times.future, metavar="DURATION|TIME", help="New time of the tasks.")
+@click.option("--delay", type=times.seconds, metavar="DURATION", help="New delay of the tasks; 0 is now.")
 @bulk_options
 @daemon_options
-def reschedule(
-    project: str | None, exetime: float | None, delay: float | None, url: str, timeout: float, **options: Any
-) -> None:
-    """Let tasks that wait run at another time, sooner or later.
+def reschedule(project: str | None, exetime: float | None, delay: float | None, daemon: Daemon, **options: Any) -> None:
+    """Change when delayed tasks run.
 
-    By a filter that names no state, all that are ready or delayed. Their bodies, priorities and retries stay.
+    Sooner or later. By a filter that names no state, all that are ready or delayed. Their bodies, priorities and
+    retries stay.
 
     \b
     Example:
@@ -319,7 +320,63 @@ def reschedule(
         raise click.UsageError("say when, with --at or --delay")
     choice = BulkChoice(**options)
     operations.check_choice(project, choice)
-    operations.run_bulk(Daemon(url, timeout), project, choice, BulkChange("reschedule", exetime=exetime, delay=delay))
+    operations.run_bulk(daemon, project, choice, BulkChange("reschedule", exetime=exetime, delay=delay))
+
+
+@task.command()
+@click.argument("project", type=project_name)
+@click.argument("task", metavar="TASK")
+@click.option(
+    "--downstream", "scopes", flag_value="downstream", multiple=True,
+    help="All tasks that depend on it, too, however far down.",
+)  # fmt: skip
+@click.option(
+    "--upstream-failed", "scopes", flag_value="upstream-failed", multiple=True,
+    help="Failed and cancelled tasks that it depends on, too.",
+)  # fmt: skip
+@click.option(
+    "--only-failed", "scopes", flag_value="only-failed", multiple=True,
+    help="Failed and cancelled ones of it and what depends on it.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="A list of the tasks only, in layers.")
+@click.option("--no-wait", is_flag=True, help="Number of the operation, printed at once.")
+@json_option
+@daemon_options
+def rerun(
+    project: str,
+    task: str,
+    scopes: tuple[RerunScope, ...],
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
+    daemon: Daemon,
+) -> None:
+    """Run a task and related ones again.
+
+    Each task that goes with it runs once, after all of these that it waits for. --upstream-failed goes up however far,
+    but not behind a success; --only-failed goes down however far. Without an option that says more, it runs alone. What
+    it depends on stays as it is. What is processing is taken from its fetcher, and runs again in its place. Returns
+    when all are reset; they run then. Ctrl-C only stops waiting.
+
+    \b
+    Example:
+      taskqueue task rerun shop prices --downstream --dry-run
+      taskqueue task rerun shop prices --downstream
+    """
+    if len(scopes) > 1:
+        raise click.UsageError("choose one of --downstream, --upstream-failed and --only-failed")
+    with daemon.client() as client:
+        taskid = taskids_of(client, project, [task])[0]
+        view = client.operations.rerun(project, taskid, scope=scopes[0] if scopes else "task", dry_run=dry_run)
+        if not no_wait:
+            view = client.operations.wait(view.id)
+    if as_json:
+        print_object(view)
+    elif no_wait:
+        say(str(view.id))
+    else:
+        for line in rerun_lines(view):
+            say(line)
 
 
 def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) -> TypeGuard[str]:

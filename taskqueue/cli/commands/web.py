@@ -1,4 +1,4 @@
-"""``taskqueue web``: the page, the HTTP interface and the metrics of a daemon; ``web token``: who may come in."""
+"""``taskqueue web start``: the page, the HTTP interface and the metrics of a daemon; ``web token``: who may come in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from taskqueue.cli.input import times
-from taskqueue.cli.input.daemon import url_option
+from taskqueue.cli.input.daemon import address_option
 from taskqueue.cli.output.json_output import json_lines_option
 from taskqueue.terminal.lines import say
 from taskqueue.web.options import DEFAULT_TOKENS
@@ -31,17 +31,30 @@ def tokens_option(command: Command) -> Command:
         envvar="TASKQUEUE_WEB_TOKENS",
         default=DEFAULT_TOKENS,
         show_default=True,
-        help="The file of tokens; or TASKQUEUE_WEB_TOKENS.",
+        help="File of tokens.",
+        show_envvar=True,
     )
     return option(command)
 
 
 @click.group()
-def token() -> None:
-    """Say who may come in to the page and the HTTP interface, and what they may do.
+def web() -> None:
+    """Serve the dashboard, and manage its tokens.
 
-    viewer looks; operator runs, pushes, retries, pauses; admin changes settings and deletes, too. A running web process
-    sees each change at once: who has lost his token is out.
+    \b
+    Example:
+      taskqueue web start
+      taskqueue web token add anna --role admin
+    """
+
+
+@web.group()
+def token() -> None:
+    """Create, list and revoke tokens.
+
+    A token says who may use the page and the HTTP interface, and what they may do: viewer looks; operator runs, pushes,
+    retries, pauses; admin changes settings and deletes, too. A running web process sees each change at once: who has
+    lost his token is out.
 
     \b
     Example:
@@ -52,13 +65,16 @@ def token() -> None:
 
 @token.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(GRANTED), required=True, help="What it allows.")
-@click.option("--expires", metavar="AGE", type=times.some_seconds, help="After so long it is worth nothing: 90d.")
+@click.option("--role", type=click.Choice(GRANTED), required=True, help="Rights of the token.")
+@click.option(
+    "--expires", metavar="DURATION", type=times.some_seconds, help="Time until the token expires, such as 90d."
+)
 @tokens_option
 def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float | None, tokens: Path) -> None:
-    """Make a token, and print it: it is nowhere else, the file has a digest of it.
+    """Create a token.
 
-    People paste it into the sign-in page, programs send it as "Authorization: Bearer TOKEN".
+    It is printed once and is nowhere else; the file has a digest of it. People paste it into the sign-in page, programs
+    send it as "Authorization: Bearer TOKEN".
 
     \b
     Example:
@@ -75,7 +91,7 @@ def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float 
 @json_lines_option
 @tokens_option
 def list_tokens(as_json: bool, tokens: Path) -> None:
-    """List who has a token, the oldest first.
+    """List tokens, oldest first.
 
     \b
     Example:
@@ -105,7 +121,9 @@ def list_tokens(as_json: bool, tokens: Path) -> None:
 @click.argument("name")
 @tokens_option
 def remove(name: str, tokens: Path) -> None:
-    """Take a token away: whoever came in with it is out.
+    """Revoke a token.
+
+    Whoever signed in with it is out.
 
     \b
     Example:
@@ -175,7 +193,7 @@ def access_options(command: Command) -> Command:
             multiple=True,
             metavar="NAME",
             envvar="TASKQUEUE_WEB_HOST",
-            help="A further name of the page.",
+            help="Further host name of the page (repeatable).",
         ),
         click.option(
             "--trust-proxy",
@@ -184,14 +202,14 @@ def access_options(command: Command) -> Command:
             metavar="ADDRESS",
             type=NetworkType(),
             envvar="TASKQUEUE_WEB_TRUST_PROXY",
-            help="A reverse proxy, or its network, whose X-Forwarded headers count.",
+            help="Reverse proxy, or its network (repeatable).",
         ),
         click.option(
             "--proxy-header",
             metavar="HEADER",
             default="",
             envvar="TASKQUEUE_WEB_PROXY_HEADER",
-            help="Where it says who asks.",
+            help="Header in which the proxy names the user.",
         ),
         click.option(
             "--proxy-role",
@@ -200,7 +218,7 @@ def access_options(command: Command) -> Command:
             metavar="[USER=]ROLE",
             type=ProxyRoleType(),
             envvar="TASKQUEUE_WEB_PROXY_ROLE",
-            help="What those may do, or one of them: viewer (without this), operator or admin.",
+            help="Role of a user of the proxy, or of all.  [default: viewer]",
         ),
         click.option(
             "--root-path",
@@ -225,9 +243,9 @@ class MissingExtra(click.ClickException):
     exit_code = 2
 
 
-@click.group(invoke_without_command=True)
-@url_option
-@click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Listen there; port 0: a free one.")
+@web.command()
+@address_option
+@click.option("--bind", metavar="HOST:PORT", default=BIND, show_default=True, help="Address to listen at; port 0: any.")
 @access_options
 @click.option(
     "--metrics-projects",
@@ -236,14 +254,14 @@ class MissingExtra(click.ClickException):
     default=METRICS_PROJECTS,
     show_default=True,
     envvar="TASKQUEUE_WEB_METRICS_PROJECTS",
-    help="At /metrics the N busiest projects have time series of their own; the others share one.",
+    help="Number of projects with time series of their own.",
 )
-@click.option("--no-metrics", is_flag=True, envvar="TASKQUEUE_WEB_NO_METRICS", help="Nothing is at /metrics.")
-@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End when whoever started it has ended.")
+@click.option("--no-metrics", is_flag=True, envvar="TASKQUEUE_WEB_NO_METRICS", help="No metrics.")
+@click.option("--until-stdin-ends", is_flag=True, hidden=True, help="End of the process at the end of stdin.")
 @click.pass_context
-def web(
+def start(
     context: click.Context,
-    url: str,
+    daemon: str,
     bind: str,
     tokens: Path,
     hosts: tuple[str, ...],
@@ -254,22 +272,21 @@ def web(
     metrics_projects: int,
     no_metrics: bool,
     until_stdin_ends: bool,
-) -> int | None:
-    """Show a daemon in the browser, and let programs speak HTTP with it.
+) -> int:
+    """Serve dashboard, HTTP API and metrics.
 
     It is an ordinary client of the daemon, so it may run on another machine, and end at any time. On loopback
     everybody on this machine may do everything, until there is a token; elsewhere it demands one, or a reverse proxy
-    that says who asks. Options but --bind and --url may stand in the environment, as TASKQUEUE_WEB_HOST and so on.
+    that says who asks. Options but --bind may stand in the environment, as TASKQUEUE_WEB_HOST and so on.
+    At /metrics the busiest projects have time series of their own (--metrics-projects); the others share one.
 
     \b
     Example:
-      taskqueue web
-      taskqueue web --url tcp://10.0.0.5:7400 --bind 127.0.0.1:8000
+      taskqueue web start
+      taskqueue web start --daemon tcp://10.0.0.5:7400 --bind 127.0.0.1:8000
       taskqueue web token add anna --role admin
-      taskqueue web --bind 0.0.0.0:7401 --host tq.example --trust-proxy 10.0.0.2
+      taskqueue web start --bind 0.0.0.0:7401 --trust-proxy 10.0.0.2
     """
-    if context.invoked_subcommand is not None:
-        return None
     try:
         import jinja2  # noqa: F401
         import prometheus_client  # noqa: F401
@@ -301,8 +318,5 @@ def web(
     )
     name = f"web@{socket.gethostname()}"
     most = None if no_metrics else metrics_projects
-    options = WebOptions(url, host.strip("[]"), int(port), name, access=access, metrics_projects=most)
+    options = WebOptions(daemon, host.strip("[]"), int(port), name, access=access, metrics_projects=most)
     return run(options, until_stdin_ends)
-
-
-web.add_command(token)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from taskqueue.cli.input.daemon import url_option
-from taskqueue.cli.input.names import project_name
+from taskqueue.cli.input.daemon import address_option
+from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.input.times import seconds
 from taskqueue.defaults import CONCURRENCY
 from taskqueue.terminal.log_lines import LogHandler
@@ -44,26 +44,19 @@ def size(written: str) -> int:
 
 @click.command()
 @click.argument("handler", metavar="MODULE:FUNCTION")
-@click.option(
-    "-p",
-    "--project",
-    "projects",
-    type=project_name,
-    multiple=True,
-    help="Take its tasks only; may be given several times.",
-)
+@projects_argument
 @click.option(
     "-j",
     "--concurrency",
     type=click.IntRange(min=1),
     default=CONCURRENCY,
     show_default=True,
-    help="Tasks at once.",
+    help="Places: tasks that run at once.",
 )
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="Tasks that wait here for a free place; without it, as many as the places finish in a tenth of a second.",
+    help="Tasks that wait here for a place.  [default: for 0.1s]",
 )
 @click.option(
     "--priority",
@@ -71,36 +64,36 @@ def size(written: str) -> int:
     metavar="N",
     default=0,
     show_default=True,
-    help="A task goes to the fetcher with the highest one of those with a free place.",
+    help="Rank among fetchers with a free place; highest first.",
 )
 @click.option(
     "--overtime",
     type=seconds,
     metavar="DURATION",
-    help="Time after its lease before a run is ended.  [default: a tenth of the lease, at least 1s]",
+    help="Time from a lease's end to its run's.  [default: a tenth]",
 )
-@click.option("--extend", is_flag=True, help="Extend the leases of tasks that take long.")
+@click.option("--extend", is_flag=True, help="Longer leases for tasks that take long.")
 @click.option(
     "--extend-most",
     type=click.FloatRange(min=1),
     metavar="N",
     default=10,
     show_default=True,
-    help="Leases of an extended task in all.",
+    help="Number of leases of an extended task, in all.",
 )
 @click.option(
     "--max-hung",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Hung places at which the process ends with 75.  [default: all]",
+    help="Hung places at which the process ends with status 75.",
 )
 @click.option(
     "--grace",
     type=seconds,
-    metavar="AGE",
+    metavar="DURATION",
     default="30s",
     show_default=True,
-    help="How long running tasks have to end when the worker is told to stop.",
+    help="Time that tasks have to end when the worker stops.",
 )
 @click.option(
     "--summary",
@@ -108,13 +101,13 @@ def size(written: str) -> int:
     metavar="DURATION",
     default="60s",
     show_default=True,
-    help="How often to say how many tasks were done and failed, and how fast, while there are any.",
+    help="Time between two lines of figures in the log.",
 )
-@click.option("--name", metavar="NAME", help="For `taskqueue fetchers` and `fetcher drain`; without it, host:pid.")
+@click.option("--name", metavar="NAME", help="Name of the fetcher.  [default: host:pid]")
 @click.option(
     "--exit-when-drained",
     is_flag=True,
-    help="End when `taskqueue fetcher drain NAME` was said and all that it held is over.",
+    help="End of the process once the fetcher has been drained.",
 )
 @click.option(
     "--max-tasks",
@@ -128,16 +121,16 @@ def size(written: str) -> int:
     metavar="SIZE",
     help="Memory of the process above which it ends, such as 512M.",
 )
-@click.option("--until-finished", is_flag=True, help="End once all projects of -p have finished.")
-@click.option("-q", "--quiet", is_flag=True, help="Say only what goes wrong; the same as --log-level warning.")
+@click.option("--until-finished", is_flag=True, help="End of the process once all projects have finished.")
+@click.option("-q", "--quiet", is_flag=True, help="Same as --log-level warning.")
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="What to say on stderr.",
+    help="Least level of the log on stderr.",
 )
-@url_option
+@address_option
 def work(
     handler: str,
     projects: tuple[str, ...],
@@ -157,27 +150,30 @@ def work(
     until_finished: bool,
     quiet: bool,
     log_level: str,
-    url: str,
+    daemon: str,
 ) -> None:
-    """Run a handler on tasks as they become ready: a fetcher.
+    """Run a handler on tasks: a fetcher.
 
-    The handler is called with a task; what it returns are new tasks, what it raises decides what becomes of the task.
-    It may be a plain function or `async def`. The module is looked for in the current folder, too. Ctrl-C and SIGTERM
-    finish what was started and hand back the rest.
+    It takes tasks of the projects that are named, else of all, as they become ready. The handler is called with a task;
+    what it returns are new tasks, what it raises decides what becomes of the task. It may be a plain function or `async
+    def`. The module is looked for in the current folder, too. Ctrl-C and SIGTERM finish what was started and hand back
+    the rest.
 
     \b
     Example:
-      taskqueue work crawler:crawl -p news -j 20
+      taskqueue work crawler:crawl news -j 20
     """
     if until_finished and not projects:
-        raise click.UsageError("--until-finished needs the projects that are to finish: -p NAME.")
+        raise click.UsageError(
+            "--until-finished needs the projects that are to finish: taskqueue work HANDLER PROJECT..."
+        )
     with _plain_interrupt():
         from taskqueue import Hung, Worker
 
         function = load(handler)
         _log_to_stderr("warning" if quiet else log_level)
     worker = Worker(
-        url,
+        daemon,
         function,
         projects=projects or None,
         concurrency=concurrency,

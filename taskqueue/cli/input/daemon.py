@@ -11,12 +11,13 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 import click
 
 from taskqueue.cli.input import times
-from taskqueue.defaults import COMMAND_SECONDS, URL
+from taskqueue.defaults import ANSWER_SECONDS, URL
 from taskqueue.errors import RequestRejected, RequestTimeout, TaskQueueError
 from taskqueue.protocol.insight import Why, WhyReply
 
@@ -31,7 +32,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 CONNECT_SECONDS = 1.0
 """How long to wait for a connection at an address where nobody listens yet."""
-REMEDY = "Start it with `taskqueue scheduler`, or name another address with --url or TASKQUEUE_URL"
+REMEDY = "Start it with `taskqueue daemon start`, or name another address with --daemon or TASKQUEUE_DAEMON"
 PROJECTS_PAGE = 200
 FETCHERS_PAGE = 500
 """Page sizes: the most that the daemon sends at once."""
@@ -44,7 +45,7 @@ class NoAnswer(TaskQueueError):
 class Daemon(NamedTuple):
     """Address of the daemon, and the seconds that it may take to answer."""
 
-    url: str
+    address: str
     timeout: float
 
     @contextmanager
@@ -58,7 +59,7 @@ class Daemon(NamedTuple):
 
         # What it logs is said by the error in the end; without a handler it would be on stderr, too.
         logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
-        with Client(self.url, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS) as client:
+        with Client(self.address, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS) as client:
             try:
                 yield client
             except RequestTimeout as error:
@@ -66,10 +67,10 @@ class Daemon(NamedTuple):
 
     def _silence(self, error: RequestTimeout) -> str:
         if error.heard:
-            return f"the daemon at {self.url} says: {error.why}"
+            return f"the daemon at {self.address} says: {error.why}"
         if error.why:
-            return f"no answer from {self.url}: {error.why}. {REMEDY}"
-        return f"no answer from {self.url} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
+            return f"no answer from {self.address}: {error.why}. {REMEDY}"
+        return f"no answer from {self.address} within {self.timeout:g} s. Is the daemon running there? {REMEDY}"
 
 
 def _user_name() -> str:
@@ -90,31 +91,36 @@ def why_of(client: Client, project: str) -> WhyReply | None:
 
 
 def full_status(
-    client: Client, group: str = "", *, part: str = "", sort: ProjectSort = "name", limit: int | None = None
+    client: Client,
+    group: str = "",
+    *,
+    names: Sequence[str] = (),
+    part: str = "",
+    sort: ProjectSort = "name",
+    limit: int | None = None,
 ) -> StatusReply:
     """The daemon's status without fetchers, with all matching projects, fetched page by page.
 
     Args:
         group: only projects of this group; empty: all.
+        names: only these projects; empty: all.
         part: only projects whose names contain this; empty: all.
         limit: number of projects, at most; None: all.
 
     Raises:
         click.ClickException: no project belongs to the group.
     """
-    reply = page = client.status(limit=_page_of(PROJECTS_PAGE, limit), group=group, filter=part, sort=sort, fetchers=0)
-    names = {view.name for view in page.projects}
+    ask = partial(client.status, group=group, filter=part, fetchers=0, projects=names)
+    reply = page = ask(limit=_page_of(PROJECTS_PAGE, limit), sort=sort)
+    known = {view.name for view in page.projects}
     skip = len(page.projects)
     while page.more and (limit is None or skip < limit):
         most = _page_of(PROJECTS_PAGE, limit, skip)
-        if sort == "name":
-            page = client.status(page.projects[-1].name, most, group, filter=part, fetchers=0)
-        else:
-            page = client.status("", most, group, filter=part, sort=sort, skip=skip, fetchers=0)
-        fresh = [place for place, view in enumerate(page.projects) if view.name not in names]
+        page = ask(page.projects[-1].name, most) if sort == "name" else ask("", most, sort=sort, skip=skip)
+        fresh = [place for place, view in enumerate(page.projects) if view.name not in known]
         reply.projects += [page.projects[place] for place in fresh]
         reply.numbers += [page.numbers[place] for place in fresh if page.numbers]
-        names.update(view.name for view in page.projects)
+        known.update(view.name for view in page.projects)
         skip += len(page.projects)
     if group and not part:
         check_group(group, reply.projects)
@@ -123,19 +129,19 @@ def full_status(
 
 def all_fetchers(
     client: Client,
-    project: str = "",
+    projects: Sequence[str] = (),
     group: str = "",
     *,
     part: str = "",
     sort: FetcherSort = "name",
     limit: int | None = None,
 ) -> Iterator[FetcherView]:
-    """Fetchers that may take tasks of the project or group, fetched page by page; arguments as in ``full_status``."""
+    """Fetchers that may take tasks of the projects or group, fetched page by page; arguments as in ``full_status``."""
     seen: set[str] = set()
     skip, more = 0, True
     while more and (limit is None or skip < limit):
         most = _page_of(FETCHERS_PAGE, limit, skip)
-        page = client.fetchers.list(limit=most, project=project, group=group, filter=part, sort=sort, skip=skip)
+        page = client.fetchers.list(limit=most, projects=projects, group=group, filter=part, sort=sort, skip=skip)
         yield from (view for view in page.fetchers if view.session not in seen)
         seen.update(view.session for view in page.fetchers)
         skip, more = skip + len(page.fetchers), page.more
@@ -155,56 +161,70 @@ def check_group(group: str, members: Sequence[object]) -> None:
         raise click.ClickException(f'group: no project belongs to a group "{group}"')
 
 
-def url_option(command: Command) -> Command:
-    """Add the option --url to a command."""
-    url = click.option(
-        "--url",
-        envvar="TASKQUEUE_URL",
+def daemon_options(command: Command) -> Command:
+    """Add the options --daemon and --timeout to a command, which gets the ``daemon`` that they describe."""
+
+    @click.option(
+        "--timeout",
+        envvar="TASKQUEUE_TIMEOUT",
+        type=times.some_seconds,
+        metavar="DURATION",
+        default=f"{ANSWER_SECONDS:g}s",
+        show_default=True,
+        show_envvar=True,
+        help="Longest wait for an answer.",
+    )
+    @wraps(command)
+    def with_daemon(*args: object, daemon: str, timeout: float, **options: object) -> object:
+        return command(*args, daemon=Daemon(daemon, timeout), **options)
+
+    return address_option(cast("Command", with_daemon))
+
+
+def waiting_options(command: Command) -> Command:
+    """Add --daemon and --timeout to a command that waits for the end of something.
+
+    It gets the ``daemon``, and ``patience``: the seconds of --timeout, None if it is absent.
+    """
+
+    @click.option(
+        "--timeout",
+        "patience",
+        metavar="DURATION",
+        type=times.seconds,
+        default=None,
+        help="Longest wait for the end.  [default: no limit]",
+    )
+    @wraps(command)
+    def with_daemon(*args: object, daemon: str, **options: object) -> object:
+        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS), **options)
+
+    return address_option(cast("Command", with_daemon))
+
+
+def address_option(command: Command) -> Command:
+    """Add the option --daemon to a command: the address ``daemon``."""
+    address = click.option(
+        "--daemon",
+        metavar="ADDRESS",
+        envvar="TASKQUEUE_DAEMON",
         default=URL,
         show_default=True,
         show_envvar=True,
         callback=_address,
-        help="The daemon's address.",
+        help="Address of the daemon.",
     )
-    return url(command)
+    return address(command)
 
 
 def _address(context: click.Context, option: click.Parameter, written: str) -> str:
     if written.startswith(("http:", "https:")):
-        raise click.BadParameter(f'"{written}" is no address of a daemon, such as {URL}; --url-glob chooses tasks')
+        raise click.BadParameter(f'"{written}" is not the address of a daemon, such as {URL}; --url-glob chooses tasks')
     return written
 
 
-def patience_option(command: Command) -> Command:
-    """Add the option --timeout to a command that waits for something: ``patience``, in seconds; None: for ever."""
-    patience = click.option(
-        "--timeout",
-        "patience",
-        metavar="AGE",
-        type=times.seconds,
-        default=None,
-        help="Wait no longer than that, such as 90s, 5m or 2h; without it, for ever.",
-    )
-    return patience(command)
-
-
-def daemon_options(command: Command) -> Command:
-    """Add the options --url and --timeout to a command."""
-    timeout = click.option(
-        "--timeout",
-        envvar="TASKQUEUE_TIMEOUT",
-        type=times.some_seconds,
-        metavar="AGE",
-        default=f"{COMMAND_SECONDS:g}s",
-        show_default=True,
-        show_envvar=True,
-        help="How long to wait for an answer.",
-    )
-    return url_option(timeout(command))
-
-
 END_STATUSES: Final = {"success": 0, "failed": 3, "cancelled": 4}
-"""By the state in which it ended."""
+"""Exit statuses of commands that wait, by the state in which the task or flow ended."""
 
 NOT_OVER_STATUS: Final = 1
-"""If it has not ended in the time that it was given."""
+"""Exit status of commands that wait, if --timeout passed first."""

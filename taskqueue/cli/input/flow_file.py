@@ -1,6 +1,5 @@
 """A flow in a file: what ``taskqueue flow submit`` reads, TOML or JSON.
 
-    project = "shop"
     flow = "nightly"                       # without it, a name by chance
 
     [defaults]                             # for all tasks that say nothing of their own
@@ -40,7 +39,7 @@ from taskqueue.client.tasks.new_task import check_typed
 from taskqueue.client.tasks.task_objects import arguments, laid_over
 from taskqueue.protocol.fields import MAX_TASKID_BYTES
 
-KEYS: Final = ("project", "flow", "defaults", "tasks")
+KEYS: Final = ("flow", "defaults", "tasks")
 OUTSIDE: Final = ("project", "taskid")
 NOT_FOR_ALL: Final = ("url", "taskid", "after")
 
@@ -66,7 +65,6 @@ class FlowFile(NamedTuple):
     """A flow as its file says it; ``tasks`` are by name, parents first."""
 
     name: str
-    project: str | None
     flow: str | None
     tasks: dict[str, FileTask]
 
@@ -96,6 +94,8 @@ def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
         click.ClickException: it says none; the message has file, table and key, or line and column.
     """
     said = _decoded(name, text)
+    if "project" in said:
+        _refuse(name, "project: it is said by the command: taskqueue flow submit PROJECT FILE")
     _know(name, "", said, KEYS)
     defaults, tables = _table(name, "defaults", said.get("defaults", {})), _table(name, "tasks", said.get("tasks", {}))
     if not tables:
@@ -111,8 +111,7 @@ def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
             check_typed(task.options["url"], any_scheme=any_scheme)
         except ValueError as error:
             _refuse(name, f"tasks.{key}.url: {error}")
-    project, flow = (_name(name, key, said.get(key)) for key in ("project", "flow"))
-    return FlowFile(name, project, flow, _ordered(name, tasks))
+    return FlowFile(name, _name(name, "flow", said.get("flow")), _ordered(name, tasks))
 
 
 def _decoded(name: str, text: str) -> dict[str, Any]:
@@ -125,7 +124,7 @@ def _decoded(name: str, text: str) -> dict[str, Any]:
         _refuse(name, f"not {'JSON' if as_json else 'TOML'}: {error}")
     except RecursionError:
         _refuse(name, "nested too deep")
-    return said if isinstance(said, dict) else _refuse(name, "expected an object with project and tasks")
+    return said if isinstance(said, dict) else _refuse(name, "expected an object with tasks")
 
 
 def _json(text: str) -> Any:

@@ -53,9 +53,9 @@ class ProjectNameType(NameType):
         """Names that begin with ``incomplete``; none if the daemon doesn't answer, since a shell can't show errors."""
         from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon
 
-        url = ctx.params.get("url") or os.environ.get("TASKQUEUE_URL") or URL
+        address = ctx.params.get("daemon") or os.environ.get("TASKQUEUE_DAEMON") or URL
         try:
-            with Daemon(url, COMPLETION_SECONDS).client() as client:
+            with Daemon(address, COMPLETION_SECONDS).client() as client:
                 page = client.status(_just_below(incomplete), PROJECTS_PAGE, fetchers=0).projects
         except (TaskQueueError, OSError):
             return []
@@ -72,9 +72,19 @@ project_name: Final = ProjectNameType()
 group_name: Final = NameType("group")
 
 
+def projects_argument(command: Command) -> Command:
+    """Add the argument [PROJECT]... to a command: ``projects``, none for all."""
+    return click.argument("projects", metavar="[PROJECT]...", type=project_name, nargs=-1)(command)
+
+
+def named_projects_argument(command: Command) -> Command:
+    """Add the argument PROJECT... to a command: ``projects``, at least one."""
+    return click.argument("projects", metavar="PROJECT...", type=project_name, nargs=-1, required=True)(command)
+
+
 def group_option(command: Command) -> Command:
     """Add the option --group to a command; None if it is absent."""
-    return click.option("--group", type=group_name, metavar="GROUP", help="All projects of this group.")(command)
+    return click.option("--group", type=group_name, metavar="GROUP", help="Projects of this group.")(command)
 
 
 def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:

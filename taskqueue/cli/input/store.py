@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import click
 
@@ -45,18 +45,33 @@ class StoreTarget(NamedTuple):
     timeout: float
 
 
+config_option: Final = click.option(
+    "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="Config file of the daemon."
+)
+
+
 def store_options(command: Callable[..., T]) -> Callable[..., T]:
     """Add the options --config and --store to a command, which gets the ``target`` that they name."""
 
-    @click.option(
-        "-c", "--config", metavar="FILE", type=click.Path(), envvar="TASKQUEUE_CONFIG", help="The daemon's config file."
-    )
+    @config_option
     @click.option(
         "--store",
         metavar="DIR|URL",
         type=click.Path(),
-        help="The store's folder, or postgresql:// url (?schema=NAME).",
+        help="Folder of the store, or postgresql://… (?schema=NAME).",
     )
+    @wraps(command)
+    def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
+        return command(*args, target=_target(config, store), **options)
+
+    return with_place
+
+
+def store_argument(command: Callable[..., T]) -> Callable[..., T]:
+    """Add --config and the argument [STORE] to a command, which gets the ``target`` that they name."""
+
+    @click.argument("store", metavar="[STORE]", required=False, type=click.Path())
+    @config_option
     @wraps(command)
     def with_place(*args: object, config: str | None, store: str | None, **options: object) -> T:
         return command(*args, target=_target(config, store), **options)

@@ -1,9 +1,17 @@
-"""Times on the command line: durations (``90s``, ``5m``, ``12h``, ``2d``) and moments (``2027-01-31 18:00``)."""
+"""Times on the command line: durations (``90s``, ``5m``, ``12h``, ``2d``) and moments (``2027-01-31 18:00``).
+
+    DURATION   90s 5m 1.5h 2d; a bare number is seconds
+    TIME       unix seconds, a date with or without a time, the form that tables print (2026-11-26 13:42:38 UTC,
+               Thu 18:00), 18:00, yesterday, now
+
+``ago`` and ``ahead`` take a DURATION, too. What names neither date nor zone is in the zone of this machine.
+"""
 
 from __future__ import annotations
 
+import re
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from math import inf
 from typing import Final
 
@@ -19,6 +27,14 @@ PAUSE_MOST: Final = MAX_PAUSE_SECONDS // DAY_SECONDS * DAY_SECONDS
 
 LATEST: Final = 1e11
 """The first invalid time in unix seconds, in the year 5138."""
+
+UNIX_LEAST: Final = 1e9
+"""The smallest bare number that is unix seconds (2001) where a duration could stand, too."""
+
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+CLOCK: Final = re.compile(rf"(?:({'|'.join(DAYS)}) )?(\d{{1,2}}):(\d\d)(?::(\d\d))?", re.ASCII | re.IGNORECASE)
+NAMED_ZONE: Final = re.compile(r"(.*\d) ([A-Za-z]{2,6}|[+-]\d\d(?::?\d\d)?)", re.ASCII)
+UTC_NAMES: Final = ("UTC", "GMT", "Z")
 
 
 def seconds(written: str) -> float:
@@ -54,44 +70,50 @@ def pause_seconds(written: str) -> float:
     return found
 
 
-def moment(written: str) -> float:
-    """When, in unix seconds: those themselves, or a date with or without time, in this machine's zone if it names none.
+def past(written: str) -> float:
+    """Unix seconds of a TIME, or of a DURATION ago; ``18:00`` is the last one.
 
     Raises:
-        click.BadParameter: it is no time.
+        click.BadParameter: it is neither, or lies before 1970.
     """
-    try:
-        at = float(written) if written.replace(".", "", 1).isdigit() else datetime.fromisoformat(written).timestamp()
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f'"{written}" is no time, such as "2027-01-31 18:00" or unix seconds') from None
-    if at > LATEST:
-        hint = "; are these milliseconds?" if at < 1000 * LATEST else ""
-        raise click.BadParameter(f'"{written}" lies too far in the future{hint}')
-    return at
-
-
-def before_now(written: str) -> float:
-    """Unix seconds of the time that lies so long before now.
-
-    Raises:
-        click.BadParameter: it is no duration, or longer than time has been counted.
-    """
+    if parse_duration(written) is None or _is_unix_seconds(written):
+        return _moment(written, ahead=False)
     if (at := time.time() - seconds(written)) <= 0:
         raise click.BadParameter(f'"{written}" is longer than anything can be old')
     return at
 
 
-def since(written: str) -> float:
-    """Unix seconds of a time that was said as such, or as how long ago it was.
+def future(written: str) -> float:
+    """Unix seconds of a TIME, or of a DURATION from now; ``18:00`` is the next one.
 
     Raises:
-        click.BadParameter: it is neither.
+        click.BadParameter: it is neither, or too far in the future.
     """
-    return moment(written) if parse_duration(written) is None else before_now(written)
+    if parse_duration(written) is None or _is_unix_seconds(written):
+        return _moment(written, ahead=True)
+    return after_now(written)
+
+
+def future_or_never(written: str) -> float:
+    """As ``future``; ``inf`` for ever.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    return inf if written == "inf" else future(written)
+
+
+def moment(written: str) -> float:
+    """Unix seconds of a TIME; ``18:00`` is the next one.
+
+    Raises:
+        click.BadParameter: it is no time.
+    """
+    return _moment(written, ahead=True)
 
 
 def after_now(written: str) -> float:
-    """Unix seconds of the time that lies so long after now.
+    """Unix seconds of the time that lies a duration after now.
 
     Raises:
         click.BadParameter: it is no duration, or too long.
@@ -99,6 +121,67 @@ def after_now(written: str) -> float:
     if (at := time.time() + seconds(written)) > LATEST:
         raise click.BadParameter(f'"{written}" from now lies too far in the future')
     return at
+
+
+def _is_unix_seconds(written: str) -> bool:
+    """Whether a bare number is unix seconds; a smaller one is a duration."""
+    return parse_duration(written) is not None and written[-1].isdigit() and float(written) >= UNIX_LEAST
+
+
+def _moment(written: str, *, ahead: bool) -> float:
+    try:
+        at = _read(written, datetime.now(), ahead=ahead)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f'"{written}" is no time, such as "2027-01-31 18:00", 18:00, yesterday, now or unix seconds'
+        ) from None
+    if at > LATEST:
+        hint = "; are these milliseconds?" if at < 1000 * LATEST else ""
+        raise click.BadParameter(f'"{written}" lies too far in the future{hint}')
+    return at
+
+
+def _read(written: str, now: datetime, *, ahead: bool) -> float:
+    """Unix seconds of a TIME, without bounds; ``now`` is the time of this machine without its zone."""
+    if written == "now":
+        return now.timestamp()
+    if written == "yesterday":
+        return datetime.combine(now.date() - timedelta(days=1), datetime.min.time()).timestamp()
+    if written.isascii() and written.replace(".", "", 1).isdigit():
+        return float(written)
+    if read := CLOCK.fullmatch(written):
+        return _on_the_clock(read, now, ahead=ahead).timestamp()
+    if read := NAMED_ZONE.fullmatch(written):
+        return _in_zone(read[1], read[2])
+    return datetime.fromisoformat(written).timestamp()
+
+
+def _on_the_clock(read: re.Match[str], now: datetime, *, ahead: bool) -> datetime:
+    """The next or last time at which clocks of this machine show it, on that weekday if one is named."""
+    day, hour, minute, second = read.groups("0")
+    found = now.replace(hour=int(hour), minute=int(minute), second=int(second), microsecond=0)
+    days = 1
+    if day != "0":
+        found += timedelta(days=DAYS.index(day.lower()) - now.weekday())
+        days = 7
+    while ahead and found <= now:
+        found += timedelta(days=days)
+    while not ahead and found > now:
+        found -= timedelta(days=days)
+    return found
+
+
+def _in_zone(written: str, zone: str) -> float:
+    if zone.upper() in UTC_NAMES:
+        return datetime.fromisoformat(f"{written}+00:00").timestamp()
+    if not zone.isalpha():  # as some zones are called, such as -03
+        return datetime.fromisoformat(f"{written}{zone}").timestamp()
+    local_time = datetime.fromisoformat(written)
+    for fold in (0, 1):  # the hour that clocks show twice, when summer time ends
+        found = local_time.replace(fold=fold)
+        if found.astimezone().tzname() == zone:
+            return found.timestamp()
+    raise ValueError(zone)
 
 
 def ago(at: float) -> str:
@@ -124,14 +207,3 @@ def paused_until(at: float) -> str:
 def clock(at: float) -> str:
     """Unix seconds as weekday, hour and minute of this machine: ``Thu 02:05``."""
     return datetime.fromtimestamp(at).astimezone().strftime("%a %H:%M")
-
-
-def until(written: str) -> float:
-    """Unix seconds of a time that was said as such, or as how long it is until then; inf: for ever.
-
-    Raises:
-        click.BadParameter: it is neither.
-    """
-    if written == "inf":
-        return inf
-    return moment(written) if parse_duration(written) is None else after_now(written)

@@ -90,7 +90,7 @@ class AsyncClient:
     It is made anywhere, and used in one event loop.
 
     Args:
-        url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
+        url: of the daemon; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
@@ -111,7 +111,7 @@ class AsyncClient:
         name: str | None = None,
         connect_timeout: float = inf,
     ) -> None:
-        self.url = url or os.environ.get("TASKQUEUE_URL") or URL
+        self.url = url or os.environ.get("TASKQUEUE_DAEMON") or URL
         self.timeout = checked_seconds("timeout", timeout)
         connect_timeout = checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
@@ -611,6 +611,7 @@ class AsyncClient:
         sort: ProjectSort = "name",
         skip: int = 0,
         fetchers: int = 1000,
+        projects: Sequence[str] = (),
     ) -> StatusReply:
         """How the daemon is, with up to ``limit`` projects.
 
@@ -623,10 +624,11 @@ class AsyncClient:
                 the last five minutes (``selected_5m``, …).
             skip: so many of the first ones; who pages in another order than that of names goes on so.
             fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
+            projects: only these (at most 200), if they belong to the group; empty: all.
         """
         request = Status(
             after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
-            fetchers=fetchers,
+            fetchers=fetchers, projects=[*projects],
         )  # fmt: skip
         return await self._exchange.ask(request)
 

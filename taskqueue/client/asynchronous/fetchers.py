@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import FetcherSort
@@ -25,6 +25,7 @@ class AsyncFetchers:
         filter: str = "",
         sort: FetcherSort = "session",
         skip: int = 0,
+        projects: Sequence[str] = (),
     ) -> FetchersReply:
         """Up to ``limit`` of those who want or hold tasks.
 
@@ -37,8 +38,18 @@ class AsyncFetchers:
                 ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
                 (``silent``).
             skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+            projects: those that may take tasks of one of these (at most 200); empty: all.
         """
-        request = Fetchers(after=after, limit=limit, project=project, group=group, filter=filter, sort=sort, skip=skip)
+        request = Fetchers(
+            after=after,
+            limit=limit,
+            project=project,
+            group=group,
+            filter=filter,
+            sort=sort,
+            skip=skip,
+            projects=[*projects],
+        )
         return await self._exchange.ask(request)
 
     async def all(self, project: str = "") -> AsyncGenerator[FetcherView, None]:

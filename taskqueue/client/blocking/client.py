@@ -5,7 +5,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
@@ -68,7 +68,7 @@ class Client:
     away, requests wait and are sent again when it is back; none is done twice.
 
     Args:
-        url: of the daemon; None: the environment's TASKQUEUE_URL, or tcp://127.0.0.1:7400.
+        url: of the daemon; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
@@ -526,6 +526,7 @@ class Client:
         sort: ProjectSort = "name",
         skip: int = 0,
         fetchers: int = 1000,
+        projects: Sequence[str] = (),
     ) -> StatusReply:
         """How the daemon is, with up to ``limit`` projects.
 
@@ -538,9 +539,12 @@ class Client:
                 the last five minutes (``selected_5m``, …).
             skip: so many of the first ones; who pages in another order than that of names goes on so.
             fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
+            projects: only these (at most 200), if they belong to the group; empty: all.
         """
         return self._background.run(
-            self._client.status(after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers)
+            self._client.status(
+                after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers, projects=projects
+            )
         )
 
     def daemon(self) -> DaemonReply:

@@ -5,7 +5,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.connection.background import Background
@@ -30,6 +30,7 @@ class BlockingFetchers:
         filter: str = "",
         sort: FetcherSort = "session",
         skip: int = 0,
+        projects: Sequence[str] = (),
     ) -> FetchersReply:
         """Up to ``limit`` of those who want or hold tasks.
 
@@ -42,9 +43,12 @@ class BlockingFetchers:
                 ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
                 (``silent``).
             skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
+            projects: those that may take tasks of one of these (at most 200); empty: all.
         """
         return self._background.run(
-            self._client.list(after, limit, project=project, group=group, filter=filter, sort=sort, skip=skip)
+            self._client.list(
+                after, limit, project=project, group=group, filter=filter, sort=sort, skip=skip, projects=projects
+            )
         )
 
     def all(self, project: str = "") -> Iterator[FetcherView]:

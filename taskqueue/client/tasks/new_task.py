@@ -106,7 +106,7 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
         return
     if scheme in WEB:
         raise ValueError(f"{shown(url)} has no host")
-    raise ValueError(f"{shown(url)} is no url of http, https or data; with --any it is taken")
+    raise ValueError(f"{shown(url)} is no url of http, https or data; with --any-scheme it is taken")
 
 
 def _check_edges(url: str) -> None:

@@ -318,13 +318,15 @@ def _sessions(state: State, name: str) -> list[Session]:
 
 def _check_drained(state: State, name: str) -> None:
     if name not in state.drained and len(state.drained) >= DRAINED_MOST:
-        hint = "resume some; taskqueue fetchers names those that nobody has"
+        hint = "resume some; taskqueue fetcher list names those that nobody has"
         raise Rejected("full", f"fetcher: {DRAINED_MOST} names are drained already, which is the most; {hint}")
 
 
 def _check_known(state: State, name: str, sessions: list[Session]) -> None:
     if name not in state.drained and not any(session.fetches for session in sessions):
-        reason = f'fetcher: nobody of the name "{name}" is connected, and it is not drained; see: taskqueue fetchers'
+        reason = (
+            f'fetcher: nobody of the name "{name}" is connected, and it is not drained; see: taskqueue fetcher list'
+        )
         raise Rejected("unknown-fetcher", reason)
 
 

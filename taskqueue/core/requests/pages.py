@@ -60,7 +60,7 @@ class FetcherPage(NamedTuple):
 def of_projects(turn: TurnState, message: Status) -> ProjectPage:
     """The projects of a status request."""
     state = turn.state
-    names = _names(state, message.group)
+    names = _names(state, message.group, message.projects)
     if message.filter:
         part = message.filter.lower()
         names = [name for name in names if part in name.lower()]
@@ -87,8 +87,8 @@ def of_fetchers(turn: TurnState, message: Fetchers) -> FetcherPage:
     """The fetchers that match the filter, and want tasks of the project or group if one is named."""
     state = turn.state
     found = [session for session in state.sessions.values() if session.fetches]
-    if message.project or message.group:
-        wanted = frozenset([message.project] if message.project else _names(state, message.group))
+    if message.project or message.projects or message.group:
+        wanted = frozenset([message.project] if message.project else _names(state, message.group, message.projects))
         found = [each for each in found if each.interest is None or not each.interest.isdisjoint(wanted)]
     if message.filter:
         part = message.filter.lower()
@@ -110,10 +110,15 @@ def that_fit(state: State, views: Iterable[View], room: int) -> list[View]:
     return fitting
 
 
-def _names(state: State, group: str) -> list[str]:
-    if not group:
-        return state.projects.names
-    return [project.name for project in state.projects.in_group(group)]
+def _names(state: State, group: str, named: Sequence[str] = ()) -> list[str]:
+    """Sorted names of the projects that are named, or of all, that belong to the group if one is given.
+
+    Raises:
+        Rejected: one that is named is unknown.
+    """
+    names = [project.name for project in state.projects.in_group(group)] if group else state.projects.names
+    wanted = {state.projects.named(name).name for name in named}
+    return [name for name in names if name in wanted] if wanted else names
 
 
 def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:

@@ -76,7 +76,7 @@ def remedy(path: str, damage: Damage) -> str:
             "restore"
         )
     return (
-        "to go on without what is lost: taskqueue scheduler --accept-damage, which keeps the damaged logs in "
+        "to go on without what is lost: taskqueue daemon start --accept-damage, which keeps the damaged logs in "
         f"{free_folder(path)}; to save what can be read behind the damage, too, into a new store: taskqueue store "
         f"repair {path} NEW; or put a backup back: taskqueue store restore"
     )

@@ -12,6 +12,11 @@ from taskqueue.cli.main import main
 Run = Callable[..., tuple[int, str, str]]
 
 
+def with_store(command: list[str], store: str) -> list[str]:
+    """A command on this store: as its argument, or by --store beside arguments of its own."""
+    return [*command, store] if command[0] in ("show", "check", "compact") else [*command, "--store", store]
+
+
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run ``taskqueue store``, in a folder of its own; its exit status, stdout and stderr."""

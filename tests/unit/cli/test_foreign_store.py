@@ -13,7 +13,7 @@ import pytest
 
 from taskqueue.store.files.file_snapshot import FileSnapshot
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, with_store
 
 LINES = [
     '{"taskqueue":1,"projects":[{"name":"news"}]}',
@@ -23,7 +23,7 @@ LINES = [
 
 SECRET = "ssh-ed25519 AAAA me@home\n"
 
-LOOKING = [["check"], ["stats"], ["stats", "--by", "project"], ["export"], ["backup", "copy"]]
+LOOKING = [["check"], ["show"], ["show", "--by", "project"], ["export"], ["backup", "copy"]]
 WRITING = [["compact"], ["import", "--merge", "export.jsonl"]]
 RESTORING = ["restore", "foreign", "--store", "mine"]
 REPAIRING = ["repair", "foreign", "mine"]
@@ -49,7 +49,7 @@ def planted(tmp_path: Path) -> Path:
 
 
 def of_store(command: list[str]) -> list[str]:
-    return command if command in (RESTORING, REPAIRING) else [*command, "--store", "foreign"]
+    return command if command in (RESTORING, REPAIRING) else with_store(command, "foreign")
 
 
 def manifest(folder: Path) -> str:
@@ -82,7 +82,7 @@ def test_current_that_names_another_file_is_refused(
 def test_what_current_names_is_quoted_without_what_a_terminal_would_obey(run: Run, foreign: Path) -> None:
     (foreign / "CURRENT").write_bytes(b"\x1b]0;owned\x07\xff" + b"x" * 1000)
 
-    refused(run("check", "--store", "foreign"), r'CURRENT names "\u001b]0;owned\u0007\xff' + "x" * 10, "…")
+    refused(run("check", "foreign"), r'CURRENT names "\u001b]0;owned\u0007\xff' + "x" * 10, "…")
 
 
 @pytest.mark.parametrize("command", [*LOOKING, RESTORING, REPAIRING], ids=" ".join)
@@ -121,7 +121,7 @@ def test_names_that_no_command_opens_do_no_harm_to_looking(run: Run, foreign: Pa
         (foreign / name).unlink(missing_ok=True)
         (foreign / name).symlink_to(planted)
 
-    assert run("check", "--store", "foreign")[0] == 0
+    assert run("check", "foreign")[0] == 0
 
     assert planted.read_text() == SECRET
 
@@ -151,10 +151,10 @@ def test_nothing_waits_for_a_pipe(run: Run, foreign: Path, command: list[str], n
 def test_a_socket_and_a_folder_are_no_tables(run: Run, foreign: Path) -> None:
     with socket.socket(socket.AF_UNIX) as bound:
         bound.bind("foreign/000777.sst")
-        refused(run("check", "--store", "foreign"), "000777.sst is a socket")
+        refused(run("check", "foreign"), "000777.sst is a socket")
     (foreign / "000777.sst").unlink()
     (foreign / "000777.sst").mkdir()
-    refused(run("check", "--store", "foreign"), "000777.sst is a folder")
+    refused(run("check", "foreign"), "000777.sst is a folder")
 
 
 @pytest.mark.parametrize("command", [*LOOKING, *WRITING, RESTORING, REPAIRING], ids=" ".join)
@@ -173,14 +173,14 @@ def test_what_only_the_engine_reads_is_not_large_either(run: Run, foreign: Path,
     with (foreign / name).open("ab") as file:
         file.truncate(TERABYTE)
 
-    refused(run("compact", "--store", "foreign"), f"{name} has 1,099,511,627,776 bytes")
+    refused(run("compact", "foreign"), f"{name} has 1,099,511,627,776 bytes")
 
 
 def test_the_folder_that_the_user_names_may_be_a_link(run: Run, foreign: Path) -> None:
     Path("link").symlink_to("foreign")
 
-    assert run("check", "--store", "link")[0] == 0
-    assert run("compact", "--store", "link")[0] == 0
+    assert run("check", "link")[0] == 0
+    assert run("compact", "link")[0] == 0
     assert run("backup", "copy", "--store", "link")[0] == 0
 
 
@@ -188,7 +188,7 @@ def test_other_files_and_folders_in_it_are_left_alone(run: Run, foreign: Path) -
     (foreign / "README").write_text("Ours.")
     (foreign / "lost+found").mkdir()
 
-    assert run("compact", "--store", "foreign")[0] == 0
+    assert run("compact", "foreign")[0] == 0
     assert (foreign / "README").read_text() == "Ours."
 
 

@@ -106,7 +106,7 @@ def test_a_file_that_is_one_endless_line_is_refused_within_bounded_memory(
         file.write(b"\xc6\xff\xff\xff\xff" if name.endswith("msgpack") else HEAD.encode() + b"x")
         file.truncate(1 << 40)
     words = {
-        "push": ["push", "news", "--file", name, "--url", "tcp://127.0.0.1:9"],
+        "push": ["push", "news", "--file", name, "--daemon", "tcp://127.0.0.1:9"],
         "import": ["store", "import", name],
     }
 
@@ -124,7 +124,7 @@ def test_a_file_that_is_one_endless_line_is_refused_within_bounded_memory(
 def test_a_complaint_does_not_repeat_a_line_of_megabytes(run: Run) -> None:
     Path("tasks.jsonl").write_text(json.dumps({"x" * (1 << 20): 1}) + "\n")
 
-    status, _, said = run("push", "news", "--file", "tasks.jsonl", "--url", "tcp://127.0.0.1:9")
+    status, _, said = run("push", "news", "--file", "tasks.jsonl", "--daemon", "tcp://127.0.0.1:9")
 
     assert status == 1
     assert len(said) < 1500

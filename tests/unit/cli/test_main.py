@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,10 +15,10 @@ import pytest
 
 from taskqueue.build_kind import build_kind, is_compiled
 from taskqueue.cli.input.stdin import require_terminal
-from taskqueue.cli.main import main, taskqueue
+from taskqueue.cli.main import NOUNS, main, taskqueue
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
-NOBODY = ["--url", "tcp://127.0.0.1:9", "--timeout", "0.05"]
+NOBODY = ["--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05"]
 
 
 def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -31,6 +32,26 @@ def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 
 EVERY = list(walk(taskqueue))
+
+PHRASE = re.compile(
+    r"(?!(So|Such|Those|These|It|That|They|Not|Of|Or|And|But|Which|Whose|What|Who|How|Where|When|To|Only|Don't) )"
+    r"[A-Z].*[^. ]\."
+)
+"""Begins with a capital letter and none of the words with which a phrase has no noun of its own, ends with a period."""
+
+
+def command_at(path: tuple[str, ...]) -> click.Command:
+    command: click.Command = taskqueue
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return command
+
+
+def shown_at_80_columns(command: click.Command) -> str:
+    return command.get_help(click.Context(command, terminal_width=80))
 
 
 @pytest.mark.parametrize("path", EVERY, ids=" ".join)
@@ -53,7 +74,41 @@ def test_the_examples_of_every_command_fit_into_80_columns(
     assert max(map(len, examples.splitlines())) <= 80
 
 
-TELLING = {"list", "show", "status", "stats", "fetchers", "failures", "why", "log", "push", "retry", "cancel"}
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_the_short_help_of_every_command_is_a_sentence_that_no_table_cuts_off(path: tuple[str, ...]) -> None:
+    command = command_at(path)
+    short = command.get_short_help_str(limit=1000)
+
+    assert 0 < len(short) <= 45 or not path
+    assert short[0].isupper()
+    assert short.endswith(".")
+    assert "..." not in shown_at_80_columns(command).partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_the_help_of_every_option_is_a_short_phrase_with_a_noun(path: tuple[str, ...]) -> None:
+    options = [each for each in command_at(path).params if isinstance(each, click.Option)]
+
+    helps = [(option.help or "").partition("  [default:")[0] for option in options]
+
+    assert [text for text in helps if not PHRASE.fullmatch(text) or len(text) > 60] == []
+
+
+def test_the_first_page_says_of_every_group_which_commands_it_has() -> None:
+    for name, said in NOUNS.items():
+        group = command_at((name,))
+        assert isinstance(group, click.Group)
+        named = said.removesuffix(" …").split(", ")
+        assert set(named) <= set(group.commands)
+        assert said.endswith(" …") or set(named) == set(group.commands)
+
+
+def test_scheduler_is_another_name_of_daemon_start(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["scheduler", "--help"]) == 0
+    assert capsys.readouterr().out.partition("\n")[2].startswith("\n  Run the daemon.")
+
+
+TELLING = {"list", "show", "status", "stats", "failures", "why", "log", "push", "retry", "cancel"}
 
 
 @pytest.mark.parametrize("path", [path for path in EVERY if path and path[-1] in TELLING], ids=" ".join)
@@ -103,12 +158,12 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["push", "bad name", "http://a/"], '"bad name" is no project name, which is 1 to 64 ASCII letters'),
         (["project", "show", ""], '"" is no project name'),
         (["project", "show", ".."], '".." is no project name'),
-        (["work", "json:loads", "-p", "ne/ws"], '"ne/ws" is no project name'),
-        (["work", "nonsense", "-p", "news"], '"nonsense" is not of the form module:function'),
-        (["work", "no.such.module:crawl", "-p", "news"], "no.such.module"),
-        (["work", "json:crawl", "-p", "news"], 'json has no function "crawl"'),
+        (["work", "json:loads", "ne/ws"], '"ne/ws" is no project name'),
+        (["work", "nonsense", "news"], '"nonsense" is not of the form module:function'),
+        (["work", "no.such.module:crawl", "news"], "no.such.module"),
+        (["work", "json:crawl", "news"], 'json has no function "crawl"'),
         (["config", "check", "/no/such/file"], "/no/such/file: can't be read"),
-        (["scheduler", "-c", "/no/such/file"], "/no/such/file: can't be read"),
+        (["daemon", "start", "-c", "/no/such/file"], "/no/such/file: can't be read"),
         (["demo", "--site", "/"], "no index.html there"),
         (["top"], "top needs a terminal"),
         (["push", "news", "http://a/", "--expires-at", "soon"], '"soon" is no time, such as "2027-01-31 18:00"'),
@@ -124,7 +179,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["project", "set", "news"], "say what to set, such as rate=5"),
         (["project", "set", "rate=5"], '"rate=5" is no project name'),
         (["project", "set", "--group", "papers", "news", "rate=5"], '"news" is not of the form name=value'),
-        (["wait", "news", "--timeout", "long"], '"long" is no duration'),
+        (["project", "wait", "news", "--timeout", "long"], '"long" is no duration'),
         (["cron", "set", "news", "daily"], "say when with --cron, or how often with --every"),
         (
             ["cron", "set", "news", "daily", "--cron", "0 3 * * *", "--every", "5m"],
@@ -133,7 +188,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         (["cron", "set", "news", "daily", "--every", "5m", "--body", "{"], "--body is not JSON"),
         (
             ["task", "retry", "news"],
-            "name tasks, or choose them with --state, --url-glob, --error-glob, --since, --older-than",
+            "name tasks, or choose them with --state, --url-glob, --error-glob, --since, --until",
         ),
         (["task", "retry", "news", "id", "--state", "failed"], "name tasks, or choose them by a filter, not both"),
         (["task", "cancel", "news", "id", "--dry-run"], "name tasks, or choose them by a filter, not both"),
@@ -151,14 +206,14 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             "say when, with --at or",
         ),
         (["task", "reschedule", "news", "--url-glob", "*", "--at", "soon"], '"soon" is no time'),
-        (["task", "list", "news", "--state", "failed", "--url", "https://a/*"], "--url-glob chooses tasks"),
+        (["task", "list", "news", "--daemon", "https://a/*"], "--url-glob chooses tasks"),
         (["operation", "show", "last"], '"last" is no id of an operation; `taskqueue operation list` has them'),
         (["operation", "show", str(2**63)], " is no id of an operation"),
         (["push", "news", "http://a/", "--expires-at", "2001-01-01"], "have expired already"),
         (["push", "news", "http://a/", "--expires-in", "0s"], "have expired already"),
         (["push", "news", "http://a/", "--expires-in", "99999999999d"], "from now lies too far in the future"),
         (["push", "news", "http://a/", "--expires-at", "999999999999"], '"999999999999" lies too far in the future'),
-        (["task", "cancel", "news", "--older-than", "99999d"], '"99999d" is longer than anything can be old'),
+        (["task", "cancel", "news", "--until", "99999d"], '"99999d" is longer than anything can be old'),
     ],
 )
 def test_an_error_is_one_line_that_says_what_is_wrong(
@@ -203,7 +258,8 @@ def test_an_error_is_one_line_that_says_what_is_wrong(
         ["operation", "list"],
         ["operation", "show", "1"],
         ["stats"],
-        ["fetchers"],
+        ["fetcher", "list"],
+        ["daemon", "verify"],
         ["log"],
         ["failures"],
         ["why", "news"],
@@ -218,12 +274,12 @@ def test_a_daemon_that_does_not_answer_is_named_and_how_to_start_it(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("taskqueue: no answer from tcp://127.0.0.1:9")
-    assert "`taskqueue scheduler`" in err
+    assert "`taskqueue daemon start`" in err
     assert err.count("\n") == 1
 
 
 def test_the_environment_names_the_daemon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", "tcp://127.0.0.1:10")
+    monkeypatch.setenv("TASKQUEUE_DAEMON", "tcp://127.0.0.1:10")
 
     main(["status", "--timeout", "0.05"])
 
@@ -231,7 +287,7 @@ def test_the_environment_names_the_daemon(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_an_address_that_is_none_is_refused_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["status", "--url", "7400"]) in (1, 2)
+    assert main(["status", "--daemon", "7400"]) in (1, 2)
 
     err = capsys.readouterr().err
     assert "7400" in err
@@ -257,7 +313,7 @@ def test_init_writes_the_config_file_that_has_every_setting(
     assert main(["config", "init"]) == 0
 
     assert capsys.readouterr().out == (
-        "taskqueue.toml: written; `taskqueue scheduler -c taskqueue.toml` starts a daemon with it\n"
+        "taskqueue.toml: written; `taskqueue daemon start -c taskqueue.toml` starts a daemon with it\n"
     )
     assert Path("taskqueue.toml").read_bytes() == SHIPPED.read_bytes()
     assert main(["config", "check", "taskqueue.toml"]) == 0
@@ -301,11 +357,11 @@ def test_an_argument_that_is_not_utf_8_is_named_by_its_place(
 def test_a_variable_that_is_not_utf_8_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", "tcp://\udcfc:7400")
+    monkeypatch.setenv("TASKQUEUE_DAEMON", "tcp://\udcfc:7400")
 
     assert main(["status"]) == 2
 
-    assert "TASKQUEUE_URL is not UTF-8: b'tcp://\\xfc:7400'" in capsys.readouterr().err
+    assert "TASKQUEUE_DAEMON is not UTF-8: b'tcp://\\xfc:7400'" in capsys.readouterr().err
 
 
 def test_how_long_commands_wait_for_an_answer_may_stand_in_the_environment(
@@ -313,7 +369,7 @@ def test_how_long_commands_wait_for_an_answer_may_stand_in_the_environment(
 ) -> None:
     monkeypatch.setenv("TASKQUEUE_TIMEOUT", "soon")
 
-    assert [main([command]) for command in ("status", "daemon")] == [2, 2]
+    assert [main(command) for command in (["status"], ["daemon", "show"])] == [2, 2]
 
     told = "'--timeout' (env var: 'TASKQUEUE_TIMEOUT'): \"soon\" is no duration"
     assert capsys.readouterr().err.count(told) == 2
@@ -335,7 +391,7 @@ def test_a_locale_without_letters_changes_no_argument_and_names_the_file_that_it
     ("command", "problem"),
     [
         (["push", "p", "-"], "stdin is closed"),
-        (["flow", "submit", "-"], "stdin is closed"),
+        (["flow", "submit", "shop", "-"], "stdin is closed"),
         (["store", "import", "-", "--store", "none"], "stdin is closed"),
         (["top", *NOBODY], "top needs a terminal"),
     ],

@@ -72,7 +72,7 @@ def test_each_kind_of_damage_is_a_line_with_what_to_do(
     do, said = DAMAGE[damage]
     do(path)
 
-    status = main(["store", "check", "--store", str(path)])
+    status = main(["store", "check", str(path)])
 
     out, err = capsys.readouterr()
     assert status == 1

@@ -1,4 +1,4 @@
-"""What `taskqueue flow rerun` says."""
+"""What `taskqueue task rerun` says."""
 
 from __future__ import annotations
 

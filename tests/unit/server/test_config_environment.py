@@ -19,7 +19,7 @@ def test_no_two_settings_have_the_same_variable_and_none_has_that_of_the_clients
 
     assert len(set(names)) == len(names)
     assert {"TASKQUEUE_BIND", "TASKQUEUE_STORE", "TASKQUEUE_DURABILITY", "TASKQUEUE_LOG_LEVEL"} < set(names)
-    assert not {"TASKQUEUE_URL", "TASKQUEUE_CONFIG", "TASKQUEUE_PID_FILE"} & set(names)
+    assert not {"TASKQUEUE_DAEMON", "TASKQUEUE_CONFIG", "TASKQUEUE_PID_FILE"} & set(names)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from freezegun import freeze_time
 from rich.console import Console
 
-from taskqueue.cli.commands.insight import of_failures
+from taskqueue.cli.commands.failures import of_failures
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.insight import FailureGroup, FailuresReply
 

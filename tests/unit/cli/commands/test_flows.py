@@ -33,7 +33,6 @@ from tests.unit.client.conftest import Daemon, friendly
 Run = Callable[..., tuple[int, str, str]]
 
 NIGHTLY = """
-project = "shop"
 flow = "nightly"
 [tasks.D]
 url = "http://d/"
@@ -81,7 +80,7 @@ def flows() -> Flows:
 def daemon(flows: Flows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Daemon]:
     double = Daemon()
     double.script = flows
-    monkeypatch.setenv("TASKQUEUE_URL", double.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", double.url)
     monkeypatch.chdir(tmp_path)
     yield double
     double.stop()
@@ -99,7 +98,7 @@ def run(daemon: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
 def test_a_file_is_submitted_parents_first(daemon: Daemon, run: Run) -> None:
     Path("nightly.toml").write_text(NIGHTLY)
 
-    assert run("submit", "nightly.toml") == (0, "shop/nightly: 2 tasks accepted\n", "")
+    assert run("submit", "shop", "nightly.toml") == (0, "shop/nightly: 2 tasks accepted\n", "")
 
     staged, submitted = daemon.hear(FlowStage), daemon.hear(FlowSubmit)
     assert [(task.taskid, task.depends_on) for task in staged.tasks] == [("A", ()), ("D", ("A",))]
@@ -109,7 +108,7 @@ def test_a_file_is_submitted_parents_first(daemon: Daemon, run: Run) -> None:
 def test_options_say_other_than_the_file(daemon: Daemon, run: Run) -> None:
     Path("nightly.toml").write_text(NIGHTLY)
 
-    status, out, _ = run("submit", "nightly.toml", "-p", "news", "--name", "once", "--reuse", "--json")
+    status, out, _ = run("submit", "news", "nightly.toml", "--name", "once", "--reuse", "--json")
 
     assert (status, json.loads(out)["flow"]) == (0, "once")
     submitted = daemon.hear(FlowSubmit)
@@ -117,10 +116,10 @@ def test_options_say_other_than_the_file(daemon: Daemon, run: Run) -> None:
 
 
 def test_a_flow_may_come_from_stdin(daemon: Daemon, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = {"project": "shop", "tasks": {"A": {"url": "http://a/"}}}
+    said = {"tasks": {"A": {"url": "http://a/"}}}
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(json.dumps(said).encode())))
 
-    status, out, _ = run("submit", "-")
+    status, out, _ = run("submit", "shop", "-")
 
     assert status == 0
     assert out.startswith("shop/flow-")
@@ -130,7 +129,7 @@ def test_a_flow_may_come_from_stdin(daemon: Daemon, run: Run, monkeypatch: pytes
 def test_a_file_that_is_wrong_is_not_sent(daemon: Daemon, run: Run) -> None:
     Path("x.toml").write_text(NIGHTLY.replace('["A"]', '["A", "X"]'))
 
-    status, _, err = run("submit", "x.toml")
+    status, _, err = run("submit", "shop", "x.toml")
 
     assert (status, err.partition("; ")[0]) == (
         1,
@@ -139,19 +138,22 @@ def test_a_file_that_is_wrong_is_not_sent(daemon: Daemon, run: Run) -> None:
     assert daemon.heard == []
 
 
-def test_a_flow_without_a_project_is_not_sent(run: Run) -> None:
-    Path("x.toml").write_text("[tasks.A]\nurl = 'http://a/'")
+def test_a_file_does_not_say_the_project(daemon: Daemon, run: Run) -> None:
+    Path("x.toml").write_text("project = 'shop'\n[tasks.A]\nurl = 'http://a/'")
 
-    status, _, err = run("submit", "x.toml")
+    status, _, err = run("submit", "shop", "x.toml")
 
-    assert status == 2
-    assert "x.toml says no project" in err
+    assert (status, err) == (
+        1,
+        "taskqueue: x.toml: project: it is said by the command: taskqueue flow submit PROJECT FILE\n",
+    )
+    assert daemon.heard == []
 
 
 def test_a_dry_run_shows_the_graph_without_a_daemon(daemon: Daemon, run: Run) -> None:
     Path("nightly.toml").write_text(NIGHTLY)
 
-    status, out, _ = run("submit", "nightly.toml", "--dry-run")
+    status, out, _ = run("submit", "shop", "nightly.toml", "--dry-run")
 
     lines = [line.rstrip() for line in out.splitlines()]
     assert (status, lines[0]) == (0, "shop/nightly  staged  0 of 2 tasks over, not submitted yet")
@@ -168,30 +170,24 @@ def test_flows_are_listed_the_newest_first(flows: Flows, run: Run) -> None:
     assert [json.loads(line)["flow"] for line in run("list", "--json")[1].splitlines()] == ["weekly", "nightly"]
 
 
-def test_a_flow_is_shown_by_its_name_alone(run: Run) -> None:
-    status, out, _ = run("show", "nightly")
+def test_flows_of_some_projects_are_listed_together(flows: Flows, run: Run) -> None:
+    assert len(run("list", "shop", "shop")[1].splitlines()) == 1 + len(flows.views)
+
+
+def test_a_flow_is_shown_by_project_and_name(run: Run) -> None:
+    status, out, _ = run("show", "shop", "nightly")
 
     assert (status, out.splitlines()[2].strip()) == (0, "1 success, 1 ready")
 
 
-def test_a_name_that_several_projects_have_needs_its_project(flows: Flows, run: Run) -> None:
-    flows.views.append(view("news"))
-
-    assert run("show", "nightly")[::2] == (
-        1,
-        "taskqueue: several projects have a flow nightly: say shop/nightly or news/nightly\n",
-    )
-    assert run("show", "news/nightly")[0] == 0
-
-
 def test_a_flow_that_is_not_there_is_told(run: Run) -> None:
-    assert run("show", "x")[::2] == (1, "taskqueue: no project has a flow x; `taskqueue flow list` lists them\n")
-    assert run("wait", "shop/x")[::2] == (1, "taskqueue: flow 'x' is unknown\n")
-    assert run("show", "a/b/c")[0] == 2
+    assert run("show", "shop", "x")[::2] == (1, "taskqueue: flow 'x' is unknown\n")
+    assert run("wait", "shop", "x")[::2] == (1, "taskqueue: flow 'x' is unknown\n")
+    assert run("show", "shop", "a/b")[0] == 2
 
 
 def test_a_flow_is_shown_to_programs_with_its_tasks(run: Run) -> None:
-    said = json.loads(run("show", "nightly", "--json")[1])
+    said = json.loads(run("show", "shop", "nightly", "--json")[1])
 
     assert (said["state"], said["tasks"], [each["depends_on"] for each in said["members"]]) == ("running", 2, [[], [0]])
     assert said["layers"] == [
@@ -214,11 +210,11 @@ def test_the_exit_status_of_wait_says_how_a_flow_ended(
     counts = {"success": 2} if state == "success" else {"success": 1, str(state): 1}
     flows.views = [view("shop", "nightly", state, **counts)]
 
-    assert run("wait", "nightly") == (status, "", told)
+    assert run("wait", "shop", "nightly") == (status, "", told)
 
 
 def test_waiting_ends_with_its_time(run: Run) -> None:
-    assert run("wait", "nightly", "--timeout", "0") == (
+    assert run("wait", "shop", "nightly", "--timeout", "0") == (
         1,
         "",
         "taskqueue flow wait: shop/nightly has not ended, 1 of 2 tasks over\n",
@@ -236,4 +232,4 @@ def test_waiting_ends_with_its_time(run: Run) -> None:
 def test_a_flow_is_cancelled(flows: Flows, run: Run, state: FlowState, told: str) -> None:
     flows.views = [view(state=state)]
 
-    assert run("cancel", "nightly") == (0, f"{told}\n", "")
+    assert run("cancel", "shop", "nightly") == (0, f"{told}\n", "")

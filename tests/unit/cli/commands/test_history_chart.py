@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.cli.commands.insight import (
+from taskqueue.cli.commands.stats import (
     CELLS,
     Comparison,
     EventCount,

@@ -1,4 +1,4 @@
-"""Lines of ``taskqueue wait`` where there is no terminal."""
+"""Lines of ``taskqueue project wait`` where there is no terminal."""
 
 from __future__ import annotations
 

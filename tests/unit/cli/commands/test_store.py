@@ -13,7 +13,7 @@ import pytest
 from taskqueue.store.contract import Batch
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.rocks_store import RocksStore
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, with_store
 
 LINES = [
     '{"taskqueue":1,"projects":[{"name":"news","overrides":{"rate":2}},{"name":"shop"}]}',
@@ -56,7 +56,7 @@ def test_only_their_owner_may_read_what_the_store_commands_make(run: Run, filled
 
 
 def test_stats_tell_tasks_bytes_and_what_the_cache_needs(run: Run, filled: str) -> None:
-    status, shown, _ = run("stats", "--store", filled)
+    status, shown, _ = run("show", filled)
 
     assert status == 0
     assert shown.startswith("filled: 3 tasks, ")
@@ -70,15 +70,15 @@ def test_stats_warn_when_the_cache_is_too_short_for_the_ids(run: Run, filled: st
     Path("big.jsonl").write_text("\n".join([LINES[0], *map(json.dumps, rows), '{"tasks":150000}']) + "\n")
     run("import", "big.jsonl", "-c", "taskqueue.toml")
 
-    shown = run("stats", "-c", "taskqueue.toml")[1]
+    shown = run("show", "-c", "taskqueue.toml")[1]
 
     assert "The cache is too short for the ids: " in shown
     assert "store.cache is 1 MiB" in shown
-    assert json.loads(run("stats", "--json", "-c", "taskqueue.toml")[1])["cache"]["is_short"]
+    assert json.loads(run("show", "--json", "-c", "taskqueue.toml")[1])["cache"]["is_short"]
 
 
 def test_stats_for_programs_have_every_figure(run: Run, filled: str) -> None:
-    found = json.loads(run("stats", "--json", "--store", filled)[1])
+    found = json.loads(run("show", "--json", filled)[1])
 
     assert found["tasks"] == 3
     assert [(project["name"], project["counts"]["failed"]) for project in found["projects"]] == [
@@ -89,13 +89,13 @@ def test_stats_for_programs_have_every_figure(run: Run, filled: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [["stats"], ["stats", "--json"], ["export"], ["backup", "copy"], ["import", "--merge", "export.jsonl"]]
+    "command", [["show"], ["show", "--json"], ["export"], ["backup", "copy"], ["import", "--merge", "export.jsonl"]]
 )
 def test_a_project_that_can_not_be_read_is_named_in_one_line(run: Run, filled: str, command: list[str]) -> None:
     with closing(RocksStore(filled)) as store:
         store.write(store.begin(), Batch(puts={layout.PROJECTS: [(layout.project_key(2), b"\xc1nonsense")]}))
 
-    status, _, said = run(*command, "--store", filled)
+    status, _, said = run(*with_store(command, filled))
 
     assert status == 1
     assert said.startswith("taskqueue: store: family projects, key 00000002: can't be read (")
@@ -106,17 +106,17 @@ def test_the_config_file_names_the_store(run: Run, filled: str) -> None:
     Path("taskqueue.toml").write_text(f'[store]\npath = "{filled}"\n')
 
     assert run("check", "--config", "taskqueue.toml")[0] == 0
-    assert run("check", "--config", "taskqueue.toml", "--store", "nowhere")[0] == 1
+    assert run("check", "--config", "taskqueue.toml", "nowhere")[0] == 1
 
 
 def test_check_says_that_all_agree(run: Run, filled: str) -> None:
-    assert run("check", "--store", filled) == (0, "filled: looked at 11 entries of 3 tasks: all agree\n", "")
+    assert run("check", filled) == (0, "filled: looked at 11 entries of 3 tasks: all agree\n", "")
 
 
 def test_check_says_what_does_not_agree_and_fails(run: Run, filled: str) -> None:
     damage(filled)
 
-    status, shown, said = run("check", "--store", filled)
+    status, shown, said = run("check", filled)
 
     assert status == 1
     assert shown.startswith("ids: project news task 'a' (key ")
@@ -127,15 +127,15 @@ def test_check_says_what_does_not_agree_and_fails(run: Run, filled: str) -> None
 def test_check_shows_so_many_and_counts_all(run: Run, filled: str) -> None:
     damage(filled)
 
-    status, shown, said = run("check", "--show", "0", "--store", filled)
+    status, shown, said = run("check", "--show", "0", filled)
 
     assert (status, shown) == (1, "")
     assert said == "filled: looked at 10 entries of 3 tasks: 2 do not agree, 2 more than shown\n"
 
 
-@pytest.mark.parametrize("command", [["stats"], ["check"], ["compact"], ["export"], ["backup", "copy"]])
+@pytest.mark.parametrize("command", [["show"], ["check"], ["compact"], ["export"], ["backup", "copy"]])
 def test_a_store_that_is_not_there_is_not_made(run: Run, command: list[str]) -> None:
-    status, _, said = run(*command, "--store", "nowhere")
+    status, _, said = run(*with_store(command, "nowhere"))
 
     assert status == 1
     assert said.startswith("taskqueue: nowhere: there is no store here")
@@ -162,19 +162,19 @@ def test_a_store_is_restored_over_another_one_only_when_told_so(run: Run, filled
     assert refused[2] == "taskqueue: filled: there is a store here already; say --replace to move it aside\n"
     assert status == 0
     assert shown.endswith("filled.replaced: the store that was there\n")
-    assert run("check", "--store", filled)[0] == 0
-    assert run("check", "--store", "filled.replaced")[0] == 1
+    assert run("check", filled)[0] == 0
+    assert run("check", "filled.replaced")[0] == 1
     assert run("restore", "copy", "--replace", "--store", filled)[1].endswith(
         "filled.replaced-2: the store that was there\n"
     )
 
 
 def test_compact_tells_the_bytes_before_and_after(run: Run, filled: str) -> None:
-    status, shown, _ = run("compact", "--store", filled)
+    status, shown, _ = run("compact", filled)
 
     assert status == 0
     assert " before, " in shown
-    assert run("check", "--store", filled)[0] == 0
+    assert run("check", filled)[0] == 0
 
 
 def test_export_and_import_go_through_pipes_and_files(run: Run, filled: str) -> None:
@@ -185,11 +185,11 @@ def test_export_and_import_go_through_pipes_and_files(run: Run, filled: str) -> 
 
 
 def test_export_takes_projects_and_states(run: Run, filled: str) -> None:
-    rows = run("export", "--store", filled, "--project", "news", "--state", "success")[1].splitlines()
+    rows = run("export", "--store", filled, "news", "--state", "success")[1].splitlines()
 
     assert [json.loads(row).get("taskid") for row in rows] == [None, "b", None]
     assert [project["name"] for project in json.loads(rows[0])["projects"]] == ["news"]
-    assert run("export", "--store", filled, "--project", "none")[2] == 'taskqueue: project "none" is unknown\n'
+    assert run("export", "--store", filled, "none")[2] == 'taskqueue: project "none" is unknown\n'
 
 
 def test_import_into_a_project_with_tasks_needs_a_word(run: Run, filled: str) -> None:
@@ -206,8 +206,8 @@ def test_stats_by_project_say_what_each_takes_the_largest_first(run: Run, tmp_pa
     (tmp_path / "lines").write_text("\n".join(LINES) + "\n")
     run("import", "lines", "--store", "here")
 
-    status, out, _ = run("stats", "--store", "here", "--by", "project")
-    plain = json.loads(run("stats", "--store", "here", "--by", "project", "--json")[1])
+    status, out, _ = run("show", "here", "--by", "project")
+    plain = json.loads(run("show", "here", "--by", "project", "--json")[1])
 
     rows = [line.split() for line in out.splitlines()]
     assert status == 0

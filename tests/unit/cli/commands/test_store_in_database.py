@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import Run, with_store
 
 URL = "postgresql://taskqueue:geheim@db.invalid/crawl"
 
@@ -20,13 +20,13 @@ sys.exit(main(sys.argv[1:]))
 """
 """The command line where psycopg is not installed."""
 
-USING_ONE = ["stats", "check", "export", "import FILE", "backup FILE", "init", "init --print-sql"]
+USING_ONE = ["show", "check", "export", "import FILE", "backup FILE", "init", "init --print-sql"]
 
 
 @pytest.mark.parametrize(
     ("command", "instead"),
     [
-        (f"compact --store {URL}", "vacuum full"),
+        (f"compact {URL}", "vacuum full"),
         (f"restore copy --store {URL}", "pg_restore"),
         (f"restore {URL} --store folder", "pg_restore"),
         (f"backup {URL} --store {URL}", "name a file"),
@@ -64,7 +64,7 @@ def test_a_database_in_the_config_is_refused_like_one_on_the_command_line(run: R
 def test_without_the_driver_it_is_said_how_to_install_it(tmp_path: Path, command: str) -> None:
     (tmp_path / "FILE").write_text("{}")
     name = "new" if command == "backup FILE" else "FILE"
-    arguments = ["store", *command.replace("FILE", name).split(), "--store", URL]
+    arguments = ["store", *with_store(command.replace("FILE", name).split(), URL)]
 
     ended = subprocess.run(
         [sys.executable, "-c", WITHOUT_DRIVER, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
@@ -77,16 +77,16 @@ def test_without_the_driver_it_is_said_how_to_install_it(tmp_path: Path, command
     )
 
 
-@pytest.mark.parametrize("command", ["stats", "init", "export", "init --print-sql"])
+@pytest.mark.parametrize("command", ["show", "init", "export", "init --print-sql"])
 def test_a_url_that_is_none_is_refused(run: Run, command: str) -> None:
-    status, _, said = run(*command.split(), "--store", "postgresql://db.invalid/crawl?hots=x")
+    status, _, said = run(*with_store(command.split(), "postgresql://db.invalid/crawl?hots=x"))
 
     assert status == 2
     assert said == 'taskqueue: store.url: invalid URI query parameter: "hots"\n'
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password(run: Run) -> None:
-    status, shown, said = run("check", "--store", "postgresql://taskqueue:geheim@/crawl?host=/nowhere")
+    status, shown, said = run("check", "postgresql://taskqueue:geheim@/crawl?host=/nowhere")
 
     assert (status, shown) == (1, "")
     assert said.startswith("taskqueue: postgresql:///nowhere/crawl schema taskqueue: can't connect: ")
@@ -117,4 +117,4 @@ def test_a_folder_needs_no_sql(run: Run) -> None:
 def test_init_makes_an_empty_store_in_a_folder_once(run: Run) -> None:
     assert run("init", "--store", "folder") == (0, "folder: made an empty store\n", "")
     assert run("init", "--store", "folder") == (0, "folder: there is a store already; nothing was changed\n", "")
-    assert run("check", "--store", "folder")[0] == 0
+    assert run("check", "folder")[0] == 0

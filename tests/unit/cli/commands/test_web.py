@@ -59,10 +59,14 @@ def test_a_token_that_was_removed_is_not_listed(capsys: pytest.CaptureFixture[st
         (["token", "remove", "ben"], 1, 'there is no token of "ben"'),
         (["token", "add", "a b", "--role", "admin"], 1, "is no name"),
         (["token", "add", "ben", "--role", "root"], 2, "root"),
-        (["--bind", "0.0.0.0:0"], 1, "taskqueue web token add NAME --role admin --tokens data/web-tokens.json"),
-        (["--proxy-header", "X-User"], 2, "--proxy-header needs --trust-proxy"),
-        (["--trust-proxy", "10.0.0.300"], 2, "such as 10.0.0.2 or 10.0.0.0/8"),
-        (["--proxy-role", "anna=root"], 2, '"root" is no role: viewer, operator, admin'),
+        (
+            ["start", "--bind", "0.0.0.0:0"],
+            1,
+            "web token add NAME --role admin --tokens data/web-tokens.json",
+        ),
+        (["start", "--proxy-header", "X-User"], 2, "--proxy-header needs --trust-proxy"),
+        (["start", "--trust-proxy", "10.0.0.300"], 2, "such as 10.0.0.2 or 10.0.0.0/8"),
+        (["start", "--proxy-role", "anna=root"], 2, '"root" is no role: viewer, operator, admin'),
     ],
     ids=str,
 )
@@ -83,10 +87,10 @@ def test_the_options_stand_in_the_environment_too(
     monkeypatch.setenv("TASKQUEUE_WEB_PROXY_ROLE", "viewer anna=root")
     monkeypatch.setenv("TASKQUEUE_WEB_PROXY_HEADER", "X-User")
 
-    assert run() == 2
+    assert run("start") == 2
     assert '"root" is no role' in capsys.readouterr().err
     monkeypatch.setenv("TASKQUEUE_WEB_PROXY_ROLE", "viewer anna=admin")
     monkeypatch.setenv("TASKQUEUE_WEB_TRUST_PROXY", "10.0.0.2 10.1.0.0/99")
 
-    assert run() == 2
+    assert run("start") == 2
     assert "10.1.0.0/99" in capsys.readouterr().err

@@ -13,7 +13,6 @@ from taskqueue.client.tasks.new_flow import FlowPlan
 from taskqueue.protocol.values import TaskOf
 
 SAID = """
-project = "shop"
 flow = "nightly"
 
 [defaults]
@@ -37,7 +36,7 @@ delay = "5m"
 
 
 def described(file: FlowFile) -> FlowPlan:
-    plan = FlowPlan(file.project or "p", file.flow or "f")
+    plan = FlowPlan("p", file.flow or "f")
     file.describe(plan.add)
     return plan
 
@@ -52,7 +51,7 @@ def test_a_file_says_a_flow_with_its_tasks_in_any_order() -> None:
     file = parse("flow.toml", SAID)
     plan = described(file)
 
-    assert (file.project, file.flow) == ("shop", "nightly")
+    assert file.flow == "nightly"
     assert [task.taskid for task in plan.tasks] == ["prices", "s-1", "report"]
     report = plan.tasks[2]
     assert report.depends_on == ("prices", "s-1", "rates", TaskOf("currencies", "EUR"))
@@ -63,7 +62,6 @@ def test_a_file_says_a_flow_with_its_tasks_in_any_order() -> None:
 
 def test_json_says_the_same() -> None:
     said: dict[str, Any] = {
-        "project": "shop",
         "tasks": {"D": {"url": "http://d/", "after": ["A"]}, "A": {"url": "http://a/", "schedule": {"priority": 3}}},
     }
 
@@ -91,7 +89,7 @@ def test_a_cycle_is_printed() -> None:
     [
         ("", "tasks: there are none"),
         ("tasks = 7", "tasks: expected a table"),
-        ("projekt = 'x'", "projekt: unknown; there are project, flow, defaults, tasks"),
+        ("projekt = 'x'", "projekt: unknown; there are flow, defaults, tasks"),
         ("[tasks.A", "not TOML: Expected ']' at the end of a table declaration (at end of document)"),
         ("[tasks]\nA = 7", "tasks.A: expected a table"),
         ("[tasks.A]", "tasks.A: there is no url"),
@@ -121,7 +119,11 @@ def test_a_cycle_is_printed() -> None:
         ("[tasks.A]\nurl = 'http://a/'\ndepends_on = ['B']", "tasks.A.depends_on: in a flow it is called after"),
         ("[defaults]\ntaskid = 'x'\n[tasks.A]\nurl = 'http://a/'", "defaults.taskid: each task has its own"),
         (f"[tasks.{'x' * 129}]\nurl = 'http://a/'", f"tasks.{'x' * 129}: a name has 1 to 128 bytes"),
-        ("project = 'a b'\n[tasks.A]\nurl = 'http://a/'", "project: expected 1 to 64 ASCII letters"),
+        ("flow = 'a b'\n[tasks.A]\nurl = 'http://a/'", "flow: expected 1 to 64 ASCII letters"),
+        (
+            "project = 'a'\n[tasks.A]\nurl = 'http://a/'",
+            "project: it is said by the command: taskqueue flow submit",
+        ),
         (
             "[tasks.A]\nurl = 'http://a/'\ntaskid = 'B'\n[tasks.B]\nurl = 'http://b/'",
             "tasks.B.taskid: 'B' is task 0 of this flow already",
@@ -143,7 +145,7 @@ def test_json_that_is_none_is_told_with_its_place() -> None:
     assert refusal("{", "x.json").startswith(
         "x.json: not JSON: Expecting property name enclosed in double quotes: line"
     )
-    assert refusal("[]", "x.json") == "x.json: expected an object with project and tasks"
+    assert refusal("[]", "x.json") == "x.json: expected an object with tasks"
 
 
 def test_urls_of_other_schemes_are_taken_if_they_are_meant() -> None:

@@ -78,7 +78,7 @@ def test_a_url_is_one_of_http_or_https_or_data(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["mailto:a@site", "ftp://site/", "s3://bucket/key", "file:///etc/passwd"])
 def test_every_scheme_is_taken_where_it_is_asked_for(url: str) -> None:
-    with pytest.raises(ValueError, match="with --any it is taken"):
+    with pytest.raises(ValueError, match="with --any-scheme it is taken"):
         parse(url, {})
 
     assert parse(url, {}, any_scheme=True).url == url
@@ -97,7 +97,7 @@ def test_a_line_with_a_body_of_its_own_has_none_of_those_that_are_for_all() -> N
         ("nonsense", "'nonsense' is no url, which begins with a scheme such as https:"),
         ("# comment", "'# comment' is no url"),
         ("not json {", "'not json {' is no url"),
-        ("mailto:ann@site", "'mailto:ann@site' is no url of http, https or data; with --any it is taken"),
+        ("mailto:ann@site", "'mailto:ann@site' is no url of http, https or data; with --any-scheme it is taken"),
         ("javascript:void(0)", "is no url of http, https or data"),
         ("http:///path", "'http:///path' has no host"),
         ("http://site/\0", r"url: 'http://site/\x00' has white space around it or a control character in it"),

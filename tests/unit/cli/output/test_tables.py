@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from taskqueue.cli.commands.insight import of_stats
+from taskqueue.cli.commands.stats import of_stats
 from taskqueue.cli.input.times import paused_until
 from taskqueue.cli.output.fetcher_tables import HUNG_SHOWN, of_fetchers, show_fetchers
 from taskqueue.cli.output.project_tables import (

@@ -144,15 +144,15 @@ def test_any_thread_may_call(daemon: Daemon, client: Client) -> None:
 def test_the_url_comes_from_the_environment_when_the_client_is_made(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TASKQUEUE_URL", daemon.url)
+    monkeypatch.setenv("TASKQUEUE_DAEMON", daemon.url)
     with Client() as client:
-        monkeypatch.setenv("TASKQUEUE_URL", "tcp://127.0.0.1:9")
+        monkeypatch.setenv("TASKQUEUE_DAEMON", "tcp://127.0.0.1:9")
 
         assert client.push("p", "http://a/") == "new"
 
 
 def test_without_anything_said_the_url_is_the_daemons_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TASKQUEUE_URL", raising=False)
+    monkeypatch.delenv("TASKQUEUE_DAEMON", raising=False)
     with Client() as client:
         assert client.url == "tcp://127.0.0.1:7400"
 

@@ -1,0 +1,129 @@
+"""``taskqueue cron``: list, set and remove the jobs that push a task again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.input.names import project_name, projects_argument
+from taskqueue.cli.input.settings import json_of
+from taskqueue.cli.input.times import local
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.json_values import as_plain
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue.protocol.projects import ProjectView
+
+
+@click.group()
+def cron() -> None:
+    """List, set and remove cron jobs.
+
+    A job is a task that the daemon pushes again and again. Jobs stand in the config, too, as [projects.NAME.cron.JOB].
+
+    \b
+    Example:
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+    """
+
+
+@cron.command("list")
+@projects_argument
+@json_lines_option
+@daemon_options
+def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
+    """List cron jobs and their next runs.
+
+    Times are those of this machine. A run is skipped when the task of the last one is still live.
+
+    \b
+    Example:
+      taskqueue cron list news
+    """
+    with daemon.client() as client:
+        views = [*map(client.projects.show, projects)] if projects else list(client.projects.all())
+    if as_json:
+        print_lines(_told(views))
+        return
+    from taskqueue.cli.output import project_tables, tables
+
+    tables.show(project_tables.of_cron(views))
+
+
+def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
+    """Each job with its project, and with the setting that says what it does."""
+    for view in views:
+        jobs = view.settings.get("cron")
+        for job in view.cron:
+            setting = jobs.get(job.job) if isinstance(jobs, dict) else None
+            yield {"project": view.name, **as_plain(job), "setting": setting}
+
+
+@cron.command("set")
+@click.argument("project", type=project_name)
+@click.argument("job")
+@click.option("--cron", metavar="CRON", default="", help="Cron expression of the runs.")
+@click.option("--every", metavar="DURATION", default="", help="Time from one run to the next.")
+@click.option("--zone", default="UTC", show_default=True, help="Time zone of --cron, such as Europe/Berlin.")
+@click.option(
+    "--missed",
+    type=click.Choice(["skip", "once"]),
+    default="skip",
+    show_default=True,
+    help="Runs for those missed while the daemon was down.",
+)
+@click.option("--url", default="", help="URL of the task; {tick} is the run's unix seconds.")
+@click.option("--taskid", default="", help="Taskid of the task, also with {tick}.")
+@click.option("--priority", type=int, default=0, help="Priority of the task; larger runs first.")
+@click.option("--body", metavar="JSON", help="Body of the task.")
+@daemon_options
+def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, **said: Any) -> None:
+    """Create or replace a cron job.
+
+    It holds at once and for good, and wins over a job of that name in the config. Without a taskid that has {tick},
+    one task runs again and again.
+
+    \b
+    Example:
+      taskqueue cron set news daily --cron '0 3 * * *' --zone Europe/Berlin
+      taskqueue cron set news front --every 5m --url https://example.com/
+      taskqueue cron set news index --every 1h --body '{"save": {"page": 1}}'
+    """
+    if bool(said["cron"]) == bool(said["every"]):
+        raise click.UsageError("say when with --cron, or how often with --every")
+    sent = json_of("--body", body) if body is not None else None
+    with daemon.client() as client:
+        client.projects.show(project)  # The daemon would make one that is unknown, after a slip of the pen.
+        view = client.cron.set(project, job, url=url, body=sent, **said)
+    say(f"{project}: {job} {_next(view, job)}")
+
+
+@cron.command()
+@click.argument("project", type=project_name)
+@click.argument("job")
+@daemon_options
+def remove(project: str, job: str, daemon: Daemon) -> None:
+    """Remove a cron job made by set.
+
+    A job of that name in the config holds again.
+
+    \b
+    Example:
+      taskqueue cron remove news daily
+    """
+    with daemon.client() as client:
+        view = client.cron.remove(project, job)
+    say(f"{project}: {job} {_next(view, job)}")
+
+
+def _next(view: ProjectView, job: str) -> str:
+    """``runs next at …``; ``removed`` if it is not there."""
+
+    for found in view.cron:
+        if found.job == job:
+            return f"runs next at {local(found.next_at)}" if found.next_at else "never runs"
+    return "removed"

@@ -1,0 +1,79 @@
+"""``taskqueue log``: who changed what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import Daemon, daemon_options
+from taskqueue.cli.input.names import projects_argument
+from taskqueue.cli.output.json_output import json_lines_option, print_lines
+from taskqueue.display.insight import CHANGE_HEADS, what, who
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from taskqueue import Client
+    from taskqueue.protocol.insight import LogEntry
+
+
+@click.command()
+@projects_argument
+@click.option("--since", metavar="DURATION|TIME", type=times.past, help="Time of the oldest changes.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Number of changes, the newest."
+)
+@json_lines_option
+@daemon_options
+def log(projects: tuple[str, ...], since: float | None, limit: int, as_json: bool, daemon: Daemon) -> None:
+    """Show who changed what.
+
+    Changes of settings and states, deleted projects, cancelled tasks, reloads of the config; of a project also if it
+    was deleted. The newest change comes last, with the number of tasks that it changed or dropped. The last 100,000 are
+    kept. Who is at a command line is known by name, a program by the name of its client; the values of tables are not
+    told.
+
+    \b
+    Example:
+      taskqueue log
+      taskqueue log news --since 2d
+    """
+    with daemon.client() as client:
+        found = list(islice(_newest_first(client, projects, since), limit + 1))
+    shown = found[limit - 1 :: -1] if len(found) > limit else found[::-1]
+    if as_json:
+        print_lines(shown)
+        return
+    from taskqueue.cli.output import tables
+
+    tables.show(of_log(shown))
+    if len(found) > limit:
+        say("There are older ones; --limit shows them.", err=True)
+
+
+def _newest_first(client: Client, projects: Sequence[str], since: float | None) -> Iterator[LogEntry]:
+    """Changes of these projects (none: all changes), each once."""
+    logs = [client.log.all(project, since=since) for project in set(projects)] or [client.log.all(since=since)]
+    last = 0
+    for entry in merge(*logs, key=lambda entry: -entry.number):
+        if entry.number != last:  # one change may be of several projects
+            yield entry
+        last = entry.number
+
+
+def of_log(entries: Iterable[LogEntry]) -> Table:
+    """A row a change: when, who, and what. Fits into 80 columns."""
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.terminal.screen import Text
+
+    table = bare_table(CHANGE_HEADS[:1], [], CHANGE_HEADS[1:])
+    for entry in entries:
+        cells = (times.local(entry.at), who(entry), what(entry))
+        table.add_row(*(Text(cell.strip()) for cell in cells))
+    return table

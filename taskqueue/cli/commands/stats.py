@@ -1,0 +1,292 @@
+"""``taskqueue stats``: what happened to projects.
+
+``stats --history`` draws how fast projects were, beside the same time before:
+
+    points of minutes or hours ──spread evenly over their time──► CELLS parts of the time ──► ▁▂▅█▇▃
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import click
+from msgspec import Struct
+
+from taskqueue.cli.input import times
+from taskqueue.cli.input.daemon import Daemon, check_group, daemon_options
+from taskqueue.cli.input.names import group_option, projects_argument
+from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.protocol.choices import Resolution
+from taskqueue.protocol.insight import Point
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from taskqueue import Client
+    from taskqueue.protocol.insight import ProjectStats, Window
+    from taskqueue.protocol.values import Totals
+    from taskqueue.terminal.screen import Text
+
+
+WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
+"""By their names on the wire, the fields of ``Windows``."""
+
+ALL: Final = "all"
+DAY: Final = 24 * 3600
+EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
+TIMES: Final = ("mean_seconds", "p95_seconds")
+NAME: Final = "name"
+SORTS: Final = (NAME, *EVENTS, *TIMES)
+"""By which projects can be sorted; those with the most of the window come first."""
+
+
+@click.command()
+@projects_argument
+@group_option
+@click.option(
+    "--window", type=click.Choice([*WINDOWS, ALL]), default="1h", show_default=True, help="Period, up to now."
+)
+@click.option("--filter", "part", metavar="TEXT", default="", help="Part of the names of the projects.")
+@click.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default=NAME,
+    show_default=True,
+    help="Number that comes first where it is largest.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Number of projects, at most.")
+@click.option("--history", is_flag=True, help="Bars over time, beside those of the time before.")
+@click.option("--since", metavar="DURATION|TIME", type=times.past, help="Start of --history.  [default: 1d]")
+@json_option
+@daemon_options
+def stats(
+    projects: tuple[str, ...],
+    group: str | None,
+    window: str,
+    part: str,
+    sort: str,
+    limit: int | None,
+    history: bool,
+    since: float | None,
+    as_json: bool,
+    daemon: Daemon,
+) -> None:
+    """Show attempts and times by period.
+
+    The period is the last 5 minutes, hour or day, or all since projects were made. `selected` tasks were dispatched. An
+    attempt that ran out of time is also among failed or retried. `mean` and `p95` are seconds from dispatch to answer:
+    on average, and what 19 of 20 attempts took at most (within 18 %).
+
+    With --history, of all projects together unless some are named: known are the minutes of the last day, and the hours
+    of the last 90 days. A minute is known when it is over.
+
+    \b
+    Example:
+      taskqueue stats
+      taskqueue stats news --window 5m
+      taskqueue stats --window 1d --sort failed --limit 10
+      taskqueue stats --history news --since 7d
+      taskqueue stats --json | jq '.projects[] | {name, day: .windows["1d"]}'
+    """
+    if since is not None and not history:
+        raise click.UsageError("--since is for --history; without it, --window chooses the time")
+    with daemon.client() as client:
+        found = [project for project in _chosen(client, projects, group) if part.lower() in project.name.lower()]
+    if sort != NAME:
+        found.sort(key=lambda project: getattr(_over(project, window), sort, 0), reverse=True)
+    found = found[:limit]
+    if history:
+        some = projects or group or part or limit
+        _show_history(daemon, [project.name for project in found] if some else [None], since, as_json)
+        return
+    if as_json:
+        print_object({"projects": found})
+        return
+    from taskqueue.cli.output import tables
+
+    tables.show(of_stats(found, window))
+
+
+def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
+    """Print the history of these projects; None: of all together."""
+
+    now = time.time()
+    span = Span(min(since or now - DAY, now - 60), now)
+    with daemon.client() as client:
+        if as_json:
+            print_object({"history": [fetch_history(client, name, span, now) for name in names]})
+            return
+        from taskqueue.terminal.screen import Screen
+
+        for name in names:
+            Screen().print(history_table(compare(client, name, span), span))
+
+
+def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
+    """Statistics of the named projects, or of all if none is named.
+
+    Raises:
+        click.ClickException: one of them isn't there, or the group has none.
+    """
+    found = {project.name: project for project in client.stats.all(group or "")}
+    if group:
+        check_group(group, list(found))
+    for name in names:
+        if name not in found:
+            where = f' in group "{group}"' if group else ""
+            raise click.ClickException(f'project "{name}" is unknown{where}; `taskqueue status` lists them')
+    yield from (found[name] for name in names or found)
+
+
+def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
+    """A row a project. Fits into 80 columns."""
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.terminal.screen import Text
+
+    durations = () if window == ALL else TIMES
+    table = bare_table(["project"], [*EVENTS, *(name.partition("_")[0] for name in durations)])
+    for project in projects:
+        over = _over(project, window)
+        table.add_row(Text(project.name), *_cells(over, EVENTS, "{:,}"), *_cells(over, durations, "{:,.1f}"))
+    return table
+
+
+def _over(project: ProjectStats, window: str) -> Totals | Window:
+    over: Totals | Window = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
+    return over
+
+
+def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
+    """A quiet dot where there is nothing."""
+    from taskqueue.terminal.screen import Text
+
+    for name in names:
+        value = getattr(over, name)
+        yield Text(shape.format(value)) if value else Text("·", "dim")
+
+
+CELLS: Final = 40
+BARS: Final = "▁▂▃▄▅▆▇█"
+CHARTED_EVENTS: Final = ("new", "success", "failed", "retried")
+"""Events that are drawn, if there are any."""
+
+MINUTES_KEPT: Final = 24 * 3600.0 + 60
+"""Seconds for which the daemon keeps minutes; older times are fetched by hours."""
+
+TOGETHER: Final = "all projects"
+
+
+class Span(NamedTuple):
+    """A time span in unix seconds."""
+
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """Its length."""
+        return self.end - self.start
+
+
+class ProjectHistory(Struct):
+    """Events of a project in a time span (None: of all projects together), in points of one ``every`` each."""
+
+    project: str | None
+    every: Resolution
+    points: list[Point]
+
+
+class Comparison(NamedTuple):
+    """Events now and in the span before."""
+
+    now: ProjectHistory
+    before: ProjectHistory
+
+
+def fetch_history(client: Client, project: str | None, span: Span, now: float) -> ProjectHistory:
+    """Events in a time span: by minutes as long as these are kept, else by hours."""
+    every: Resolution = "minute" if now - span.start <= MINUTES_KEPT else "hour"
+    return ProjectHistory(project, every, list(client.history.all(project, every, since=span.start, until=span.end)))
+
+
+def compare(client: Client, project: str | None, span: Span) -> Comparison:
+    """Events in a span that ends now, and in the span of the same length before it."""
+    return Comparison(
+        fetch_history(client, project, span, span.end), fetch_history(client, project, earlier(span), span.end)
+    )
+
+
+def earlier(span: Span) -> Span:
+    """The span of the same length before this one."""
+    return Span(span.start - span.seconds, span.start)
+
+
+# ------------------------------------------------------------------------------------------------ drawing
+
+
+def history_table(compared: Comparison, span: Span) -> Table:
+    """Per kind of event a row of bars with its numbers, and below it one of the span before. In 80 columns."""
+    from taskqueue.cli.output.tables import bare_table
+    from taskqueue.units import duration_text
+
+    length = duration_text(span.seconds)
+    table = bare_table(["", f"the last {length}"], ["in all", "/min", "change"])
+    table.title, table.title_justify, table.title_style = compared.now.project or TOGETHER, "left", "bold"
+    for name in CHARTED_EVENTS:
+        counts = cells(_events(compared.now, name, span.end), span)
+        before = cells(_events(compared.before, name, span.end), earlier(span))
+        if any(counts) or any(before) or name == "success":
+            most = max(*counts, *before)
+            table.add_row(*_row(name, counts, most, span), change(sum(counts), sum(before)))
+            table.add_row(*_row("before", before, most, span, "dim"))
+    return table
+
+
+def _row(name: str, counts: Sequence[float], most: float, span: Span, style: str = "") -> Iterator[Text]:
+    from taskqueue.terminal.screen import Text
+
+    count = sum(counts)
+    numbers = f"{count:,.0f}", f"{count * 60 / span.seconds:,.1f}"
+    yield from (Text(cell, style) for cell in (name, bars(counts, most), *numbers))
+
+
+class EventCount(NamedTuple):
+    """A number of events, evenly spread over a span."""
+
+    span: Span
+    number: float
+
+
+def _events(history: ProjectHistory, name: str, now: float) -> Iterator[EventCount]:
+    """Counts of one kind of event; the last hour ends now."""
+    seconds = 60 if history.every == "minute" else 3600
+    for point in history.points:
+        end = min(point.at + seconds, now)
+        if point.at < end:
+            yield EventCount(Span(point.at, end), getattr(point, name))
+
+
+def cells(events: Iterable[EventCount], span: Span, number: int = CELLS) -> list[float]:
+    """Number of events in each of ``number`` equal parts of a span."""
+    width = span.seconds / number
+    found = [0.0] * number
+    for (start, end), number_of in events:
+        first = max(0, int((start - span.start) // width))
+        last = min(number - 1, int((end - span.start) // width))
+        for cell in range(first, last + 1):
+            part = span.start + cell * width
+            inside = min(end, part + width) - max(start, part)
+            found[cell] += number_of * max(0.0, inside) / (end - start)
+    return found
+
+
+def bars(counts: Sequence[float], most: float) -> str:
+    """One bar per count, the highest for ``most``; a blank for 0."""
+    return "".join(BARS[min(int(count / most * len(BARS)), len(BARS) - 1)] if count else " " for count in counts)
+
+
+def change(now: float, before: float) -> str:
+    """``+12 %``; empty if there was nothing before."""
+    return f"{(now - before) / before * 100:+,.0f} %" if before else ""

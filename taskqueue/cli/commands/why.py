@@ -1,0 +1,114 @@
+"""``taskqueue why``: why nothing is dispatched, of all projects, of one, or of a task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from taskqueue.cli.input.daemon import Daemon, daemon_options, why_of
+from taskqueue.cli.input.names import project_name, taskids_of
+from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.protocol.choices import WhyCause
+from taskqueue.protocol.values import Counts
+from taskqueue.terminal.lines import say
+
+if TYPE_CHECKING:
+    from taskqueue import Client
+
+ASKED_MOST: Final = 1000
+"""Projects that are asked about, one after the other: a second, at 1 ms each."""
+
+SENTENCES_SHOWN: Final = 5
+"""Projects of each cause of which the sentence is shown."""
+
+MOVING: Final = ("none", "pace", "overdue")
+"""Causes of projects that hand out as fast as they may, or are about to."""
+
+CAUSES: Final[dict[WhyCause, str]] = {
+    "": "an older daemon, which says no cause",
+    "daemon": "the daemon itself",
+    "fetchers": "no fetcher that could take more",
+    "stopped": "stopped",
+    "paused": "paused",
+    "hours": "out of active hours",
+    "rate": "a rate of 0",
+    "limits": "as many processing as may be at once",
+    "slots": "no slot may go on now",
+    "memory": "the next tasks are being read from the store",
+    "tasks": "no task is ready",
+}
+"""Headings, in the order in which they are shown."""
+
+
+@click.command()
+@click.argument("project", type=project_name, required=False)
+@click.argument("task", metavar="[TASK]", required=False)
+@json_option
+@daemon_options
+def why(project: str | None, task: str | None, as_json: bool, daemon: Daemon) -> None:
+    """Say why nothing is dispatched.
+
+    Of a project, or of a task, which is named by its taskid or url. Without PROJECT: of each project with tasks that
+    does not move, by cause.
+
+    \b
+    Example:
+      taskqueue why
+      taskqueue why news
+      taskqueue why news https://example.com/
+    """
+    with daemon.client() as client:
+        if project is None:
+            _say_all(client, as_json)
+            return
+        taskid = taskids_of(client, project, [task])[0] if task else None
+        sentence = client.why(project, taskid)
+        such_as = "" if as_json or task else _blocked(client, project)
+    if as_json:
+        print_object({"project": project, "taskid": taskid, "sentence": sentence})
+    else:
+        say(sentence)
+        if such_as:
+            say(f"such as: {such_as}")
+
+
+def _blocked(client: Client, project: str) -> str:
+    """What the first task of a project waits for, all of whose tasks are blocked; empty: there is none."""
+    counts = client.projects.show(project).counts
+    if not counts.blocked or counts.ready or counts.delayed or counts.processing:
+        return ""
+    blocked = client.tasks.list(project, "blocked", limit=1).tasks
+    return client.why(project, blocked[0].taskid) if blocked else ""
+
+
+def _say_all(client: Client, as_json: bool) -> None:
+    """Say which projects do not move, by cause."""
+    names = [view.name for view in client.projects.all() if _is_live(view.counts)]
+    found: dict[WhyCause, dict[str, str]] = {cause: {} for cause in CAUSES}
+    for name in names[:ASKED_MOST]:
+        reply = why_of(client, name)
+        if reply is not None and reply.cause not in MOVING:
+            found[reply.cause][name] = reply.sentence
+    if as_json:
+        print_object({cause: projects for cause, projects in found.items() if projects})
+    else:
+        _say_found(found, len(names))
+
+
+def _is_live(counts: Counts) -> bool:
+    return any((counts.ready, counts.delayed, counts.processing, counts.blocked))
+
+
+def _say_found(found: dict[WhyCause, dict[str, str]], live: int) -> None:
+    for cause, projects in found.items():
+        if projects:
+            say(f"{CAUSES[cause]} ({len(projects)}):")
+        for sentence in list(projects.values())[:SENTENCES_SHOWN]:
+            say(f"  {sentence}")
+        if len(projects) > SENTENCES_SHOWN:
+            say(f"  and {', '.join(list(projects)[SENTENCES_SHOWN:])}")
+    if not any(found.values()):
+        say("Nothing stands still." if live else "No project has a task to run.")
+    if live > ASKED_MOST:
+        say(f"{live - ASKED_MOST:,} more projects have tasks; ask of them one by one")
