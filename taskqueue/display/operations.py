@@ -28,6 +28,11 @@ DONE_WITH_PROJECTS: Final = {
 }
 
 
+def number(view: OperationView) -> int:
+    """What people call the operation: its number, or its id if it began before there were numbers."""
+    return view.number or view.id
+
+
 def action(view: OperationView) -> str:
     """What the operation does."""
     return f"dry {view.action}" if view.dry_run else view.action
@@ -44,9 +49,9 @@ def outcome(view: OperationView) -> str:
         left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
         return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
     if view.action == "rerun":
-        return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {view.id})"
+        return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {number(view)})"
     what = f"would {view.action}" if view.dry_run else DONE[view.action]
-    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {view.id})"
+    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {number(view)})"
 
 
 def rerun_lines(view: OperationView) -> list[str]:
@@ -54,13 +59,13 @@ def rerun_lines(view: OperationView) -> list[str]:
     rerun = view.rerun
     lines = []
     if rerun is not None and view.dry_run:
-        lines += [f"layer {number}: {_layer(layer)}" for number, layer in enumerate(rerun.layers, 1)]
+        lines += [f"layer {place}: {_layer(layer)}" for place, layer in enumerate(rerun.layers, 1)]
         if rerun.depth > len(rerun.layers):
             lines.append(f"and {rerun.depth - len(rerun.layers):,} layers more")
     verb = "would run" if view.dry_run else "runs" if view.matched == 1 else "run"
     passed = f", {tasks(rerun.passed)} passed by" if rerun is not None and rerun.passed else ""
     cancelled = "cancelled: " if view.cancelled else ""
-    lines.append(f"{cancelled}{tasks(view.matched)} {verb} again{passed} (operation {view.id})")
+    lines.append(f"{cancelled}{tasks(view.matched)} {verb} again{passed} (operation {number(view)})")
     return lines
 
 

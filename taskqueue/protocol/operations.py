@@ -58,13 +58,21 @@ class Rerun(Change["OperationReply"], tag="rerun"):
 
 
 class OperationCancel(Change["OperationReply"], tag="operation-cancel"):
-    """End an operation where it is: what it has changed stays changed."""
+    """End an operation where it is: what it has changed stays changed.
+
+    Attributes:
+        id: or number.
+    """
 
     id: Number
 
 
 class OperationShow(WaitingRequest["OperationReply"], tag="operation-show"):
-    """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first."""
+    """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first.
+
+    Attributes:
+        id: or number.
+    """
 
     id: Number
     seconds: Annotated[float, Meta(ge=0, le=WAIT_MOST_SECONDS)] = 0.0

@@ -341,6 +341,7 @@ class OperationView(Struct, omit_defaults=True):
         rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
             these are reset (dry run: would be). None: it is another action.
         until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
+        number: counted from 1, for people; may be given in place of the id. 0: it began before there were numbers.
     """
 
     id: int
@@ -359,6 +360,7 @@ class OperationView(Struct, omit_defaults=True):
     cancelled: bool = False
     rerun: RerunView | None = None
     until: float = 0.0
+    number: int = 0
 
 
 class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):

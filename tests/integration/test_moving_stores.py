@@ -133,7 +133,7 @@ def test_a_crawl_is_the_same_after_it_was_moved_to_a_database_to_a_folder_and_to
     assert len(lines(original)) > 8 * EACH
     assert back.read_bytes() == moved.read_bytes()
     assert again.read_bytes() == moved.read_bytes()
-    for place in (["-c", first], ["-c", second], ["--store", folder]):
+    for place in (["-c", first], ["-c", second], [folder]):
         assert "all agree" in run("check", *place)
 
 

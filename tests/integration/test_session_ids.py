@@ -17,8 +17,8 @@ from tests.integration.conftest import DaemonFactory, PeerFactory
 LOOKS = (
     "status",
     "status --json",
-    "fetchers",
-    "fetchers --json",
+    "fetcher list",
+    "fetcher list --json",
     "task show news held",
     "task show news failed --json",
     "task list news --state processing",

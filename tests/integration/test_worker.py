@@ -567,7 +567,7 @@ def test_a_worker_without_a_task_ends_when_another_one_runs_the_last_of_its_proj
 @pytest.mark.parametrize(
     ("projects", "status", "reason"),
     [
-        ([], 2, "--until-finished needs the projects that are to finish: -p NAME."),
+        ([], 2, "--until-finished needs the projects that are to finish, behind the handler."),
         (["nwes"], 1, 'taskqueue: project: "nwes" is unknown; make it with: taskqueue project start nwes'),
     ],
 )

@@ -1,7 +1,7 @@
 """``taskqueue operation``, and what begins an operation: the same action on many tasks, chosen by a filter.
 
     options ──► dry run, which counts ──► confirmation ──► operation ──► progress bar ──► outcome
-                                                              └── --no-wait: its id, for ``taskqueue operation``
+                                                              └── --no-wait: its number, for ``taskqueue operation``
 
 The actions on tasks in ``tasks`` take the same options.
 """
@@ -22,6 +22,7 @@ from taskqueue.cli.input.stdin import confirm, require_terminal
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.counts import tasks
 from taskqueue.display.operations import DONE, outcome
+from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import progress as progress_text
 from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, StateName
 from taskqueue.terminal.lines import say
@@ -36,13 +37,13 @@ LARGEST_ID = 2**63 - 1
 
 
 def operation_id(written: str) -> int:
-    """The id that an operation can have.
+    """The number or id that an operation can have.
 
     Raises:
         click.BadParameter: it is none.
     """
     if not (written.isascii() and written.isdigit() and int(written) <= LARGEST_ID):
-        raise click.BadParameter(f'"{written}" is no id of an operation; `taskqueue operation list` has them')
+        raise click.BadParameter(f'"{written}" is no number or id of an operation; `taskqueue operation list` has them')
     return int(written)
 
 
@@ -82,7 +83,7 @@ def list_operations(as_json: bool, daemon: Daemon) -> None:
 
 
 @operation.command()
-@click.argument("number", metavar="ID", type=operation_id)
+@click.argument("number", metavar="NUMBER|ID", type=operation_id)
 @json_option
 @daemon_options
 def show(number: int, as_json: bool, daemon: Daemon) -> None:
@@ -90,7 +91,7 @@ def show(number: int, as_json: bool, daemon: Daemon) -> None:
 
     \b
     Example:
-      taskqueue operation show 17592186044417
+      taskqueue operation show 3
     """
     with daemon.client() as client:
         view = client.operations.show(number)
@@ -104,7 +105,7 @@ def show(number: int, as_json: bool, daemon: Daemon) -> None:
 
 
 @operation.command()
-@click.argument("number", metavar="ID", type=operation_id)
+@click.argument("number", metavar="NUMBER|ID", type=operation_id)
 @json_option
 @waiting_options
 def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> int:
@@ -115,7 +116,7 @@ def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> 
 
     \b
     Example:
-      taskqueue operation wait 17592186044417 && ./report
+      taskqueue operation wait 3 && ./report
     """
     with daemon.client() as client:
         view = client.operations.show(number)
@@ -133,7 +134,7 @@ def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> 
 
 
 @operation.command()
-@click.argument("number", metavar="ID", type=operation_id)
+@click.argument("number", metavar="NUMBER|ID", type=operation_id)
 @json_option
 @daemon_options
 def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
@@ -144,7 +145,7 @@ def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
 
     \b
     Example:
-      taskqueue operation cancel 17592186044417
+      taskqueue operation cancel 3
     """
     with daemon.client() as client:
         view = client.operations.cancel(number)
@@ -160,6 +161,7 @@ def _fields(view: OperationView) -> dict[str, str]:
     from taskqueue.display.operations import action
 
     fields = {
+        "number": str(view.number or ""),
         "id": str(view.id),
         "action": action(view),
         "projects": ", ".join(view.projects),
@@ -299,7 +301,7 @@ def run_bulk(daemon: Daemon, project: str | None, choice: BulkChoice, change: Bu
             return
         view = _begin(client, project, choice, change, dry_run=choice.dry_run)
         if choice.no_wait:
-            _print_outcome(view, str(view.id), choice)
+            _print_outcome(view, str(operation_number(view)), choice)
         else:
             view = _wait_with_bar(client, view)
             _print_outcome(view, _outcome(view, choice, change), choice)

@@ -25,6 +25,7 @@ from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.input.times import local
 from taskqueue.cli.output.json_output import json_lines_option, json_option, print_lines, print_object
 from taskqueue.display.json_values import as_plain, without_envelope
+from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import rerun_lines
 from taskqueue.display.tasks import error_line, packed_text
 from taskqueue.error_texts import kind_in
@@ -373,7 +374,7 @@ def rerun(
     if as_json:
         print_object(view)
     elif no_wait:
-        say(str(view.id))
+        say(str(operation_number(view)))
     else:
         for line in rerun_lines(view):
             say(line)

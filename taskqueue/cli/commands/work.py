@@ -164,9 +164,7 @@ def work(
       taskqueue work crawler:crawl news -j 20
     """
     if until_finished and not projects:
-        raise click.UsageError(
-            "--until-finished needs the projects that are to finish: taskqueue work HANDLER PROJECT..."
-        )
+        raise click.UsageError("--until-finished needs the projects that are to finish, behind the handler.")
     with _plain_interrupt():
         from taskqueue import Hung, Worker
 

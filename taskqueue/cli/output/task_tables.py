@@ -109,12 +109,14 @@ def parent_fields(parent: Parent) -> dict[str, object]:
 
 
 def of_operations(views: Iterable[OperationView]) -> Table:
-    """A row per bulk operation: progress, projects and filter."""
-    table = bare_table(["id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"])
+    """A row per bulk operation: progress, projects and filter; its id goes where there is no room."""
+    table = bare_table(
+        ["number", "id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"], spare=["id"]
+    )
     for view in views:
-        words = (str(view.id), action(view), ago(view.began_at), progress(view))
+        cells = (str(view.number or ""), str(view.id), action(view), ago(view.began_at), progress(view))
         tasks = f"{', '.join(view.projects)} {chosen(view)}".strip()
-        table.add_row(*map(Text, (*words, f"{view.seen:,}", f"{view.matched:,}", tasks)))
+        table.add_row(*map(Text, (*cells, f"{view.seen:,}", f"{view.matched:,}", tasks)))
     return table
 
 
@@ -125,9 +127,9 @@ def chosen(view: OperationView) -> str:
     globs = (("--url-glob", said.url), ("--error-glob", said.error))
     options += [f"{option} {shlex.quote(glob)}" for option, glob in globs if glob]
     times = (
-        ("before", said.before),
-        ("since", said.since),
-        ("pushed since", said.pushed_since),
-        ("pushed before", said.pushed_before),
+        ("--since", said.since),
+        ("--until", said.before),
+        ("--pushed-since", said.pushed_since),
+        ("--pushed-before", said.pushed_before),
     )
-    return " ".join([*options, *(f"{word} {local(at)}" for word, at in times if at)])
+    return " ".join([*options, *(f"{option} {shlex.quote(local(at))}" for option, at in times if at)])

@@ -110,7 +110,11 @@ class AsyncOperations:
         return (await self._exchange.ask(OperationCancel(id=id))).operation
 
     async def show(self, id: int, seconds: float = 0.0) -> OperationView:
-        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
+        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
+
+        Args:
+            id: or ``number``, in all methods that take one.
+        """
         patience = self._exchange.patience + checked_seconds("seconds", seconds)
         return await self._long_poll.operation(id, seconds, patience)
 

@@ -107,7 +107,11 @@ class BlockingOperations:
         return self._background.run(self._client.cancel(id))
 
     def show(self, id: int, seconds: float = 0.0) -> OperationView:
-        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first."""
+        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
+
+        Args:
+            id: or ``number``, in all methods that take one.
+        """
         return self._background.run(self._client.show(id, seconds))
 
     def wait(

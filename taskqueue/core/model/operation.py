@@ -33,7 +33,7 @@ class Operation:
 
     @property
     def id(self) -> int:
-        """The number that people know it by."""
+        """Under which it is stored; see ``OperationProgress.number``, too."""
         return self.record.progress.id
 
     @property
@@ -75,19 +75,29 @@ class OperationTable:
     Attributes:
         by_id: the oldest first; read-only for others.
         running: by id, in round-robin order; read-only for others.
+        next_number: of the next operation. After a start it is the one after the largest that is remembered.
     """
 
-    __slots__ = ("_ended", "by_id", "running")
+    __slots__ = ("_ended", "by_id", "next_number", "running")
 
     def __init__(self) -> None:
         self.by_id: dict[int, Operation] = {}
         self.running: OrderedDict[int, Operation] = OrderedDict()
+        self.next_number = 1
         self._ended: deque[int] = deque()
+
+    def find(self, number: int) -> Operation | None:
+        """The operation of this id or number; None: there is none, or it was forgotten."""
+        if number in self.by_id:
+            return self.by_id[number]
+        found = (each for each in self.by_id.values() if each.record.progress.number == number)
+        return next(found, None) if number else None
 
     def load(self, operations: Iterable[Operation]) -> None:
         """Add the operations in the store."""
         for operation in operations:
             self.by_id[operation.id] = operation
+            self.next_number = max(self.next_number, operation.record.progress.number + 1)
             if operation.running:
                 self.running[operation.id] = operation
         ended: Sequence[Operation] = [each for each in self.by_id.values() if not each.running]
@@ -96,6 +106,7 @@ class OperationTable:
     def add(self, operation: Operation) -> int | None:
         """Add a new operation; if it has ended at once, returns the id of the one that is forgotten for it, if any."""
         self.by_id[operation.id] = operation
+        self.next_number = max(self.next_number, operation.record.progress.number + 1)
         if not operation.running:
             return self._remember(operation)
         self.running[operation.id] = operation

@@ -76,7 +76,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
         reason = f"there is nothing to {request.action} in tasks that are {foreign[0]}"
         raise Rejected("malformed", f"filter.states: {reason}")
     _see_room(state)
-    progress = _begun(state.next_number(), request.action, projects, now)
+    progress = _begun(state, request.action, projects, now)
     progress.group = request.group
     progress.dry_run = request.dry_run
     progress.filter = request.filter
@@ -86,7 +86,7 @@ def begin(turn: TurnState, by: Who, request: Bulk) -> OperationReply:
     record = OperationRecord(progress, progress.id, actor=by.actor, address=by.address)
     _add(turn, Operation(record, [project.number for project in projects]))
     if not progress.dry_run:
-        detail = f"operation {progress.id} begins: {_meant(progress)}"
+        detail = f"operation {progress.number} begins: {_meant(progress)}"
         change_log.note(
             turn,
             by,
@@ -110,7 +110,7 @@ def begin_group(turn: TurnState, by: Who, request: GroupDo) -> OperationReply:
     projects = _meant_projects(state, request)
     if len(projects) > group_step_size(request.action):
         _see_room(state)
-    progress = _begun(state.next_number(), request.action, projects, turn.now)
+    progress = _begun(state, request.action, projects, turn.now)
     progress.group = request.group
     progress.known = len(projects)
     progress.until = until
@@ -145,14 +145,14 @@ def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
     _see_room(state)
-    progress = _begun(state.next_number(), "rerun", [project], turn.now)
+    progress = _begun(state, "rerun", [project], turn.now)
     progress.dry_run = request.dry_run
     progress.rerun = RerunView(request.taskid, request.scope)
     record = OperationRecord(progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor())
     rerun.begin(turn, record, task)
     _add(turn, Operation(record, [project.number]))
     if not progress.dry_run:
-        detail = f"operation {progress.id} begins: {request.taskid} scope={request.scope}"
+        detail = f"operation {progress.number} begins: {request.taskid} scope={request.scope}"
         change_log.note(turn, by, "task rerun", project=project.name, detail=detail)
     return OperationReply(n=request.n, operation=_view(progress))
 
@@ -168,7 +168,9 @@ def cancel(turn: TurnState, by: Who, request: OperationCancel) -> OperationReply
     if not operation.running or record.progress.cancelled:
         raise Rejected("state", f"operation {request.id} has ended already")
     record.progress.cancelled = True
-    change_log.note(turn, by, "operation cancel", group=record.progress.group, detail=f"operation {request.id}")
+    change_log.note(
+        turn, by, "operation cancel", group=record.progress.group, detail=f"operation {_name(record.progress)}"
+    )
     if operation.is_bulk:
         bulk.note(turn.state.projects.by_number.get(operation.project), record)
     if not (operation.is_rerun and rerun.cancel(record)):
@@ -187,7 +189,7 @@ def show(turn: TurnState, session: Session, request: OperationShow) -> Operation
     operation = _known(state, request.id)
     if request.seconds and operation.running:
         state.waits.add(operation.waiters, Waiter(session, request.n, now.boot + request.seconds))
-        state.boot_timers.note(("operation", request.id), now.boot + request.seconds)
+        state.boot_timers.note(("operation", operation.id), now.boot + request.seconds)
         return None
     return OperationReply(n=request.n, operation=_view(operation.record.progress))
 
@@ -207,7 +209,7 @@ def list_all(turn: TurnState, request: OperationList) -> OperationsReply:
 
 
 def _known(state: State, number: int) -> Operation:
-    operation = state.operations.by_id.get(number)
+    operation = state.operations.find(number)
     if operation is None:
         raise Rejected("unknown-operation", f"id: there is no operation {number}, or it was forgotten")
     return operation
@@ -221,6 +223,11 @@ def answer(turn: TurnState, operation: Operation, until: Boot) -> None:
 
 def _view(progress: OperationProgress) -> OperationView:
     return OperationView(*astuple(progress))
+
+
+def _name(progress: OperationProgress) -> int:
+    """What people call it."""
+    return progress.number or progress.id
 
 
 def _meant(progress: OperationProgress) -> str:
@@ -326,9 +333,9 @@ def _see_room(state: State) -> None:
         raise Rejected("full", f"there are {RUNNING_MOST} operations under way already; wait for one to end")
 
 
-def _begun(number: int, action: OperationAction, projects: Sequence[Project], now: Now) -> OperationProgress:
+def _begun(state: State, action: OperationAction, projects: Sequence[Project], now: Now) -> OperationProgress:
     return OperationProgress(
-        id=number,
+        id=state.next_number(),
         action=action,
         projects=[project.name for project in projects[:NAMES_SHOWN]],
         dry_run=False,
@@ -336,6 +343,7 @@ def _begun(number: int, action: OperationAction, projects: Sequence[Project], no
         seen=0,
         matched=0,
         began_at=now.wall,
+        number=state.operations.next_number,
     )
 
 
@@ -345,7 +353,7 @@ def _log(turn: TurnState, operation: Operation) -> None:
     if not record.changed or (operation.running and len(record.changed) < change_log.NAMES_MOST):
         return
     what = f"{'task' if operation.is_bulk else 'project'} {progress.action}"
-    detail = f"{record.detail}; operation {progress.id}".removeprefix("; ")
+    detail = f"{record.detail}; operation {_name(progress)}".removeprefix("; ")
     names, count = record.changed, record.tasks
     record.changed, record.tasks = [], 0
     project = names.pop() if operation.is_bulk and not progress.group else ""

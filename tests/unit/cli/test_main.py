@@ -207,8 +207,11 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
         ),
         (["task", "reschedule", "news", "--url-glob", "*", "--at", "soon"], '"soon" is no time'),
         (["task", "list", "news", "--daemon", "https://a/*"], "--url-glob chooses tasks"),
-        (["operation", "show", "last"], '"last" is no id of an operation; `taskqueue operation list` has them'),
-        (["operation", "show", str(2**63)], " is no id of an operation"),
+        (
+            ["operation", "show", "last"],
+            '"last" is no number or id of an operation; `taskqueue operation list` has them',
+        ),
+        (["operation", "show", str(2**63)], " is no number or id of an operation"),
         (["push", "news", "http://a/", "--expires-at", "2001-01-01"], "have expired already"),
         (["push", "news", "http://a/", "--expires-in", "0s"], "have expired already"),
         (["push", "news", "http://a/", "--expires-in", "99999999999d"], "from now lies too far in the future"),

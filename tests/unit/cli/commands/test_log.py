@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from taskqueue.cli.commands.insight import of_log
 from taskqueue.cli.commands.log import of_log
 from taskqueue.protocol.values import LogEntry
 from taskqueue.terminal.screen import Screen

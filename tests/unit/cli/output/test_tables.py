@@ -354,7 +354,7 @@ def test_an_operation_is_shown_with_its_filter() -> None:
     lines = shown(of_operations([replace(RETRY, filter=chosen)])).splitlines()
     column = lines[0].index("tasks of")
     told = "".join(line[column:] for line in lines[1:]).replace(" ", "")
-    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'before2023-11-1")
+    assert told.startswith("news--statefailed--statecancelled--error-glob'*timeout*'--until'2023-11-1")
 
 
 def test_an_operation_that_has_not_ended_is_never_whole() -> None:

@@ -6,9 +6,9 @@ from taskqueue.core.model.operation import ENDED_KEPT, Operation, OperationTable
 from taskqueue.core.model.records import OperationProgress, OperationRecord
 
 
-def operation(number: int, ended_at: float = 0.0) -> Operation:
-    progress = OperationProgress(number, "retry", ["news"], False, 0, 0, 0, began_at=1.0, ended_at=ended_at)
-    return Operation(OperationRecord(progress, bound=number), [1])
+def operation(id: int, ended_at: float = 0.0, number: int = 0) -> Operation:
+    progress = OperationProgress(id, "retry", ["news"], False, 0, 0, 0, 1.0, ended_at, number=number)
+    return Operation(OperationRecord(progress, bound=id), [1])
 
 
 def test_operations_have_their_turns_one_after_the_other() -> None:
@@ -39,3 +39,18 @@ def test_after_a_start_the_one_that_ended_first_is_forgotten_first() -> None:
     forgotten = [table.add(operation(4 + n, ended_at=10.0 + n)) for n in range(ENDED_KEPT - 2)]
     assert forgotten == [None] * (ENDED_KEPT - 2)
     assert table.end(running) == 3
+
+
+def test_an_operation_is_found_by_its_id_or_its_number() -> None:
+    table = OperationTable()
+    old, new = operation(1001), operation(1002, number=1)
+    table.load([old, new])
+
+    assert [table.find(each) for each in (1001, 1002, 1, 0, 2)] == [old, new, new, None, None]
+
+
+def test_after_a_start_numbers_go_on_behind_the_largest_that_is_remembered() -> None:
+    table = OperationTable()
+    table.load([operation(1001, number=7, ended_at=9.0), operation(1002)])
+
+    assert table.next_number == 8

@@ -627,6 +627,30 @@ def test_the_last_operations_are_remembered_the_newest_first(world: World) -> No
     assert world.ask(ErrorReply, OperationShow(**WHO, n=world.n(), id=ids[0])).code == "unknown-operation"
 
 
+def test_operations_are_counted_from_1_across_restarts(make_world: MakeWorld) -> None:
+    world, _ = group(make_world, 2)
+    first = bulk(world, "retry", group="g")
+    second = group_do(world, "pause")
+    world.restart()
+
+    third = bulk(world, "cancel", group="g")
+
+    assert [each.number for each in (first, second, third)] == [1, 2, 3]
+
+
+def test_a_number_names_an_operation_as_its_id_does(world: World) -> None:
+    fail_many(world)
+    operation = begin(world, "retry")
+    waiting = OperationShow(session="other", n=world.n(), id=1, seconds=60.0)
+    assert not world.turn(waiting)
+
+    world.settle()
+
+    assert show(world, 1) == show(world, operation)
+    assert world.ask(ErrorReply, OperationShow(**WHO, n=world.n(), id=2)).code == "unknown-operation"
+    assert world.ask(ErrorReply, OperationShow(**WHO, n=world.n(), id=0)).code == "unknown-operation"
+
+
 def test_a_list_of_operations_fits_into_a_message(make_world: MakeWorld) -> None:
     world = make_world(max_message=4096)
     for _ in range(20):

@@ -1,0 +1,91 @@
+"""``taskqueue operation``: the exit statuses of ``wait``, and the number that people call an operation by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from taskqueue.cli.main import main
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
+from taskqueue.protocol.operations import OperationList, OperationReply, OperationShow, OperationsReply, OperationView
+from tests.unit.client.conftest import Daemon, friendly
+
+Run = Callable[..., tuple[int, str, str]]
+
+RUNNING = OperationView(17592186044417, "retry", ["news"], False, 100, 49, 7, began_at=1e9, number=3)
+
+
+@dataclass
+class Operations:
+    """A daemon with one operation."""
+
+    view: OperationView = RUNNING
+    asked: list[int] = field(default_factory=list)
+
+    def __call__(self, request: AnyRequest) -> list[AnyOutgoing]:
+        match request:
+            case OperationShow(n=n, id=id):
+                self.asked.append(id)
+                return [OperationReply(n=n, operation=self.view)]
+            case OperationList(n=n):
+                return [OperationsReply(n=n, operations=[self.view])]
+        return friendly(request)
+
+
+@pytest.fixture
+def operations() -> Operations:
+    return Operations()
+
+
+@pytest.fixture
+def run(operations: Operations, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    double = Daemon()
+    double.script = operations
+    monkeypatch.setenv("TASKQUEUE_DAEMON", double.url)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        status = main(["operation", *arguments])
+        return status, *capsys.readouterr()
+
+    yield run
+    double.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "out", "err"),
+    [
+        ({"ended_at": 2e9}, 0, "retried 7 tasks of 49 looked at (operation 3)\n", ""),
+        (
+            {"ended_at": 2e9, "cancelled": True},
+            4,
+            "cancelled: retried 7 tasks of 49 looked at (operation 3)\n",
+            "",
+        ),
+        ({}, 1, "", "taskqueue operation wait: 3 has not ended, 49%\n"),
+    ],
+)
+def test_the_exit_status_of_wait_says_how_an_operation_ended(
+    operations: Operations, run: Run, changes: dict[str, Any], status: int, out: str, err: str
+) -> None:
+    operations.view = replace(RUNNING, **changes)
+
+    assert run("wait", "3", "--timeout", "0") == (status, out, err)
+    assert operations.asked[0] == 3
+
+
+def test_an_operation_is_shown_with_its_number_and_its_id(run: Run) -> None:
+    shown = [line.split() for line in run("show", "3")[1].splitlines()]
+
+    assert shown[:2] == [["number", "3"], ["id", "17592186044417"]]
+    assert run("list")[1].splitlines()[1].split()[:2] == ["3", "17592186044417"]
+
+
+def test_an_operation_from_before_there_were_numbers_is_called_by_its_id(operations: Operations, run: Run) -> None:
+    operations.view = replace(RUNNING, number=0, ended_at=2e9)
+
+    assert "(operation 17592186044417)" in run("wait", "17592186044417")[1]
+    assert run("list")[1].splitlines()[1].split()[0] == "17592186044417"
