@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from taskqueue.protocol.base import Reply, Request, WaitingRequest
-from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution, WhyCause
+from taskqueue.protocol.choices import NAME_CHARS, FailuresBy, ProjectState, Resolution, WhyCause
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
 from taskqueue.protocol.values import Counts, LogEntry, Totals
 
@@ -191,10 +191,24 @@ class Watch(WaitingRequest[WatchReply], tag="watch"):
 
 
 class Why(Request["WhyReply"], tag="why"):
-    """Why is nothing (or, with a taskid, this task not) handed out?"""
+    """Why is nothing (or, with a taskid, this task not) handed out?
 
-    project: ProjectName
+    Attributes:
+        project: None: of each project that stands still, page by page; without a taskid.
+        after: of pages, the ``next`` of the page before.
+    """
+
+    project: ProjectName | None = None
     taskid: TaskId | None = None
+    after: Annotated[str, Meta(max_length=NAME_CHARS)] = ""
+
+
+class StandingProject(Struct, frozen=True, gc=False):
+    """A project that has tasks to do and dispatches none, though it is not about to: why, in a sentence and a word."""
+
+    project: str
+    sentence: str
+    cause: WhyCause
 
 
 class WhyReply(Reply, tag="why-reply"):
@@ -202,10 +216,14 @@ class WhyReply(Reply, tag="why-reply"):
 
     Attributes:
         cause: of a project, for programs; see ``WhyCause``.
+        projects: without a project: those of this page that stand still, by name.
+        next: ``after`` of the next page; empty: this is the last one.
     """
 
     sentence: str
     cause: WhyCause = ""
+    projects: list[StandingProject] = []
+    next: str = ""
 
 
 class Failures(Request["FailuresReply"], tag="failures"):

@@ -41,7 +41,15 @@ from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView, Pro
 from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.flows import FlowTaskView, FlowView
-from taskqueue.protocol.insight import FailureGroup, Point, ProjectPulse, ProjectStats, Window, Windows
+from taskqueue.protocol.insight import (
+    FailureGroup,
+    Point,
+    ProjectPulse,
+    ProjectStats,
+    StandingProject,
+    Window,
+    Windows,
+)
 from taskqueue.protocol.messages import OUTGOING, REPLY_TO, REQUESTS
 from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
 from taskqueue.protocol.slots import DivisionView, SlotView
@@ -104,6 +112,7 @@ PARTS: dict[type[Struct], str] = {
     SlotView: "slot-list-reply",
     DivisionView: "project-reply",
     LogEntry: "log-reply",
+    StandingProject: "why-reply",
     FlowView: "flow-reply",
     FlowTaskView: "flow-tasks-reply",
     Point: "stats-history-reply",

@@ -914,7 +914,7 @@ def test_why_is_one_sentence(run: Run) -> None:
 
 
 def test_why_without_a_project_says_which_ones_stand_still_by_cause(run: Run) -> None:
-    assert run("why") == (0, "No project has a task to run.\n", "")
+    assert run("why") == (0, "Nothing stands still.\n", "")
     run("push", "news", "http://site/")
     run("project", "set", "blog", "rate=0")
     run("push", "blog", "http://site/")

@@ -13,14 +13,14 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import projects_argument
 from taskqueue.cli.output.json_output import json_lines_option, print_lines
-from taskqueue.display.insight import CHANGE_HEADS, what, who
+from taskqueue.display.insight import CHANGE_COLUMNS
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue import Client
-    from taskqueue.protocol.insight import LogEntry
+    from taskqueue.protocol.values import LogEntry
 
 
 @click.command()
@@ -69,11 +69,6 @@ def _newest_first(client: Client, projects: Sequence[str], since: float | None) 
 
 def of_log(entries: Iterable[LogEntry]) -> Table:
     """A row a change: when, who, and what. Fits into 80 columns."""
-    from taskqueue.cli.output.tables import bare_table
-    from taskqueue.terminal.screen import Text
+    from taskqueue.cli.output.tables import of_columns
 
-    table = bare_table(CHANGE_HEADS[:1], [], CHANGE_HEADS[1:])
-    for entry in entries:
-        cells = (times.local(entry.at), who(entry), what(entry))
-        table.add_row(*(Text(cell.strip()) for cell in cells))
-    return table
+    return of_columns(CHANGE_COLUMNS, entries, folded=("who", "change"))

@@ -18,24 +18,21 @@ from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, check_group, daemon_options
 from taskqueue.cli.input.names import group_option, projects_argument
 from taskqueue.cli.output.json_output import json_option, print_object
+from taskqueue.display.projects import ALL, WINDOWS
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.insight import Point
+from taskqueue.protocol.values import Totals
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue import Client
     from taskqueue.protocol.insight import ProjectStats, Window
-    from taskqueue.protocol.values import Totals
     from taskqueue.terminal.screen import Text
 
 
-WINDOWS: Final = {"5m": "minutes", "1h": "hour", "1d": "day"}
-"""By their names on the wire, the fields of ``Windows``."""
-
-ALL: Final = "all"
 DAY: Final = 24 * 3600
-EVENTS: Final = ("new", "selected", "success", "failed", "retried", "timeout")
+EVENTS: Final = Totals.__struct_fields__
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
 SORTS: Final = (NAME, *EVENTS, *TIMES)

@@ -7,7 +7,7 @@ filter, and what an action on many tasks does, are in ``operations``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeGuard
 
 import click
 
@@ -63,7 +63,14 @@ def task() -> None:
 
 @task.command("list")
 @click.argument("project", type=project_name)
-@click.option("--state", metavar="STATE", type=click.Choice(STATES), help="State of the tasks.")
+@click.option(
+    "--state",
+    "states",
+    metavar="STATE",
+    type=click.Choice(STATES),
+    multiple=True,
+    help="State of the tasks (repeatable).",
+)
 @click.option("--url-glob", metavar="GLOB", help="Pattern of the urls, such as 'https://a.org/*'.")
 @click.option("--error-glob", metavar="GLOB", help="Pattern of the last errors, such as '*timeout*'.")
 @click.option("--since", type=times.past, metavar="DURATION|TIME", help="Earliest time of the end or last run.")
@@ -77,7 +84,7 @@ def task() -> None:
 @daemon_options
 def list_tasks(
     project: str,
-    state: StateName | None,
+    states: tuple[StateName, ...],
     url_glob: str | None,
     error_glob: str | None,
     since: float | None,
@@ -90,31 +97,31 @@ def list_tasks(
 ) -> None:
     """List tasks with their last errors.
 
-    They come state by state, or in one state, in its order. Those that are ready come first who run first, those that
-    are delayed by when they are due, those that are over by when they ended, the oldest first: `when` is that time.
-    Those that are processing come by when they were handed out, with how long they are `held`, how much of the lease is
-    `left`, and by whom. Those that are blocked wait for other tasks, which `taskqueue why` names.
+    They come state by state, of all or of those that are named, each in its order. Those that are ready come first who
+    run first, those that are delayed by when they are due, those that are over by when they ended, the oldest first:
+    `when` is that time. Those that are processing come by when they were handed out, with how long they are `held`, how
+    much of the lease is `left`, and by whom. Those that are blocked wait for other tasks, which `taskqueue why` names.
 
     \b
     Example:
       taskqueue task list news
       taskqueue task list news --state failed --url-glob 'https://example.com/*'
       taskqueue task list news --state failed --since 1h --newest
-      taskqueue task list news --state ready --pushed-before 2d
+      taskqueue task list news --state ready --state delayed --pushed-before 2d
       taskqueue task list news --state failed --error-glob '*503*'
       taskqueue task list news --state processing --oldest
       taskqueue task list news --state ready --limit 1000000 --json | jq -r .url
     """
     pushed = pushed_since, pushed_before
-    chosen = TaskQuery(project, state, url_glob, error_glob, since, newest, *pushed)
-    if newest and state is None:
+    chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed)
+    if newest and not states:
         say("--newest is for what is processing or over; what waits comes in its order.", err=True)
     with daemon.client() as client:
         found = pages(client, chosen, limit)
         if as_json:
             print_json(found)
         else:
-            print_table(found, state, tells_pushed=any(pushed))
+            print_table(found, states[0] if len(states) == 1 else "", tells_pushed=any(pushed))
 
 
 @task.command()
@@ -457,7 +464,7 @@ class TaskQuery(NamedTuple):
     """A query for tasks; see ``AsyncClient.tasks.list``."""
 
     project: str
-    state: StateName | None
+    states: tuple[StateName, ...]
     url: str | None
     error: str | None
     since: float | None
@@ -472,7 +479,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
     while left:
         page = client.tasks.list(
             chosen.project,
-            chosen.state,
+            chosen.states[0] if len(chosen.states) == 1 else chosen.states or None,
             url=chosen.url,
             error=chosen.error,
             since=chosen.since,
@@ -488,8 +495,8 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
         after, left = page.next, left - len(page.tasks)
 
 
-def print_table(found: Iterable[TaskListReply], state: StateName | None, *, tells_pushed: bool = False) -> None:
-    """Print one table of all pages of tasks in this state (None: in any), and whether there are more tasks."""
+def print_table(found: Iterable[TaskListReply], state: StateName | Literal[""], *, tells_pushed: bool = False) -> None:
+    """Print one table of all pages of tasks in this state (empty: in several), and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 
     rows: list[TaskRow] = []
@@ -497,7 +504,7 @@ def print_table(found: Iterable[TaskListReply], state: StateName | None, *, tell
     for page in found:
         rows += page.tasks
         following = page.next
-    tables.show(task_tables.of_tasks(rows, state or "", tells_pushed=tells_pushed))
+    tables.show(task_tables.of_tasks(rows, state, tells_pushed=tells_pushed))
     if following:
         say("There are more; --limit shows them.", err=True)
 

@@ -6,27 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from taskqueue.cli.input.daemon import Daemon, daemon_options, why_of
+from taskqueue.cli.input.daemon import Daemon, daemon_options, standing_still
 from taskqueue.cli.input.names import project_name, taskids_of
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.protocol.choices import WhyCause
-from taskqueue.protocol.values import Counts
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
 
-ASKED_MOST: Final = 1000
-"""Projects that are asked about, one after the other: a second, at 1 ms each."""
-
 SENTENCES_SHOWN: Final = 5
 """Projects of each cause of which the sentence is shown."""
 
-MOVING: Final = ("none", "pace", "overdue")
-"""Causes of projects that hand out as fast as they may, or are about to."""
-
 CAUSES: Final[dict[WhyCause, str]] = {
-    "": "an older daemon, which says no cause",
     "daemon": "the daemon itself",
     "fetchers": "no fetcher that could take more",
     "stopped": "stopped",
@@ -84,23 +76,16 @@ def _blocked(client: Client, project: str) -> str:
 
 def _say_all(client: Client, as_json: bool) -> None:
     """Say which projects do not move, by cause."""
-    names = [view.name for view in client.projects.all() if _is_live(view.counts)]
     found: dict[WhyCause, dict[str, str]] = {cause: {} for cause in CAUSES}
-    for name in names[:ASKED_MOST]:
-        reply = why_of(client, name)
-        if reply is not None and reply.cause not in MOVING:
-            found[reply.cause][name] = reply.sentence
+    for each in standing_still(client):
+        found[each.cause][each.project] = each.sentence
     if as_json:
         print_object({cause: projects for cause, projects in found.items() if projects})
     else:
-        _say_found(found, len(names))
+        _say_found(found)
 
 
-def _is_live(counts: Counts) -> bool:
-    return any((counts.ready, counts.delayed, counts.processing, counts.blocked))
-
-
-def _say_found(found: dict[WhyCause, dict[str, str]], live: int) -> None:
+def _say_found(found: dict[WhyCause, dict[str, str]]) -> None:
     for cause, projects in found.items():
         if projects:
             say(f"{CAUSES[cause]} ({len(projects)}):")
@@ -109,6 +94,4 @@ def _say_found(found: dict[WhyCause, dict[str, str]], live: int) -> None:
         if len(projects) > SENTENCES_SHOWN:
             say(f"  and {', '.join(list(projects)[SENTENCES_SHOWN:])}")
     if not any(found.values()):
-        say("Nothing stands still." if live else "No project has a task to run.")
-    if live > ASKED_MOST:
-        say(f"{live - ASKED_MOST:,} more projects have tasks; ask of them one by one")
+        say("Nothing stands still.")

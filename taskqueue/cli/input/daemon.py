@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort, ProjectSort
     from taskqueue.protocol.daemon import StatusReply
     from taskqueue.protocol.fetchers import FetcherView
+    from taskqueue.protocol.insight import StandingProject
 
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -88,6 +89,15 @@ def why_of(client: Client, project: str) -> WhyReply | None:
         return client.ask(Why(project=project))
     except RequestRejected:
         return None
+
+
+def standing_still(client: Client) -> Iterator[StandingProject]:
+    """Projects that have tasks to do and stand still, fetched page by page."""
+    after, more = "", True
+    while more:
+        page = client.ask(Why(after=after))
+        yield from page.projects
+        after, more = page.next, bool(page.next)
 
 
 def full_status(

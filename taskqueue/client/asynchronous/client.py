@@ -657,9 +657,18 @@ class AsyncClient:
                 yield point
             start, more = page.next, page.next > 0
 
-    async def why(self, project: str, taskid: str | None = None) -> str:
-        """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
-        return (await self._exchange.ask(Why(project=project, taskid=taskid))).sentence
+    async def why(self, project: str | None = None, taskid: str | None = None) -> str:
+        """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
+
+        Args:
+            project: None: all; then a line for each that has tasks and stands still, or that none does.
+        """
+        reply = await self._exchange.ask(Why(project=project, taskid=taskid))
+        found = [each.sentence for each in reply.projects]
+        while reply.next:
+            reply = await self._exchange.ask(Why(after=reply.next))
+            found += [each.sentence for each in reply.projects]
+        return "\n".join(found) or reply.sentence
 
     async def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send any request of ``taskqueue.protocol``; returns its reply.

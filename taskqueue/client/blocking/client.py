@@ -564,8 +564,12 @@ class Client:
         """
         return self._background.iterate(self._client.daemon_history(since=since, until=until))
 
-    def why(self, project: str, taskid: str | None = None) -> str:
-        """Why nothing of a project, or why this task, is not being handed out: one sentence for people."""
+    def why(self, project: str | None = None, taskid: str | None = None) -> str:
+        """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
+
+        Args:
+            project: None: all; then a line for each that has tasks and stands still, or that none does.
+        """
         return self._background.run(self._client.why(project, taskid))
 
     def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:

@@ -1,5 +1,6 @@
 """Why nothing is handed out, in one sentence: the first reason that applies.
 
+    all          each project that has tasks and stands still, page by page
     a task       unknown, over, being run, not due yet, worth nothing any more; else what keeps its project
     a project    its state, its hours, its rate ──► what is overdue ──► its tasks ──► its limits
                  ──► the daemon's disk and leases ──► its slots ──► its tokens ──► its fetchers ──► what is in memory
@@ -10,6 +11,7 @@ Times are told as durations from now.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Final
@@ -38,11 +40,13 @@ from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests import why_slots
 from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
 from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
 from taskqueue.hung_texts import hung_sentence, task_of
 from taskqueue.protocol.choices import WhyCause
 from taskqueue.protocol.fetchers import HungView
 from taskqueue.protocol.fields import MAX_PARENTS
-from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.insight import StandingProject, Why, WhyReply
+from taskqueue.protocol.message_room import room_in
 from taskqueue.units import duration_text
 
 Look = Callable[[TurnState, Project], Iterator[str]]
@@ -63,8 +67,27 @@ PARENTS_NAMED: Final = 5
 """Tasks named that a blocked task waits for."""
 
 
+MOVING: Final[frozenset[WhyCause]] = frozenset({"none", "pace", "overdue"})
+"""Causes of projects that dispatch as fast as they may, or are about to."""
+
+LOOKED_AT: Final = 100
+"""Projects of which a page asks why, at most."""
+
+SLOTS_LOOKED_AT: Final = 1000
+"""Slots in memory that make a page as much shorter as one project does."""
+
+SENTENCE_BYTES: Final = 16 << 10
+"""More than a sentence has; a page ends where no other one would fit."""
+
+
 def why(turn: TurnState, request: Why) -> WhyReply:
-    """The first reason that applies."""
+    """The first reason that applies, or without a project a page of those that stand still.
+
+    Raises:
+        Rejected: the project is unknown, or a task is named without one.
+    """
+    if request.project is None:
+        return _standing(turn, request)
     project = turn.state.projects.named(request.project)
     if request.taskid is not None:
         put_off = _put_off(turn.find(project, request.taskid))
@@ -72,6 +95,37 @@ def why(turn: TurnState, request: Why) -> WhyReply:
         return WhyReply(n=request.n, sentence=sentence)
     cause, reason = _reason_of(turn, project)
     return WhyReply(n=request.n, sentence=f'project "{project.name}" {reason}', cause=cause)
+
+
+# ------------------------------------------------------------------------------------------------ all projects
+
+
+def _standing(turn: TurnState, request: Why) -> WhyReply:
+    """The projects after ``request.after`` that have tasks to do and stand still."""
+    if request.taskid is not None:
+        raise Rejected("malformed", "project: a task is named with its project")
+    state = turn.state
+    names = state.projects.names
+    found: list[StandingProject] = []
+    left, room = float(LOOKED_AT), room_in(state.config.max_message)
+    for name in names[bisect_right(names, request.after) :]:
+        project = state.projects.by_name[name]
+        if project.queue.live:
+            cause, reason = _reason_of(turn, project)
+            slots = project.queue.slots
+            left -= 1 + (len(slots.by_number) / SLOTS_LOOKED_AT if slots is not None else 0)
+            if cause not in MOVING:
+                found.append(StandingProject(name, f'project "{name}" {reason}', cause))
+                room -= len(state.environment.pack(found[-1]))
+        if (left <= 0 or room < SENTENCE_BYTES) and name != names[-1]:
+            return WhyReply(n=request.n, sentence=_counted(found), projects=found, next=name)
+    return WhyReply(n=request.n, sentence=_counted(found), projects=found)
+
+
+def _counted(found: Sequence[StandingProject]) -> str:
+    if not found:
+        return "nothing stands still"
+    return f"{len(found):,} projects stand still" if len(found) > 1 else "1 project stands still"
 
 
 # ------------------------------------------------------------------------------------------------ a task
@@ -449,7 +503,7 @@ def _quoted(error: str) -> str:
 
 
 def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
-    if request.taskid is not None:
+    if request.taskid is not None and request.project is not None:
         need_shown(turn, request.project, request.taskid, wanted)
         project = turn.state.projects.by_name.get(request.project)
         if project is not None:

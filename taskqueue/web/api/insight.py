@@ -10,6 +10,7 @@ from taskqueue.protocol.insight import (
     Stats,
     StatsHistory,
     Watch,
+    Why,
 )
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
@@ -25,5 +26,9 @@ OPERATIONS: Final = (
     ),
     Operation("GET", "/watch", "viewer", Watch, "Which projects have changed; waits for a change"),
     Operation("GET", "/failures", "viewer", Failures, "What failed, by what failures have in common"),
+    Operation(
+        "GET", "/why", "viewer", Why, "Which projects with tasks stand still, and why, in pages",
+        {"project": None, "taskid": None}, further=paging.of_tasks,
+    ),
     Operation("GET", "/log", "viewer", Log, "Who changed what, in pages", further=paging.of_changes),
 )  # fmt: skip

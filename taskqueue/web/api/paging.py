@@ -11,7 +11,7 @@ from starlette.requests import Request
 from taskqueue.protocol.daemon import DaemonHistoryReply, StatusReply
 from taskqueue.protocol.fetchers import FetchersReply
 from taskqueue.protocol.flows import FlowsReply, FlowTasksReply
-from taskqueue.protocol.insight import HistoryReply, LogReply, StatsReply
+from taskqueue.protocol.insight import HistoryReply, LogReply, StatsReply, WhyReply
 from taskqueue.protocol.tasks import TaskChildrenReply, TaskListReply, TaskParentsReply
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.api.decoding import query_of
@@ -58,7 +58,7 @@ def of_points(reply: HistoryReply | DaemonHistoryReply, said: Mapping[str, Any])
     return {"since": reply.next} if reply.next else None
 
 
-def of_tasks(reply: TaskListReply | TaskChildrenReply, said: Mapping[str, Any]) -> Arguments:
+def of_tasks(reply: TaskListReply | TaskChildrenReply | WhyReply, said: Mapping[str, Any]) -> Arguments:
     """After a place in the order."""
     return {"after": reply.next} if reply.next else None
 

@@ -227,7 +227,8 @@ OPERATIONS: Final = (
     *ACTIONS,
     *ALL_ACTIONS,
     *GROUP_ACTIONS,
-    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why nothing of it is handed out", {"taskid": None}),
+    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why nothing of it is handed out",
+        {"taskid": None, "after": ""}),
     Operation(
         "GET", "/projects/{project}/wait", "viewer", ProjectWait,
         "Wait until it has finished, for up to so many seconds",

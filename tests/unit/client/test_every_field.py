@@ -17,10 +17,10 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import Change
-from taskqueue.protocol.daemon import DaemonShow
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
+from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.messages import REQUESTS, AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
     TaskChildren,
@@ -50,7 +50,6 @@ ENVELOPE: Final = frozenset(Change.__struct_fields__)
 """Said by the client with each request: the version, its session, the number, and its own name as who asks."""
 
 BY_ITSELF: Final = {
-    (DaemonShow, "projects"): "the web process asks so, for metrics",
     (Hello, "holds"): "a client knows what it holds",
     (Hello, "seen"): "a client counts the messages that it has seen",
     (Hello, "running"): "a client knows which tasks its callers have begun",
@@ -101,10 +100,11 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     _reports,
     lambda client: client.push("p", "http://a/", **SCHEDULE),
     lambda client: client.push_many("p", [FULL], outcomes=print),
-    lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2),
+    lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2, projects=["p"]),
     lambda client: client.daemon(),
     lambda client: list(client.daemon_history(since=1.0, until=2.0)),
     lambda client: client.why("p", "t"),
+    lambda client: client.why(),
     lambda client: client.verify(),
     lambda client: client.projects.show("p"),
     lambda client: client.projects.set("p", {"rate": 1.0}),
@@ -142,7 +142,9 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.flows.show("p", "f", 5.0),
     lambda client: list(client.flows.tasks("p", "f")),
     lambda client: client.flows.cancel("p", "f"),
-    lambda client: client.fetchers.list("a", 5, project="p", group="g", filter="f", sort="holds", skip=1),
+    lambda client: client.fetchers.list(
+        "a", 5, project="p", group="g", filter="f", sort="holds", skip=1, projects=["p"]
+    ),
     lambda client: client.fetchers.show("f"),
     lambda client: client.fetchers.drain("f"),
     lambda client: client.stats.list("a", 5, "g"),
@@ -171,6 +173,8 @@ def script(request: AnyRequest) -> list[AnyOutgoing]:
             return [TaskParentsReply(n=request.n, parents=[], next=1)]
         case TaskChildren(after=""):
             return [TaskChildrenReply(n=request.n, children=[], next="x")]
+        case Why(project=None, after=""):
+            return [WhyReply(n=request.n, sentence="nothing stands still", next="a")]
         case FlowTasks(after=None):
             return [FlowTasksReply(n=request.n, tasks=[], next=1)]
         case FlowStage():

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from taskqueue.core.lookups import REFILLS_A_TURN
+from taskqueue.core.requests.why import LOOKED_AT, SENTENCE_BYTES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Hung
 from taskqueue.protocol.insight import Why, WhyReply
@@ -290,6 +291,69 @@ def test_the_first_reason_that_applies_is_told(world: World) -> None:
 
 def test_why_of_an_unknown_project_is_refused(world: World) -> None:
     assert world.ask(ErrorReply, Why(session="person", n=world.n(), project="blog")).code == "unknown-project"
+
+
+# ---------------------------------------------------------------------------------------- all projects
+
+
+def standing(world: World, after: str = "") -> WhyReply:
+    return world.ask(WhyReply, Why(session="person", n=world.n(), after=after))
+
+
+def test_each_project_with_tasks_that_stands_still_is_told_with_its_reason(make_world: MakeWorld) -> None:
+    world = make_world(projects={"blog": {"rate": 0}, "idle": {"rate": 0}, "news": {}, "shop": {}})
+    for name in ("blog", "news", "shop"):
+        world.push(name, task("a"))
+    world.do("stop", "shop")
+    world.fetcher(projects=["blog"])
+
+    found = standing(world)
+
+    assert [(each.project, each.cause) for each in found.projects] == [
+        ("blog", "rate"), ("news", "fetchers"), ("shop", "stopped"),
+    ]  # fmt: skip
+    assert found.projects[1].sentence == 'project "news" has tasks to hand out, but no fetcher asks for them'
+    assert (found.sentence, found.next) == ("3 projects stand still", "")
+
+
+def test_where_all_is_well_nothing_stands_still(world: World) -> None:
+    assert standing(world).sentence == "nothing stands still"
+    world.set(rate=1, burst=1)
+    world.fetcher(capacity=9)
+    world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
+
+    found = standing(world)
+
+    assert (found.sentence, found.projects) == ("nothing stands still", [])
+
+
+def test_many_projects_are_told_page_by_page(make_world: MakeWorld) -> None:
+    names = [f"p{number:03}" for number in range(LOOKED_AT + 3)]
+    world = make_world(projects={name: {} for name in names})
+    for name in names:
+        world.push(name, task("a"))
+
+    first = standing(world)
+    second = standing(world, first.next)
+
+    assert [each.project for page in (first, second) for each in page.projects] == names
+    assert (len(first.projects), second.next) == (LOOKED_AT, "")
+
+
+def test_a_page_of_reasons_fits_into_a_message(make_world: MakeWorld) -> None:
+    names = [f"p{number:03}" for number in range(LOOKED_AT)]
+    world = make_world(max_message=SENTENCE_BYTES + 4096, projects={name: {} for name in names})
+    for name in names:
+        world.push(name, task("a"))
+
+    first = standing(world)
+
+    assert 1 < len(first.projects) < LOOKED_AT
+    assert first.next == first.projects[-1].project
+
+
+def test_a_task_is_named_with_its_project(world: World) -> None:
+    assert world.ask(ErrorReply, Why(session="person", n=world.n(), taskid="a")).code == "malformed"
 
 
 # ---------------------------------------------------------------------------------------- a task
