@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +31,31 @@ GONE = {"reload", "stop", "watch", "fetchers", "wait"}
 PROOF = re.compile(r"\[✓\]\(\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
 RULES = ROOT / "docs" / "rules.md"
 CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
+
+
+SHOWN_LINE = re.compile(r"(    )+(\$ )?taskqueue [a-z]")
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a shell's line, of its first command only, without its name."""
+    lexer = shlex.shlex(line.removeprefix("$ ").removesuffix("\\"), posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    return list(itertools.takewhile(lambda word: word not in {"|", "||", "&&", ">"}, lexer))[1:]
+
+
+def misunderstood(line: str) -> str:
+    """What is wrong with a command line, which is parsed and not run; empty: nothing."""
+    command: click.Command = taskqueue
+    name, words = "taskqueue", words_of(line)
+    try:
+        while isinstance(command, click.Group) and words:
+            name = words.pop(0)
+            command = command.get_command(click.Context(command), name) or click.Command("")
+        command.make_context(name, words).close()
+    except click.UsageError as error:
+        message = error.format_message()
+        return "" if "does not exist" in message else f"{line}: {message}"  # a folder of the reader's machine
+    return "" if command.name else f"{line}: there is no {name}"
 
 
 def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
@@ -85,6 +112,26 @@ def test_each_command_that_a_document_names_exists() -> None:
 
     assert named
     assert not unknown
+
+
+def test_each_command_line_of_a_document_is_understood() -> None:
+    lines = {
+        line.strip()
+        for document in DOCUMENTS
+        for line in document.read_text().splitlines()
+        if SHOWN_LINE.match(line) and "…" not in line
+    }
+
+    assert len(lines) > 100
+    assert not list(filter(None, map(misunderstood, sorted(lines))))
+
+
+def test_the_examples_of_each_command_are_understood() -> None:
+    helps = [command.help or "" for _, command in commands(taskqueue)]
+    lines = [line.strip() for text in helps for line in text.splitlines() if line.strip().startswith("taskqueue ")]
+
+    assert len(lines) > 100
+    assert not list(filter(None, map(misunderstood, lines)))
 
 
 def test_each_command_that_the_program_and_its_files_name_exists() -> None:

@@ -294,7 +294,7 @@ def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:
     [
         ("PATCH", "/projects/news/settings", {"rat": 3}, "rate"),
         ("PATCH", "/projects/news/slots/a", {"delya": 3}, "delay"),
-        ("GET", "/projects/news/tasks?stae=failed", None, "state"),
+        ("GET", "/projects/news/tasks?stat=failed", None, "state or states"),
         ("POST", "/projects/news/tasks", {"url": "http://a/", "prioritty": 3}, "priority"),
         ("POST", "/operations", {"action": "retry", "projekt": "news"}, "project"),
     ],

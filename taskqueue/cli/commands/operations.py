@@ -258,10 +258,10 @@ OPTIONS: Final = (
         help="Latest time of the end or last run.",
     ),
     *PUSHED_OPTIONS,
-    click.option("--dry-run", is_flag=True, help="A count of the tasks only."),
-    click.option("--yes", is_flag=True, help="Confirmation, so that no question is asked."),
+    click.option("--dry-run", is_flag=True, help="Count of the tasks only; nothing is changed."),
+    click.option("--yes", is_flag=True, help="Yes to the question that would be asked."),
     json_option,
-    click.option("--no-wait", is_flag=True, help="Number of the operation, printed at once."),
+    click.option("--no-wait", is_flag=True, help="No waiting; the number of the operation is printed."),
 )
 
 

@@ -286,7 +286,7 @@ def _add_loss(action: Action, what: str, result: str, question: str) -> None:
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
     @group_option
-    @click.option("--yes", is_flag=True, help="Confirmation, so that no question is asked.")
+    @click.option("--yes", is_flag=True, help="Yes to the question that would be asked.")
     @daemon_options
     def act(names: tuple[str, ...], group: str | None, yes: bool, daemon: Daemon) -> int:
         _check(names, group)

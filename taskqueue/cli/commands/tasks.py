@@ -346,8 +346,8 @@ def reschedule(project: str | None, exetime: float | None, delay: float | None, 
     "--only-failed", "scopes", flag_value="only-failed", multiple=True,
     help="Failed and cancelled ones of it and what depends on it.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="A list of the tasks only, in layers.")
-@click.option("--no-wait", is_flag=True, help="Number of the operation, printed at once.")
+@click.option("--dry-run", is_flag=True, help="List of the tasks only, in layers.")
+@click.option("--no-wait", is_flag=True, help="No waiting; the number of the operation is printed.")
 @json_option
 @daemon_options
 def rerun(

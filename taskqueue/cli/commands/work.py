@@ -56,7 +56,7 @@ def size(written: str) -> int:
 @click.option(
     "--prefetch",
     type=click.IntRange(min=0),
-    help="Tasks that wait here for a place.  [default: for 0.1s]",
+    help="Tasks that wait here for a place (else 0.1s of work).",
 )
 @click.option(
     "--priority",
@@ -70,7 +70,7 @@ def size(written: str) -> int:
     "--overtime",
     type=seconds,
     metavar="DURATION",
-    help="Time from a lease's end to its run's.  [default: a tenth]",
+    help="Time past its lease before a run is ended.  [default: a tenth of the lease, at least 1s]",
 )
 @click.option("--extend", is_flag=True, help="Longer leases for tasks that take long.")
 @click.option(
