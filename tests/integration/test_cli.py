@@ -943,6 +943,76 @@ def test_status_says_which_projects_stand_still(run: Run) -> None:
     assert 'project "night"' not in out
 
 
+def test_status_shows_the_projects_that_are_named(run: Run) -> None:
+    shown = run("status", "news")[1]
+
+    assert "news" in shown
+    assert "blog" not in shown
+    assert "No fetcher asks for tasks of these." in shown
+    assert [each["name"] for each in json.loads(run("status", "news", "--json")[1])["projects"]] == ["news"]
+    assert run("status", "nobody")[0] == 1
+    assert "without --group" in run("status", "--follow", "--limit", "1")[2]
+
+
+def test_changes_of_some_projects_are_told_together_each_once(run: Run) -> None:
+    run("project", "set", "news", "group=papers")
+    run("project", "set", "blog", "group=papers")
+    run("project", "set", "shop", "rate=3")
+    run("project", "set", "--group", "papers", "rate=2")
+
+    told = [json.loads(line) for line in run("log", "blog", "news", "--limit", "3", "--json")[1].splitlines()]
+
+    assert [each["number"] for each in told] == sorted({each["number"] for each in told})
+    assert [(each["project"], each["projects"]) for each in told] == [
+        ("news", []), ("blog", []), ("", ["blog", "news"]),
+    ]  # fmt: skip
+
+
+def test_an_override_of_a_slot_is_removed_by_its_key_or_as_a_whole(run: Run) -> None:
+    run("project", "set", "news", "slot=host")
+    run("slot", "set", "news", "example.org", "--delay", "10s", "--max-processing", "3", "--block-until", "2h")
+
+    assert run("slot", "unset", "news", "example.org", "max-processing", "block_until")[0] == 0
+    said = json.loads(run("slot", "show", "news", "example.org", "--json")[1])["chosen"]
+    assert said == {"delay": 10.0}
+    assert run("slot", "unset", "news", "example.org")[0] == 0
+    assert json.loads(run("slot", "show", "news", "example.org", "--json")[1])["chosen"] == {}
+    assert '"speed" is no key of a slot' in run("slot", "unset", "news", "example.org", "speed")[2]
+
+
+def test_several_projects_are_waited_for_until_the_last_one_has_finished(run: Run) -> None:
+    run("project", "start", "blog")
+    assert run("project", "wait", "news", "blog") == (0, "", "")
+    run("push", "blog", "http://site/")
+
+    status, _, err = run("project", "wait", "news", "blog", "--timeout", "0")
+
+    assert (status, err.count("\n")) == (1, 1)
+    assert "blog has not finished" in err
+
+
+def test_several_projects_are_shown_one_after_the_other(run: Run) -> None:
+    run("project", "start", "blog")
+    shown = run("project", "show", "news", "blog")[1]
+
+    assert shown.index("news") < shown.index("blog")
+    assert [json.loads(line)["name"] for line in run("project", "show", "blog", "news", "--json")[1].splitlines()] == [
+        "blog", "news",
+    ]  # fmt: skip
+
+
+def test_tasks_in_some_states_are_listed_state_by_state(run: Run) -> None:
+    run("push", "news", "http://a/", "http://b/")
+    run("push", "news", "http://c/", "--delay", "1h")
+    run("task", "cancel", "news", "http://b/")
+
+    both = ("task", "list", "news", "--state", "cancelled", "--state", "delayed")
+    listed = [json.loads(line) for line in run(*both, "--json")[1].splitlines()]
+
+    assert {(each["url"], each["state"]) for each in listed} == {("http://b/", "cancelled"), ("http://c/", "delayed")}
+    assert [line.split()[0] for line in run(*both)[1].splitlines()] == ["state", *(each["state"] for each in listed)]
+
+
 def test_status_says_that_it_has_not_asked_about_all_projects_that_may_stand_still(run: Run, url: str) -> None:
     with Client(url) as client:
         for name in [f"a{number:02}" for number in range(20)]:

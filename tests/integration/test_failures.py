@@ -87,6 +87,10 @@ def test_a_project_and_a_time_narrow_it_down(failed: Any, run: Run) -> None:
     assert as_json(run, "shop", "--by", "host")["failures"] == 1
     assert as_json(run, "news", "--by", "fetcher")["groups"][0]["name"] == "crawler:1"
     assert as_json(run, "--by", "project", "--limit", "1")["count"] == 2
+    both = as_json(run, "news", "shop", "--by", "host")
+    assert [(each["name"], each["failures"]) for each in both["groups"]] == [("a.org", 5), ("b.org", 2)]
+    assert (both["failures"], both["count"]) == (7, 2)
+    assert both["groups"][0]["project"] == "shop"
     assert as_json(run, "--since", "2100-01-01")["failures"] == 0
 
 

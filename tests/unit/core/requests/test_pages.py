@@ -162,3 +162,20 @@ def test_nobody_who_only_asks_or_pushes_is_a_fetcher(world: World) -> None:
     world.push("news", task("a"))
 
     assert fetchers(world).fetchers == []
+
+
+def test_a_page_may_be_of_the_projects_that_are_named(shops: World) -> None:
+    assert names(shops, projects=["e", "b", "e"]) == ["b", "e"]
+    assert names(shops, projects=["b", "c"], group="odd") == ["c"]
+    assert names(shops, projects=["b", "c", "d"], sort="ready", limit=2) == ["d", "c"]
+    assert status(shops, projects=["b", "c", "d"], limit=1).found == 3
+    assert shops.ask(ErrorReply, Status(session="x", n=shops.n(), projects=["nobody"])).code == "unknown-project"
+
+
+def test_a_page_may_be_of_the_fetchers_of_the_projects_that_are_named(make_world: MakeWorld) -> None:
+    world = make_world(projects={"blog": {}, "news": {}, "shop": {}})
+    for session, wanted in (("a", ["blog"]), ("b", ["news", "blog"]), ("c", ["shop"])):
+        world.fetcher(projects=wanted, name=session)
+
+    assert sorted(sessions(world, projects=["shop", "news"])) == ["b", "c"]
+    assert world.ask(ErrorReply, Fetchers(session="x", n=world.n(), projects=["nobody"])).code == "unknown-project"
