@@ -41,8 +41,13 @@ class StatusReply(Reply, tag="status-reply"):
     """The daemon's status.
 
     Attributes:
+        epoch: grows each time the daemon starts, and each time that it reads its store again.
+        version: of the daemon's software.
+        uptime_seconds: since the daemon was started.
+        totals: events since the projects were made, over all projects.
         projects: a page of them.
         more: there are projects after the last one of this page.
+        fetchers: the first of those that fetch.
         found: number of projects on all pages together.
         numbers: by what each project of the page is sorted, in order; empty: by name.
         counts: over all projects.
@@ -108,7 +113,13 @@ class HistogramView(Struct, omit_defaults=True, gc=False):
 
 
 class LevelView(Struct, omit_defaults=True, gc=False):
-    """The tables of one level of the store, of all its families."""
+    """The tables of one level of the store, of all its families.
+
+    Attributes:
+        level: 0 has the newest tables.
+        tables: how many there are.
+        bytes: how large they are together.
+    """
 
     level: int
     tables: int
@@ -119,13 +130,22 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     """Answers ``daemon-show``.
 
     Attributes:
+        epoch: grows each time the daemon starts, and each time that it reads its store again.
         version, python: of the daemon's software, and of the Python that runs it.
         compiled: the core is compiled; else it is interpreted.
+        pid: of the daemon's process.
+        uptime_seconds: since the daemon was started.
         durability: when replies leave: commit, interval or none.
         projects, sessions: that it knows.
-        fetchers: that want, hold or run tasks; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in all.
-        task_bytes: memory of queues and leases; the queues may take ``task_bytes_most``.
-        resident_bytes: memory of the process, which may take ``resident_bytes_most``; 0: unknown.
+        fetchers: that want, hold or run tasks.
+        capacity: tasks that all fetchers want at once.
+        holds: tasks that all fetchers have.
+        hung: places of fetchers taken by handlers whose leases are over.
+        beyond: tasks of ``holds`` that are in no place.
+        task_bytes: memory of queues and leases.
+        task_bytes_most: memory that queues may take.
+        resident_bytes: memory of the process; 0: unknown.
+        resident_bytes_most: memory that the process may take; 0: unknown.
         database: that the store lies in, without its password; empty: it lies in a folder.
         levels: of the store in a folder, those that have tables.
         log_bytes: of its log, which has what is in no table yet.
@@ -184,8 +204,10 @@ class DaemonPoint(Struct, frozen=True, omit_defaults=True, gc=False):
         at: unix seconds of its beginning.
         epoch: another one than before: the daemon has read its store again, as it does when it starts.
         turns, commits, syncs: how many.
-        turn_p50_seconds, …, sync_most_seconds: within which half, 99 of 100 and all of them were done; 11: more
-            than 10. Between the bounds of ``turn_seconds``, ``commit_seconds`` and ``sync_seconds`` they are estimates.
+        turn_p50_seconds, commit_p50_seconds, sync_p50_seconds: within which half of them were done. Between the bounds
+            of ``turn_seconds``, ``commit_seconds`` and ``sync_seconds`` these and the following are estimates.
+        turn_p99_seconds, commit_p99_seconds, sync_p99_seconds: within which 99 of 100 were done; 11: more than 10.
+        turn_most_seconds, commit_most_seconds, sync_most_seconds: within which all were done; 11: more than 10.
         resident_bytes: memory of the process at the end; 0: unknown.
         new, selected, ended: tasks that came, hand-outs, and attempts that ended, however they did.
         ready, delayed, blocked, processing: tasks of all projects at the end.
@@ -217,7 +239,11 @@ class DaemonPoint(Struct, frozen=True, omit_defaults=True, gc=False):
 
 class DaemonHistoryReply(Reply, tag="daemon-history-reply"):
     """Answers ``daemon-history``: a page of points by time; ``next`` is ``since`` for the page after it, 0: there is
-    none."""
+    none.
+
+    Attributes:
+        points: a page of them, by time.
+    """
 
     points: list[DaemonPoint]
     next: float = 0.0
@@ -228,6 +254,10 @@ class Verify(Request["VerifyReply"], tag="verify"):
 
 
 class VerifyReply(Reply, tag="verify-reply"):
-    """What is wrong with the scheduler, in words; empty if nothing is."""
+    """What is wrong with the scheduler, in words; empty if nothing is.
+
+    Attributes:
+        problems: what is wrong, a sentence each; empty: nothing.
+    """
 
     problems: list[str]

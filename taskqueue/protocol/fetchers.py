@@ -139,7 +139,12 @@ class Release(Request["TokensReply"], tag="release"):
 
 
 class TokensReply(Reply, tag="tokens-reply"):
-    """Answers ``extend`` and ``release``: how many of the leases were in force, so that it counted."""
+    """Answers ``extend`` and ``release``.
+
+    Attributes:
+        counted: leases that were in force, so that it counted.
+        stale: tokens of the leases that were not.
+    """
 
     counted: int
     stale: list[int] = []
@@ -169,6 +174,9 @@ class FetcherView(Struct, omit_defaults=True):
 
     Attributes:
         session: its pseudonym.
+        name: that it gave itself; empty: none.
+        capacity: tasks that it wants at once.
+        holds: tasks that it has.
         silent_seconds: since it was last heard.
         projects: the first SHOWN_WISHES of those that it wants; None: any.
         address: of its machine; empty: not known.
@@ -238,6 +246,9 @@ class FetcherDo(Change["FetcherReply"], tag="fetcher-do"):
     """Do something with all fetchers of one name, with those too that come later.
 
     ``drain``: they get no new tasks; ``resume``: they do again.
+
+    Attributes:
+        action: what is done.
     """
 
     fetcher: FetcherName
@@ -248,11 +259,14 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     """Answers ``fetchers``: a page.
 
     Attributes:
+        fetchers: a page of them.
         more: there are fetchers after the last one of this page.
-        found: fetchers that all pages together have; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in
-            all.
+        found: fetchers that all pages together have.
+        capacity: tasks that all of them want at once.
+        holds: tasks that all of them have.
         away: names that are drained and that nobody has now, the first AWAY_SHOWN of them.
         hung: places held by handlers whose leases are over.
+        beyond: of these, those that are in no place.
     """
 
     fetchers: list[FetcherView]
@@ -271,9 +285,12 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     Attributes:
         fetcher: the name that was asked for.
         draining: it is drained.
-        found: fetchers that have it now; ``capacity``, ``holds``, ``hung`` and ``beyond`` are theirs in all.
+        found: fetchers that have it now.
+        capacity: tasks that they want at once.
+        holds: tasks that they have.
         fetchers: the first of them, by pseudonym; of ``fetcher-do`` none.
         hung: places held by handlers whose leases are over.
+        beyond: of these, those that are in no place.
     """
 
     fetcher: str

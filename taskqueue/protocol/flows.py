@@ -23,6 +23,7 @@ class FlowView(Struct, omit_defaults=True, gc=False):
 
     Attributes:
         flow: its name in its project.
+        state: of the flow as a whole.
         tasks: that it has.
         unrolled: of these, those that have been made.
         counts: of these, by state.
@@ -45,6 +46,7 @@ class FlowTaskView(Struct, omit_defaults=True, gc=False):
 
     Attributes:
         index: its place in the flow, from 0.
+        state: as of any task; or it is staged, is still to be made, or is unknown.
         depends_on: what it waits for: indices of tasks of the flow, project and taskid of others.
         missing: of these, those that it still waits for.
         seconds: that its last attempt took; 0: there was none.
@@ -100,7 +102,11 @@ class FlowSubmit(Request["FlowReply"], tag="flow-submit"):
 
 
 class FlowShow(WaitingRequest["FlowReply"], tag="flow-show"):
-    """How far is a flow? Answers when it has ended, or after ``seconds``, whichever comes first."""
+    """How far is a flow? Answers when it has ended, or after ``seconds``, whichever comes first.
+
+    Attributes:
+        seconds: to wait for its end, at most; 0: none.
+    """
 
     project: ProjectName
     flow: FlowName
@@ -153,20 +159,32 @@ class FlowStaged(Reply, tag="flow-staged"):
 
 
 class FlowReply(Reply, tag="flow-reply"):
-    """Answers ``flow-submit``, ``flow-show`` and ``flow-cancel``."""
+    """Answers ``flow-submit``, ``flow-show`` and ``flow-cancel``.
+
+    Attributes:
+        flow: as it is now.
+    """
 
     flow: FlowView
 
 
 class FlowsReply(Reply, tag="flows-reply"):
-    """Answers ``flow-list``: a page; ``more``: there are flows after the last one of it."""
+    """Answers ``flow-list``: a page; ``more``: there are flows after the last one of it.
+
+    Attributes:
+        flows: a page of them.
+    """
 
     flows: list[FlowView]
     more: bool
 
 
 class FlowTasksReply(Reply, tag="flow-tasks-reply"):
-    """Answers ``flow-tasks``: a page; ``next`` asks for the one after it, None: there is none."""
+    """Answers ``flow-tasks``: a page; ``next`` asks for the one after it, None: there is none.
+
+    Attributes:
+        tasks: a page of them.
+    """
 
     tasks: list[FlowTaskView]
     next: int | None = None

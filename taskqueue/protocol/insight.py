@@ -35,7 +35,13 @@ QUIET: Final = Window()
 
 
 class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minutes": "5m", "hour": "1h", "day": "1d"}):
-    """Events of a project in the last five minutes, hour and day; in messages ``5m``, ``1h``, ``1d``."""
+    """Events of a project in the last five minutes, hour and day; in messages ``5m``, ``1h``, ``1d``.
+
+    Attributes:
+        minutes: the last five minutes.
+        hour: the last hour.
+        day: the last day.
+    """
 
     minutes: Window = QUIET
     hour: Window = QUIET
@@ -59,7 +65,13 @@ class Point(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ProjectStats(Struct, omit_defaults=True, gc=False):
-    """What happened to a project: over windows, and over all (``totals``)."""
+    """What happened to a project: over windows, and over all (``totals``).
+
+    Attributes:
+        name: of the project.
+        totals: its events since it was made.
+        windows: its events in the last five minutes, hour and day.
+    """
 
     name: str
     totals: Totals
@@ -95,7 +107,9 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
     """A project, as short as can be: in messages a list. To tell of ten thousand of them must cost little.
 
     Attributes:
+        name: of the project.
         group: empty: none.
+        state: running, stopped, paused, or checking whether its tasks still fail.
         reason: why it has paused itself; empty: it has not.
         rate, burst: of its own bucket; one that shares a bucket may have none (inf).
         bucket: the shared bucket that its settings name; empty: none.
@@ -142,7 +156,12 @@ class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
 
 
 class Stats(Request["StatsReply"], tag="stats"):
-    """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``."""
+    """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``.
+
+    Attributes:
+        after: projects with names after this one; empty: from the first.
+        group: projects of this one only; empty: all.
+    """
 
     after: str = ""
     limit: Annotated[int, Meta(ge=1, le=100)] = 100
@@ -165,7 +184,11 @@ class StatsHistory(Request["HistoryReply"], tag="stats-history"):
 
 
 class StatsReply(Reply, tag="stats-reply"):
-    """Answers ``stats``: a page; ``more``: there are projects after the last one of it."""
+    """Answers ``stats``: a page; ``more``: there are projects after the last one of it.
+
+    Attributes:
+        projects: a page of them, by name.
+    """
 
     projects: list[ProjectStats]
     more: bool
@@ -173,7 +196,11 @@ class StatsReply(Reply, tag="stats-reply"):
 
 class HistoryReply(Reply, tag="stats-history-reply"):
     """Answers ``stats-history``: a page of points by time, where anything happened; ``next`` is ``since`` for the page
-    after it, 0: there is none."""
+    after it, 0: there is none.
+
+    Attributes:
+        points: a page of them, by time.
+    """
 
     points: list[Point]
     next: float = 0.0
@@ -184,6 +211,7 @@ class Watch(WaitingRequest[WatchReply], tag="watch"):
 
     Attributes:
         since: that of the reply before; empty: from the beginning, so all projects are told.
+        seconds: to wait for a change, at most.
     """
 
     since: Annotated[str, Meta(max_length=64)] = ""
@@ -195,6 +223,7 @@ class Why(Request["WhyReply"], tag="why"):
 
     Attributes:
         project: None: of each project that stands still, page by page; without a taskid.
+        taskid: of the task; None: it is about the project.
         after: of pages, the ``next`` of the page before.
     """
 
@@ -215,6 +244,7 @@ class WhyReply(Reply, tag="why-reply"):
     """Answers ``why``, in one sentence for people.
 
     Attributes:
+        sentence: for people.
         cause: of a project, for programs; see ``WhyCause``.
         projects: without a project: those of this page that stand still, by name.
         next: ``after`` of the next page; empty: this is the last one.
@@ -230,6 +260,7 @@ class Failures(Request["FailuresReply"], tag="failures"):
     """Which attempts failed: counted by what they have in common, of one project or of all.
 
     Attributes:
+        project: of this one only; None: of all.
         by: kind of error, host of the url, fetcher, or project.
         since: unix seconds; ended at that time or later. 0: all that are kept.
         limit: groups, the largest ones.
@@ -274,7 +305,11 @@ class Log(Request["LogReply"], tag="log"):
 
 
 class LogReply(Reply, tag="log-reply"):
-    """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none."""
+    """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none.
+
+    Attributes:
+        entries: a page of them, the newest first.
+    """
 
     entries: list[LogEntry]
     next: int = 0

@@ -25,6 +25,10 @@ class Bulk(Change["OperationReply"], tag="bulk"):
     """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
 
     Attributes:
+        action: what is done.
+        project: whose tasks; None: those of the group.
+        group: whose projects' tasks; empty: those of the project.
+        filter: which of their tasks.
         priority: for ``reprioritise``.
         exetime: for ``reschedule``, unix seconds; 0 is now.
         delay: for ``reschedule``, seconds from the arrival of this; wins over exetime.
@@ -72,6 +76,7 @@ class OperationShow(WaitingRequest["OperationReply"], tag="operation-show"):
 
     Attributes:
         id: or number.
+        seconds: to wait for its end, at most; 0: none.
     """
 
     id: Number
@@ -83,12 +88,20 @@ class OperationList(Request["OperationsReply"], tag="operation-list"):
 
 
 class OperationReply(Reply, tag="operation-reply"):
-    """Answers ``bulk`` and ``operation-show``."""
+    """Answers ``bulk`` and ``operation-show``.
+
+    Attributes:
+        operation: as it is now.
+    """
 
     operation: OperationView
 
 
 class OperationsReply(Reply, tag="operations-reply"):
-    """Answers ``operation-list``."""
+    """Answers ``operation-list``.
+
+    Attributes:
+        operations: the newest first.
+    """
 
     operations: list[OperationView]

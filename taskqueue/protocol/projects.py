@@ -34,6 +34,7 @@ class SharedView(Struct, frozen=True, omit_defaults=True):
     """A bucket that a project shares, as people see it.
 
     Attributes:
+        name: of the bucket.
         rate, burst: as the config has them; 0 and 1 or more if it does not have the bucket (any more).
         tokens: its level.
     """
@@ -54,6 +55,7 @@ class Remaining(Struct, omit_defaults=True):
         held_back: tasks that wait for a retry, at most ``retry_seconds``: the longest delay that the project's retries
             reach; None: they are still being counted, in a store from before they were.
         later: other delayed tasks: scheduled, or to be crawled again.
+        retry_seconds: longest time that a task waits for a retry.
         soonest_seconds, latest_seconds: from now until what is left has ended; 0: not known, see ``reason``.
         reason: why no time is told: nothing is left, the project is stopped or paused, out of its hours, its rate is 0,
             fewer than 20 tasks have ended in an hour, none was attempted for five minutes, there is no end in sight,
@@ -78,6 +80,10 @@ class ProjectView(Struct, omit_defaults=True):
     """A project as people see it.
 
     Attributes:
+        name: of the project.
+        state: running, stopped, paused, or checking whether its tasks still fail.
+        counts: its tasks by state, now.
+        totals: its events since it was made.
         settings: in force now.
         overrides: the part of them that ``project-set`` said.
         configured: the part of them that the config says, by name: in the section of this project, in that of the
@@ -125,6 +131,9 @@ class ProjectSet(Change["ProjectReply"], tag="project-set"):
     """Change settings of a project, now and across restarts; an unknown project is made.
 
     A table, such as ``cron`` or ``fetch``, is changed key by key.
+
+    Attributes:
+        settings: by name, what changes.
     """
 
     project: ProjectName
@@ -135,6 +144,9 @@ class ProjectUnset(Change["ProjectReply"], tag="project-unset"):
     """Forget what ``project-set`` said of these keys; an empty list means all of them.
 
     ``cron.JOB`` is one key of a table.
+
+    Attributes:
+        keys: names of settings; empty: all.
     """
 
     project: ProjectName
@@ -151,6 +163,7 @@ class ProjectDo(Change["ProjectReply"], tag="project-do"):
     ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
 
     Attributes:
+        action: what is done.
         seconds: for ``pause``: it ends by itself after so many; None: it lasts until ``resume``.
     """
 
@@ -160,14 +173,22 @@ class ProjectDo(Change["ProjectReply"], tag="project-do"):
 
 
 class ProjectHold(Request["ProjectReply"], tag="project-hold"):
-    """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go."""
+    """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go.
+
+    Attributes:
+        seconds: from now; 0: it is kept open no more.
+    """
 
     project: ProjectName
     seconds: Annotated[float, Meta(ge=0, le=86_400)]
 
 
 class ProjectReply(Reply, tag="project-reply"):
-    """Answers ``project-show``, ``-set``, ``-unset``, ``-do`` and ``-hold``; None: it has been deleted."""
+    """Answers ``project-show``, ``-set``, ``-unset``, ``-do`` and ``-hold``; None: it has been deleted.
+
+    Attributes:
+        project: as it is now; None: it has been deleted.
+    """
 
     project: ProjectView | None
 
@@ -176,6 +197,7 @@ class ProjectWait(WaitingRequest["WaitReply"], tag="project-wait"):
     """Answer when the project has finished, or after ``seconds``, whichever comes first.
 
     Attributes:
+        seconds: to wait, at most.
         ignore_retries: tasks that wait for a retry need not end first.
     """
 
@@ -204,6 +226,9 @@ class GroupSet(Change["GroupReply"], tag="group-set"):
     """Change settings of each project that belongs to a group, as ``project-set`` does.
 
     If one of the projects can't have one of the settings, none is changed, and the reason names that project.
+
+    Attributes:
+        settings: by name, what changes.
     """
 
     group: GroupName
@@ -216,6 +241,7 @@ class GroupDo(Change[OperationReply], tag="group-do"):
     An operation, which has ended when the request is answered if the group is small.
 
     Attributes:
+        action: what is done.
         seconds: as for ``project-do``; a project that a person has paused until ``resume`` is left as it is.
         all: each project, whatever its group; ``group`` is empty then. Not for what drops tasks.
     """

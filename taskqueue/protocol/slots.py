@@ -24,12 +24,14 @@ class SlotView(Struct, omit_defaults=True):
 
     Attributes:
         name: empty: of the tasks that nothing tells apart, which have no pace.
+        place: where it is: ready, waiting or parked in memory, or stored.
         number: in the store.
         delay: seconds from one hand-out to the next, on average.
         burst: tasks that may be handed out at once after a quiet time.
         max_processing: leases at once, at most.
         auto: its delay follows how fast it answers.
         ready: its ready tasks; if ``more`` it has more than these, which only the store counts.
+        more: it has more ready tasks than ``ready`` says.
         processing: tasks of it that are handed out.
         until: nothing of it is handed out before.
         blocked_until: by a person, or as its host asked for it; ``inf``: until somebody lifts it.
@@ -154,6 +156,7 @@ class SlotReply(Reply, tag="slot-reply"):
     """Answers ``slot-show``.
 
     Attributes:
+        slot: as it is now.
         chosen: what a person has set for this slot.
         sources: who says delay (or rate), burst and max_processing, as they are in force: a person, the project, or
             the pattern in its setting ``slots`` that fits.

@@ -25,6 +25,7 @@ class NewTasks(Request["NewTasksReply"], tag="new-task"):
     """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``.
 
     Attributes:
+        tasks: in order; each gets an outcome of its own.
         states: say also in which state each task was known before.
     """
 
@@ -40,6 +41,9 @@ class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
     """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report.
 
     Attributes:
+        index: of the item in the batch, from 0.
+        reason: why, for people, naming the field.
+        parent: index of the report whose follow-up it is; None: it is none.
         code: slot-full: its slot has had as many tasks as it may; empty: any other reason.
     """
 
@@ -53,6 +57,8 @@ class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
     """The outcome of each task, in order.
 
     Attributes:
+        outcomes: what became of each task, in order.
+        errors: why tasks were rejected.
         states: of each task, in order, as it was known before; empty: they were not asked for.
     """
 
@@ -62,7 +68,11 @@ class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
 
 
 class Done(Request["DoneReply"], tag="done"):
-    """Reports on tasks that have been run."""
+    """Reports on tasks that have been run.
+
+    Attributes:
+        tasks: the reports, in order.
+    """
 
     tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
 
@@ -71,7 +81,9 @@ class DoneReply(Reply, tag="done-reply", omit_defaults=True):
     """Whether each report counted, in order; and the outcomes of follow-ups.
 
     Attributes:
+        outcomes: whether each report counted, in order.
         new: one list per report, in order; empty when no report had follow-ups.
+        errors: why reports, or new tasks in them, were rejected.
     """
 
     outcomes: list[DoneOutcome]
@@ -83,7 +95,10 @@ class TaskRow(Struct, omit_defaults=True, gc=False):
     """A task in a list.
 
     Attributes:
+        priority: larger first.
         at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
+        retried: retries that it has used up.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
         error: of its last attempt, unless that was a success.
         fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
         kind: what the error is about, in one line.
@@ -120,11 +135,16 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
 
     Attributes:
         state: ready, delayed, processing, success, failed or cancelled.
+        schedule: when and how often it is to run, as its producer said.
+        priority: its priority now; larger first.
         exetime: unix seconds: due (delayed), or 0.
+        retried: retries that it has used up.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
         finished_at: unix seconds of the end (over), or 0.
         lease_seconds: until its lease runs out (processing).
         session, fetcher: pseudonym of the fetcher that has it, and its name, or the same if it has none (processing).
         error: of its last attempt, unless that was a success.
+        body: as its producer sent it.
         depth: follow-ups between it and a task that was pushed by itself.
         history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
         crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
@@ -162,7 +182,11 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
 
 
 class TaskWait(WaitingRequest["TaskWaitReply"], tag="task-wait"):
-    """Answer when the task is over, or after ``seconds``, whichever comes first."""
+    """Answer when the task is over, or after ``seconds``, whichever comes first.
+
+    Attributes:
+        seconds: to wait, at most.
+    """
 
     project: ProjectName
     taskid: TaskId
@@ -209,7 +233,11 @@ class TaskParents(Request["TaskParentsReply"], tag="task-parents"):
 
 
 class TaskParentsReply(Reply, tag="task-parents-reply"):
-    """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none."""
+    """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none.
+
+    Attributes:
+        parents: a page of the tasks that it waits for.
+    """
 
     parents: list[ParentView]
     next: int | None = None
@@ -232,6 +260,7 @@ class ChildView(Struct, omit_defaults=True, gc=False):
     """A task that waits for another one, or has waited for it.
 
     Attributes:
+        state: as of any task.
         waits: it still does.
     """
 
@@ -242,7 +271,11 @@ class ChildView(Struct, omit_defaults=True, gc=False):
 
 
 class TaskChildrenReply(Reply, tag="task-children-reply"):
-    """Answers ``task-children``: a page, which may be short; ``next`` asks for the next one, empty: there is none."""
+    """Answers ``task-children``: a page, which may be short; ``next`` asks for the next one, empty: there is none.
+
+    Attributes:
+        children: a page of the tasks that wait for it.
+    """
 
     children: list[ChildView]
     next: str = ""
@@ -277,7 +310,11 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
 
 
 class TaskListReply(Reply, tag="task-list-reply"):
-    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none."""
+    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none.
+
+    Attributes:
+        tasks: a page of them, in the order of their state.
+    """
 
     tasks: list[TaskRow]
     next: str = ""
@@ -301,7 +338,11 @@ class TaskCancel(Change["TasksReply"], tag="task-cancel"):
 
 
 class TaskReprioritise(Change["TasksReply"], tag="task-reprioritise"):
-    """Give these tasks another priority, up or down; one that is over stays as it is."""
+    """Give these tasks another priority, up or down; one that is over stays as it is.
+
+    Attributes:
+        priority: that they get; larger first.
+    """
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
@@ -312,6 +353,9 @@ class TasksReply(Reply, tag="tasks-reply"):
     """Answers ``task-retry``, ``-cancel`` and ``-reprioritise``: per taskid, in order, what became of it.
 
     ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
+
+    Attributes:
+        outcomes: what became of each task, in the order in which they were named.
     """
 
     outcomes: list[Literal["done", "unknown", "ignored", "bare"]]

@@ -40,7 +40,12 @@ from taskqueue.protocol.fields import (
 
 
 class Recrawl(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Bounds of the seconds after which a task runs again: fewer as its page changes, more as it does not."""
+    """Bounds of the seconds after which a task runs again: fewer as its page changes, more as it does not.
+
+    Attributes:
+        min: seconds between two runs, at least.
+        max: seconds between two runs, at most.
+    """
 
     min: AgeSeconds
     max: AgeSeconds
@@ -218,7 +223,17 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class Counts(Struct, omit_defaults=True, gc=False):
-    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known."""
+    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known.
+
+    Attributes:
+        ready: may be handed out now.
+        delayed: are not due yet.
+        processing: are being run.
+        success: have succeeded.
+        failed: have failed for good.
+        cancelled: were ended.
+        blocked: wait for other tasks.
+    """
 
     ready: int = 0
     delayed: int = 0
@@ -245,6 +260,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
 
     Attributes:
         at: unix seconds of its end.
+        outcome: how it ended.
         fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
         seconds: from hand-out to end; 0 if it expired, or succeeded after its lease had run out.
         error: why it failed, without its middle if it is long; empty: it succeeded, or its fetcher gave no reason.
@@ -327,6 +343,9 @@ class OperationView(Struct, omit_defaults=True):
     """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
 
     Attributes:
+        id: of the operation.
+        action: what it does.
+        dry_run: it only counts.
         known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
         seen: looked at so far.
         matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects

@@ -65,7 +65,7 @@ def test_the_document_is_one_of_openapi() -> None:
 
 def loses(case: Any) -> bool:
     """Whether it drops what the others are about."""
-    return bool(case.path.endswith(LOST)) or (case.method == "DELETE" and case.path == "/projects/{project}")
+    return bool(case.path.endswith(LOST) or (case.method == "DELETE" and case.path == "/projects/{project}"))
 
 
 def without_waiting(case: Any) -> None:

@@ -25,6 +25,7 @@ class Stage(Struct, forbid_unknown_fields=True):
     """Tasks of a flow, as they are pushed, parents first.
 
     Attributes:
+        tasks: parents first: a task waits for earlier ones of the flow, or for any that are no part of it.
         first: index of the first of these tasks in the flow, from 0.
     """
 

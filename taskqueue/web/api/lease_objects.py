@@ -60,8 +60,12 @@ class Handed(Struct):
         timeout: seconds until the lease runs out.
         body: as its producer sent it.
         fetch: how to fetch it: the producer's word over that of the project's settings.
+        retried: retries that it has used up.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
+        schedule: its priority now, and of what its producer said the exetime, retries, age and itag.
         not_before: seconds from now before which it must not be started; the timeout counts from then.
         start_within: seconds after that in which it is started or released; null: whenever there is a place.
+        etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
         slot: name of its slot, such as its host; empty: it has none.
     """
 
@@ -84,7 +88,11 @@ class Handed(Struct):
 
 
 class HandedOut(Struct):
-    """Tasks to run; none if there were none in time."""
+    """Tasks to run; none if there were none in time.
+
+    Attributes:
+        tasks: to be run now.
+    """
 
     tasks: list[Handed]
 
@@ -115,8 +123,14 @@ class Report(Struct, forbid_unknown_fields=True):
     """What became of a task, as ``report`` in docs/protocol.md.
 
     Attributes:
+        ok: it succeeded.
+        error: why not; shown to people.
+        retry_after: not ok: run it again after so many seconds, without using up a retry.
+        retry: not ok and false: it has failed for good.
         new: tasks that it led to, as they are pushed.
         result: any value; what JSON can't say is ``{"$msgpack": "base64"}``.
+        fetched: how the fetch went; its slot's pace and its recrawl follow that.
+        kind: what the error is about, in one line; empty: the daemon takes a line of it.
         part: only new tasks; the lease goes on, and another report follows.
         again: of a task that failed and is to be retried: how its next attempt differs.
     """
@@ -137,7 +151,11 @@ class Report(Struct, forbid_unknown_fields=True):
 
 
 class Reports(Struct, forbid_unknown_fields=True):
-    """What became of tasks."""
+    """What became of tasks.
+
+    Attributes:
+        tasks: the reports, in order.
+    """
 
     tasks: Annotated[list[Report], Meta(max_length=MAX_BATCH)]
 
@@ -146,6 +164,7 @@ class Prolonged(Struct, forbid_unknown_fields=True):
     """Leases that are to go on.
 
     Attributes:
+        leases: that are to go on.
         seconds: from now; None: as long as each task's own timeout.
     """
 
@@ -154,7 +173,11 @@ class Prolonged(Struct, forbid_unknown_fields=True):
 
 
 class Released(Struct, forbid_unknown_fields=True):
-    """Leases of tasks that were not started."""
+    """Leases of tasks that were not started.
+
+    Attributes:
+        leases: whose tasks were not started.
+    """
 
     leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
 

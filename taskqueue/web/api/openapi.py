@@ -6,7 +6,7 @@ The schemas of what is said and of what is answered are made of the types that d
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from inspect import cleandoc
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from msgspec import Struct, inspect
 from taskqueue.protocol.base import Reply
 from taskqueue.web.api.answering import AS_TEXT, ENVELOPE
 from taskqueue.web.api.decoding import JSON, Decoding
+from taskqueue.web.api.examples import BODIES, example
 from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.problems import MEDIA_TYPE
 from taskqueue.web.api.pushing import LINES
@@ -27,9 +28,9 @@ PROBLEM: Final[Schema] = {
     "type": "object",
     "description": "Why a request was refused (RFC 9457).",
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
+        "type": {"type": "string", "description": "Always about:blank."},
+        "title": {"type": "string", "description": "The status in words."},
+        "status": {"type": "integer", "description": "Of HTTP."},
         "detail": {"type": "string", "description": "For people, in one line."},
         "code": {"type": "string", "description": "For programs: the daemon's, or that of this interface."},
         "field": {"type": "string", "description": "That it is about, such as tasks[3].url."},
@@ -55,7 +56,10 @@ OUTCOME: Final[Schema] = {
     "type": "object",
     "description": "What became of a task.",
     "properties": {
-        "outcome": {"enum": ["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]},
+        "outcome": {
+            "enum": ["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"],
+            "description": "See the table of outcomes in docs/rules.md.",
+        },
         "field": {"type": "string", "description": "If it was rejected: what of it is wrong."},
         "detail": {"type": "string", "description": "If it was rejected: why."},
     },
@@ -67,11 +71,41 @@ PUSHED: Final[Schema] = {
         {"$ref": f"{PLACE}Outcome"},
         {
             "type": "object",
-            "properties": {"outcomes": {"type": "array", "items": {"$ref": f"{PLACE}Outcome"}}},
+            "properties": {
+                "outcomes": {
+                    "type": "array",
+                    "items": {"$ref": f"{PLACE}Outcome"},
+                    "description": "Of each task, in order.",
+                }
+            },
             "required": ["outcomes"],
         },
     ]
 }
+
+
+COMMON: Final[Mapping[str, str]] = {
+    "project": "name of the project",
+    "taskid": "id of the task in its project",
+    "taskids": "ids of tasks in the project",
+    "url": "what the task fetches",
+    "group": "name of the group of projects",
+    "flow": "name of the flow in its project",
+    "slot": "name of the slot, such as a host",
+    "fetcher": "name of the fetchers",
+    "job": "name of the cron job in its project",
+    "id": "of the operation, in digits",
+    "token": "of the lease, in digits",
+    "limit": "rows in the reply, at most",
+    "more": "there are further ones after the last one of this page",
+    "new": "tasks that were new, or are to be run again",
+    "selected": "tasks given to fetchers",
+    "success": "attempts that succeeded",
+    "failed": "tasks that have failed for good",
+    "retried": "attempts that failed, of tasks that have retries left",
+    "timeout": "attempts that ran out of time; they are also failed or retried",
+}
+"""Fields that mean the same wherever they are; what a docstring says comes first."""
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -83,6 +117,10 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     answers = reply_schemas(
         [each.answers for each in operations], {each.answers for each in operations if each.further is not None}
     )
+    schemas: dict[str, Schema] = {**components, **answers, "Problem": PROBLEM, "Outcome": OUTCOME}
+    for path in paths.values():
+        for described in path.values():
+            _exemplify(described, schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -94,7 +132,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         "security": [{"token": []}, {}],
         "paths": paths,
         "components": {
-            "schemas": {**components, **answers, "Problem": PROBLEM, "Outcome": OUTCOME},
+            "schemas": schemas,
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -114,14 +152,29 @@ def _said(operations: Sequence[Operation]) -> tuple[Mapping[str, Mapping[str, Sc
     return by_name, components
 
 
+def _exemplify(described: dict[str, Any], schemas: Mapping[str, Schema]) -> None:
+    """Give an operation examples: of names in its path, of its body and of its answer."""
+    for parameter in described["parameters"]:
+        if parameter["in"] == "path":
+            parameter["example"] = example(parameter["schema"], schemas, PLACE, parameter["name"])
+    said = described.get("requestBody", {}).get("content", {}).get(JSON)
+    if said is not None:
+        name = described["operationId"]
+        said["example"] = BODIES[name] if name in BODIES else example(said["schema"], schemas, PLACE)
+    answer = described["responses"]["200"]["content"][JSON]
+    answer["example"] = example(answer["schema"], schemas, PLACE)
+
+
 def _kinds(operation: Operation) -> dict[str, Any]:
     return {field.encode_name: field.type for field in msgspec.structs.fields(Decoding(operation).said)}
 
 
 def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, Any]:
     fields = msgspec.structs.fields(Decoding(operation).said)
+    told = _meanings(operation)
     parameters: list[Schema] = [
-        {"name": name, "in": "path", "required": True, "schema": said[name]} for name in operation.parameters
+        {"name": name, "in": "path", "required": True, "schema": said[name]} | _told(told[name])
+        for name in operation.parameters
     ]
     described: dict[str, Any] = {
         "operationId": operation.name,
@@ -133,6 +186,7 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
     if operation.has_query:
         parameters += [
             {"name": field.encode_name, "in": "query", "required": field.required, "schema": said[field.encode_name]}
+            | _told(told[field.name])
             for field in fields
         ]
     elif fields:
@@ -142,12 +196,22 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
     return described
 
 
+def _meanings(operation: Operation) -> Mapping[str, str]:
+    """What each field of its path, query or body means."""
+    kinds = [operation.asks] if operation.arguments is None else [operation.asks, operation.arguments]
+    told = dict(COMMON)
+    for kind in kinds:
+        told |= _descriptions(kind)
+    return told
+
+
 def _body(
     operation: Operation, fields: Sequence[msgspec.structs.FieldInfo], said: Mapping[str, Schema]
 ) -> dict[str, Any]:
+    told = _meanings(operation)
     schema: Schema = {
         "type": "object",
-        "properties": {field.encode_name: said[field.encode_name] for field in fields},
+        "properties": {field.encode_name: said[field.encode_name] | _told(told[field.name]) for field in fields},
         "required": [field.encode_name for field in fields if field.required],
         "additionalProperties": False,
     }
@@ -173,15 +237,41 @@ SAID: Final = "said."
 """Before the names of types that requests have: there fields may be left out, in replies they never are."""
 
 _FIELD: Final = re.compile(r"^ {4}(\w[\w, ]*): ", re.MULTILINE)
+_WORDS: Final = (
+    (r"\bNone\b", "null"),
+    (r"\bnil\b", "null"),
+    (r"\bTrue\b", "true"),
+    (r"\bFalse\b", "false"),
+    ("``", "`"),
+)
 _ANCHORS: Final = (("\\A", "^"), ("\\Z", "$"))
 """Of regular expressions in Python, and in ECMAScript."""
 
 
 def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
     """Schemas of what requests say, and of the types that are in them, by name."""
-    found, components = msgspec.json.schema_components(list(kinds), ref_template=PLACE + SAID + "{name}")
-    named = {f"{SAID}{name}": each for name, each in components.items()}
-    return [_changed(each) for each in found], {name: _changed(each) for name, each in named.items()}
+    kinds = list(kinds)
+    found, components = msgspec.json.schema_components(kinds, ref_template=PLACE + SAID + "{name}")
+    told = {
+        cls.__name__: {**COMMON, **_descriptions(cls)} for kind in kinds for cls in _structs(inspect.type_info(kind))
+    }
+    for name, schema in components.items():
+        for field, each in schema.get("properties", {}).items():
+            schema["properties"][field] = each | _told(told[name].get(field, ""))
+    named = {f"{SAID}{name}": _changed(each) for name, each in components.items()}
+    return [_changed(each) for each in found], named
+
+
+def _structs(info: Any) -> Iterator[type[Struct]]:
+    """The types of objects that a type has in it, itself included."""
+    if isinstance(info, inspect.StructType):
+        yield info.cls
+        parts = [field.type for field in info.fields]
+    else:
+        parts = [*getattr(info, "types", ()), *getattr(info, "item_types", ())]
+        parts += [getattr(info, name) for name in ("type", "item_type", "value_type") if hasattr(info, name)]
+    for part in parts:
+        yield from _structs(part)
 
 
 def reply_schemas(kinds: Iterable[type[Struct]], paged: Collection[type[Struct]]) -> dict[str, Schema]:
@@ -237,7 +327,7 @@ PLAIN: Final[Mapping[type, Schema]] = {
 
 
 def _object(info: inspect.StructType, components: dict[str, Schema]) -> Schema:
-    described = _descriptions(info.cls)
+    described = {**COMMON, **_descriptions(info.cls)}
     hidden = ENVELOPE if issubclass(info.cls, Reply) else ()
     properties = {
         field.encode_name: _field(info.cls, field, components) | _told(described.get(field.name, ""))
@@ -266,11 +356,18 @@ def _told(description: str) -> Schema:
 def _descriptions(kind: type) -> dict[str, str]:
     """What a docstring says of each attribute, and of the whole under an empty name."""
     whole, _, attributes = cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-    found = {"": " ".join(whole.split())}
+    found = {"": _for_json(whole)}
     pieces = _FIELD.split(attributes)
     for names, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        found |= dict.fromkeys(names.split(", "), " ".join(text.split()))
+        found |= dict.fromkeys(names.split(", "), _for_json(text))
     return found
+
+
+def _for_json(text: str) -> str:
+    """What is said to readers of Python, in one line, to those of JSON."""
+    for ours, theirs in _WORDS:
+        text = re.sub(ours, theirs, text)
+    return " ".join(text.split())
 
 
 def _changed(value: Any) -> Any:

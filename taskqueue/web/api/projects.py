@@ -50,7 +50,11 @@ NUMBERS: Final = frozenset(name for name, each in described(Settings).items() if
 
 
 class Job(Struct, forbid_unknown_fields=True):
-    """A cron job of a project, as its setting ``cron`` has it."""
+    """A cron job of a project, as its setting ``cron`` has it.
+
+    Attributes:
+        setting: the job itself, such as {"every": "5m"}.
+    """
 
     project: ProjectName
     job: JobName
@@ -107,7 +111,11 @@ class GroupRef(Struct, forbid_unknown_fields=True):
 
 
 class GroupPause(Struct, forbid_unknown_fields=True):
-    """Names a group, and says for how many seconds its projects are paused; None: until they are resumed."""
+    """Names a group, and says for how many seconds its projects are paused; None: until they are resumed.
+
+    Attributes:
+        seconds: after which the pause ends by itself; None: it lasts until resume.
+    """
 
     group: Named
     seconds: PauseSeconds | None = None

@@ -29,7 +29,12 @@ Duration = float | str
 
 
 class RecrawlBounds(Struct):
-    """The shortest and the longest time between two runs."""
+    """The shortest and the longest time between two runs.
+
+    Attributes:
+        min: duration between two runs, at least.
+        max: duration between two runs, at most.
+    """
 
     min: Duration
     max: Duration
@@ -39,6 +44,7 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A task as it is pushed; moments are unix seconds or ISO 8601 with a zone, durations seconds or such as "5m".
 
     Attributes:
+        url: what the task fetches.
         taskid: of 128 bytes at most; by itself it is made of the url.
         fetch, process, save: sent along, as the body's map.
         body: sent along instead of that map.
@@ -87,7 +93,11 @@ class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class PushedTasks(Struct, forbid_unknown_fields=True):
-    """Tasks for a project."""
+    """Tasks for a project.
+
+    Attributes:
+        tasks: a task, a url, or a list of these.
+    """
 
     project: ProjectName
     tasks: TaskObject | str | list[TaskObject | str]

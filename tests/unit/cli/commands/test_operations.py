@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from taskqueue.cli.main import main
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.values import OperationList, OperationReply, OperationShow, OperationsReply, OperationView
+from taskqueue.protocol.operations import OperationList, OperationReply, OperationShow, OperationsReply
+from taskqueue.protocol.values import OperationView
 from tests.unit.client.conftest import Daemon, friendly
 
 Run = Callable[..., tuple[int, str, str]]

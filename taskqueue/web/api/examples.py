@@ -1,0 +1,136 @@
+"""Examples of the OpenAPI document: what each operation is asked, and what it answers.
+
+An answer is made of its schema, field by field: a field has the value that ``VALUES`` has for its name, if that fits,
+else the plainest value of its type. What an operation says in its body stands in ``BODIES``, where the fields that it
+needs do not say enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+Schema = Mapping[str, Any]
+
+REF: Final = "$ref"
+
+VALUES: Final[Mapping[str, Any]] = {
+    "project": "news",
+    "projects": "news",
+    "name": "news",
+    "group": "papers",
+    "taskid": "a1b2c3",
+    "taskids": "a1b2c3",
+    "url": "https://example.com/page/2",
+    "flow": "nightly",
+    "slot": "example.com",
+    "job": "daily",
+    "fetcher": "crawler1:4711",
+    "id": "7340032",
+    "token": "9007199254740993",
+    "stale": "9007199254740993",
+    "number": "7340033",
+    "keys": "rate",
+    "at": 1790000000.0,
+    "lastcrawltime": 1790000000.0,
+    "pushed_at": 1790000000.0,
+    "began_at": 1790000000.0,
+    "seconds": 10.0,
+    "epoch": 7,
+    "version": "1.0.0",
+    "durability": "commit",
+    "python": "3.11.2",
+    "actor": "anna@web1",
+    "address": "10.0.0.7",
+    "what": "project set",
+    "detail": "rate=5 (was 20)",
+    "changed": "rate=5 (was 20)",
+    "sentence": 'project "news" is running at its limit of 8/s',
+    "error": "HTTP 503",
+    "reason": "",
+    "by": "host",
+    "next": None,
+}
+"""Of a field of this name, or of what its list has; where the schema allows it."""
+
+DAILY: Final = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "task": {"url": "https://example.com/"}}
+LEASE: Final = {"project": "news", "taskid": "a1b2c3", "token": "9007199254740993"}
+
+BODIES: Final[Mapping[str, Any]] = {
+    "post-projects-project-tasks": {"url": "https://example.com/page/2", "priority": 5},
+    "patch-projects-project-settings": {"rate": 5, "burst": 10},
+    "patch-groups-group-settings": {"rate": 5},
+    "put-projects-project-cron-job": DAILY,
+    "post-projects-project-pause": {"seconds": 600},
+    "post-projects-pause": {"seconds": 600},
+    "post-groups-group-pause": {"seconds": 600},
+    "post-projects-project-keep-open": {"seconds": 600},
+    "post-projects-project-tasks-taskid-rerun": {"scope": "downstream"},
+    "post-projects-project-flows-flow-stage": {
+        "tasks": [{"url": "https://example.com/1"}, {"url": "https://example.com/2", "depends_on": ["a1b2c3"]}]
+    },
+    "post-projects-project-flows-flow-submit": {"count": 2},
+    "patch-projects-project-slots-slot": {"delay": 5, "max_processing": 2},
+    "post-operations": {"action": "retry", "project": "news", "filter": {"error": "*timeout*"}},
+    "post-leases": {"limit": 4, "projects": ["news"], "seconds": 30},
+    "post-leases-done": {"tasks": [{**LEASE, "ok": True, "new": ["https://example.com/page/3"]}]},
+    "post-leases-extend": {"leases": [LEASE], "seconds": 600},
+}
+"""By name of an operation."""
+
+
+def example(schema: Schema, components: Mapping[str, Schema], place: str, name: str = "") -> Any:
+    """A value that the schema allows.
+
+    Args:
+        place: what references to the components begin with.
+        name: of the field that has it, or of the list that it is in; empty: it is the whole.
+    """
+    schema = _resolved(schema, components, place)
+    if name in VALUES and _fits(VALUES[name], schema, components, place):
+        return VALUES[name]
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "const" in schema:
+        return schema["const"]
+    if "default" in schema and schema["default"] is not None:
+        return schema["default"]
+    if choices := schema.get("anyOf"):
+        return example(choices[0], components, place, name)
+    return _of_type(schema, components, place, name)
+
+
+def _of_type(schema: Schema, components: Mapping[str, Schema], place: str, name: str) -> Any:
+    match _types(schema):
+        case ["object", *_]:
+            needed = schema.get("required", ())
+            return {each: example(schema["properties"][each], components, place, each) for each in needed}
+        case ["array", *_]:
+            parts = schema.get("prefixItems") or ([schema["items"]] if schema.get("items") else [])
+            return [example(each, components, place, name) for each in parts]
+        case ["string", *_]:
+            return "1" if "pattern" in schema else ""
+        case ["boolean", *_]:
+            return False
+        case ["integer" | "number", *_]:
+            return max(0, schema.get("minimum", 0))
+    return None
+
+
+def _fits(value: Any, schema: Schema, components: Mapping[str, Schema], place: str) -> bool:
+    schema = _resolved(schema, components, place)
+    if "anyOf" in schema:
+        return any(_fits(value, each, components, place) for each in schema["anyOf"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    kinds = {str: "string", float: "number", int: "integer", type(None): "null"}
+    return kinds[type(value)] in _types(schema)
+
+
+def _resolved(schema: Schema, components: Mapping[str, Schema], place: str) -> Schema:
+    return components[schema[REF].removeprefix(place)] if REF in schema else schema
+
+
+def _types(schema: Schema) -> list[str]:
+    kind = schema.get("type", ())
+    return [kind] if isinstance(kind, str) else list(kind)
