@@ -67,7 +67,7 @@ active = "{hours} UTC"
 retries = 0
 fail_pause_num = 0
 [projects.blog]
-slot = "host"
+slot.by = "host"
 """
 
 

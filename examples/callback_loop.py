@@ -1,6 +1,6 @@
 """A crawler whose loop can't await: all that it does is done in callbacks. Start a daemon, then:
 
-taskqueue project set demo rate=5 slot=host max_depth=20
+taskqueue project set demo rate=5 slot.by=host max_depth=20
 taskqueue push demo https://example.com/
 python examples/callback_loop.py
 """

@@ -1,6 +1,6 @@
 """Push a crawl, wait for its end, and tell what became of it. Start a daemon and the crawler first:
 
-taskqueue project set demo rate=5 slot=host max_depth=20
+taskqueue project set demo rate=5 slot.by=host max_depth=20
 python examples/crawler.py &
 python examples/crawl_to_the_end.py https://example.com/ https://EXAMPLE.com/#top https://example.org/
 """

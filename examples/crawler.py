@@ -1,6 +1,6 @@
 """A whole crawler. Start a daemon, then:
 
-taskqueue project set demo rate=5 slot=host max_depth=20
+taskqueue project set demo rate=5 slot.by=host max_depth=20
 taskqueue push demo https://example.com/
 python examples/crawler.py
 """

@@ -1,6 +1,6 @@
 """Fetching in one process, processing in another, as many of each as you like. Start a daemon, then:
 
-taskqueue project set demo slot=host max_depth=20
+taskqueue project set demo slot.by=host max_depth=20
 taskqueue push demo https://example.com/
 python examples/fetcher_and_processor.py processor &
 python examples/fetcher_and_processor.py fetcher

@@ -14,7 +14,7 @@ from taskqueue.robots import Robots
 
 AGENT = "examplebot"
 PROJECT = "demo"
-SETTINGS: dict[str, int | str] = {"rate": 5, "slot": "host", "max_depth": 20}
+SETTINGS: dict[str, int | dict[str, str]] = {"rate": 5, "slot": {"by": "host"}, "max_depth": 20}
 """A host has a pace of its own, which its robots.txt may slow down; 20 links from its start on, a site is a trap."""
 
 http = Http(f"{AGENT}/1.0 (+https://example.com/bot)")

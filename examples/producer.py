@@ -1,6 +1,6 @@
 """Push tasks with a schedule, and see what became of them. Start a daemon and the crawler first:
 
-taskqueue project set demo rate=5 slot=host max_depth=20
+taskqueue project set demo rate=5 slot.by=host max_depth=20
 python examples/crawler.py &
 python examples/producer.py
 """

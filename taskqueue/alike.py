@@ -20,10 +20,14 @@ FEW: Final = 8
 
 def there_are(name: object, known: Sequence[str]) -> str:
     """Say what to write instead of a name that is none of those known: those that are most like it, or else all."""
+    question, everything = did_you_mean(name, known), ", ".join(known)
+    if not question:
+        return f"there are {everything}"
+    return f"{question} There are {everything}" if len(known) <= FEW else question
+
+
+def did_you_mean(name: object, known: Sequence[str]) -> str:
+    """Ask for the names that are most like this one; empty if none is."""
     said = str(name)
     alike = get_close_matches(said, known, ALIKE_MOST) if len(said) <= MAX_CHARS else []
-    everything = ", ".join(known)
-    if not alike:
-        return f"there are {everything}"
-    question = f"did you mean {' or '.join(alike)}?"
-    return f"{question} There are {everything}" if len(known) <= FEW else question
+    return f"did you mean {' or '.join(alike)}?" if alike else ""

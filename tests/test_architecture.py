@@ -322,6 +322,7 @@ INTERPRETED = {
     "core.model.waiting_pushes",
     "core.turn_result",
     "settings.description",
+    "settings.flat_names",
     "settings.jobs",
     "settings.reader",
     "settings.settings",

@@ -48,9 +48,9 @@ class Core:
     """
 
     def __init__(self, slots: int, going: float, *, bounded: bool = False, beside: int = 0) -> None:
-        project: dict[str, Any] = {"slots": {"idle-*": {"delay": 86400}}, "slot_delay": DELAY}
-        project["slot"] = "host" if slots else "none"
-        config = CoreConfig(defaults={"rate": inf}, projects={PROJECT: project})
+        by = "host" if slots else "none"
+        slot: dict[str, Any] = {"by": by, "delay": DELAY, "patterns": {"idle-*": {"delay": 86400}}}
+        config = CoreConfig(defaults={"rate": inf}, projects={PROJECT: {"slot": slot}})
         if not bounded:
             config = replace(
                 config,

@@ -19,8 +19,8 @@ CONFIG: Final = """[store]
 durability = "{durability}"
 [projects.{project}]
 rate = inf
-slot = "{slot}"
-slot_delay = {delay}
+slot.by = "{slot}"
+slot.delay = {delay}
 """
 BODY_BYTES: Final = 300
 FILL_BATCH: Final = 1000

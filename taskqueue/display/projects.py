@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.projects import ProjectView, Remaining
+from taskqueue.settings.flat_names import flat
 from taskqueue.units import duration_text
 
 EVENTS: Final = ("success", "retried", "failed")
@@ -143,7 +145,7 @@ def setting_text(value: Setting) -> str:
     if isinstance(value, list | tuple):
         return ",".join(setting_text(part) for part in value)
     if isinstance(value, dict) or value is None:
-        return json.dumps(value, ensure_ascii=False, default=repr)
+        return json.dumps(_without_inf(value), ensure_ascii=False, default=repr)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value.is_integer():
@@ -151,13 +153,11 @@ def setting_text(value: Setting) -> str:
     return str(value)
 
 
-def flat_settings(settings: Mapping[str, Setting]) -> Iterator[tuple[str, Setting]]:
-    """Settings by the names that ``project unset`` takes; those of tables key by key."""
-    for name, value in settings.items():
-        if isinstance(value, dict) and value:
-            yield from ((f"{name}.{key}", part) for key, part in value.items())
-        else:
-            yield name, value
+def _without_inf(value: Setting) -> Setting:
+    """A value in which infinite numbers are the text "inf", which settings take, because JSON lacks them."""
+    if isinstance(value, dict):
+        return {key: _without_inf(part) for key, part in value.items()}
+    return "inf" if isinstance(value, float) and value == inf else value
 
 
 def is_empty_setting(value: Setting) -> bool:
@@ -167,9 +167,9 @@ def is_empty_setting(value: Setting) -> bool:
 
 def said_by(view: ProjectView, name: str) -> str:
     """Who says a setting of a project, or one key of a table, by its flat name."""
-    if name in dict(flat_settings(view.overrides)):
+    if name in dict(flat(view.overrides)):
         return SAID
-    where = view.configured.get(name.partition(".")[0], [])
+    where = view.configured.get(name, [])
     if not where and name == "rate" and view.settings.get("bucket"):
         return "bucket"
     return ", ".join(LAYERS[layer] for layer in where) or "default"

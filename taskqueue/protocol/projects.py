@@ -86,8 +86,8 @@ class ProjectView(Struct, omit_defaults=True):
         totals: its events since it was made.
         settings: in force now.
         overrides: the part of them that ``project-set`` said.
-        configured: the part of them that the config says, by name: in the section of this project, in that of the
-            defaults, or in both, which only tables can have of both; only where one project is shown.
+        configured: which part of the config says a setting, or a key of a table, by flat name such as ``slot.delay``:
+            the section of this project or that of the defaults; only where one project is shown.
         tokens: level of its bucket.
         shared: the bucket that it shares with others; None: none.
         reason: why it is paused, if it paused itself.

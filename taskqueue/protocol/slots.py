@@ -159,7 +159,7 @@ class SlotReply(Reply, tag="slot-reply"):
         slot: as it is now.
         chosen: what a person has set for this slot.
         sources: who says delay (or rate), burst and max_processing, as they are in force: a person, the project, or
-            the pattern in its setting ``slots`` that fits.
+            the pattern in its setting ``slot.patterns`` that fits.
         tasks: the next ready ones.
     """
 

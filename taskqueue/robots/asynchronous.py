@@ -45,7 +45,7 @@ class AsyncRobots:
         slots: ``client.slots`` of a client: crawl-delays are told there, once for each change. It matters for projects
             that are divided into slots. A delay that a site no longer asks for stays.
         projects: whose slots are told.
-        slot_of: names the slot of a url; by host and port, as projects with ``slot = "host"`` do, unless it is given.
+        slot_of: names the slot of a url; by host and port, as with ``slot.by = "host"``, unless it is given.
         max_age: seconds that a robots.txt is good for, at most a day.
         min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
         max_origins: sites that are remembered, of those that were asked for last; 8 MiB of text together.

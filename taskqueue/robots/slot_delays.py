@@ -85,7 +85,7 @@ class SlotDelays:
 
 
 def slot_of_host(url: str) -> str:
-    """The slot of a url in projects with ``slot = "host"``; empty: it has none."""
+    """The slot of a url in projects with ``slot.by = "host"``; empty: it has none."""
     return host_of(url, ascii_host)
 
 

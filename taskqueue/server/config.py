@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from importlib.resources import files
 from itertools import chain
 from os.path import abspath, dirname, join
@@ -30,7 +31,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta, Struct, field, to_builtins
 
-from taskqueue.alike import there_are
+from taskqueue.alike import did_you_mean, there_are
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.events import EVENT_KINDS, EventKind
 from taskqueue.errors import ConfigError, SettingError
@@ -369,12 +370,26 @@ def _section(name: str, table: Any, tables: Mapping[str, Any], note: Note) -> An
     elif not isinstance(table, dict):
         note(f"{name} must be a section, not {reader.shown(table)}")
     elif name in SECTIONS:
-        return reader.read(name, table, SECTIONS[name], note)
+        return reader.read(name, _without_strays(name, table, note), SECTIONS[name], note)
     elif name == "defaults":
         return _layer(name, table, tables, note)
     else:
         return {each: _named(name, each, part, tables, note) for each, part in table.items()}
     return None
+
+
+def _without_strays(name: str, table: Mapping[str, Any], note: Note) -> dict[str, Any]:
+    """The table of a section without the keys that only another section has, which are noted."""
+    kept = dict(table)
+    for key in table:
+        if key not in SECTIONS[name].__struct_fields__ and (sections := _sections_of(key)):
+            note(f"{reader.path(name, key)} is not a setting; did you mean {' or '.join(sections)}?")
+            del kept[key]
+    return kept
+
+
+def _sections_of(key: str) -> list[str]:
+    return [f"{section}.{key}" for section, kind in SECTIONS.items() if key in kind.__struct_fields__]
 
 
 def _named(section: str, name: str, table: Any, tables: Mapping[str, Any], note: Note) -> Layer | Pace | None:
@@ -412,7 +427,8 @@ def _single_problems(where: str, layer: Mapping[str, Any], tables: Mapping[str, 
     """Problems of single settings."""
     for key, value in layer.items():
         if key not in Settings.__struct_fields__ and isinstance(value, dict) and where != "defaults":
-            yield f'{reader.path(where, key)} is not a setting; a name with a dot needs quotes: [projects."a.b"]'
+            hint = did_you_mean(key, Settings.__struct_fields__) or 'a name with a dot needs quotes: [projects."a.b"]'
+            yield f"{reader.path(where, key)} is not a setting; {hint}"
         else:
             found = [*problems(where, {key: value}, CALENDAR)]
             yield from found
@@ -461,6 +477,9 @@ OPTIONS: Final = {
 }
 """Names of the options of ``taskqueue daemon start``, by section and key."""
 
+SURELY_ALIKE: Final = 0.9
+"""How alike a variable is to the one that is meant, from 0 to 1; ``STORE_PORT`` is to ``STORE_PATH`` by 0.8."""
+
 
 def variable(section: str, key: str) -> str:
     """The name of a setting's variable."""
@@ -473,7 +492,7 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
     Raises:
         SettingError: with all problems, one a line, each with the name of its variable.
     """
-    problems = []
+    problems = [*_misspelt(environ)]
     for section, kind in SECTIONS.items():
         for key in kind.__struct_fields__:
             name = variable(section, key)
@@ -489,6 +508,22 @@ def with_environment(config: Config, environ: Mapping[str, str]) -> Config:
     if problems:
         raise SettingError("\n".join(problems))
     return config
+
+
+def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
+    """Variables that are hardly anything but a misspelt setting: others, such as those of Kubernetes, are not ours."""
+    known = {
+        _long(section, key): (section, key) for section, kind in SECTIONS.items() for key in kind.__struct_fields__
+    }
+    for name in environ:
+        section, _, key = name.removeprefix(PREFIX).lower().partition("_")
+        is_ours = name.startswith(PREFIX) and section in SECTIONS and name.removeprefix(PREFIX) not in known
+        if not is_ours or not environ[name].strip():
+            continue
+        elsewhere = [_long(other, key) for other, kind in SECTIONS.items() if key in kind.__struct_fields__]
+        alike = elsewhere or get_close_matches(name.removeprefix(PREFIX), known, 1, SURELY_ALIKE)
+        if alike:
+            yield f"{name} is not a setting; did you mean {variable(*known[alike[0]])}?"
 
 
 def _long(section: str, key: str) -> str:

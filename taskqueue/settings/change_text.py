@@ -4,7 +4,7 @@
     name=new              there was none before
     -name (was old)       there is none any more
 
-Tables of a type of their own (``cron``, ``slots``) are told field by field. The values of ``fetch``, ``on_finished``
+Tables (``slot``, ``keep``, ``cron``) are told field by field. The values of ``fetch``, ``on_finished``
 and of a job's ``task`` are never told, because they may hold passwords: only that they are there, or not any more.
 """
 
@@ -101,11 +101,6 @@ def _flat(name: str, value: Setting) -> Iterator[tuple[str, str]]:
     elif name in HIDDEN:
         yield from ((f"{name}.{key}", "") for key in value)
     else:
-        for key, row in value.items():
-            yield from ((f"{name}.{key}.{field}", text) for field, text in _row(row))
-
-
-def _row(row: Setting) -> Iterator[tuple[str, str]]:
-    if isinstance(row, dict):
-        for field, value in row.items():
-            yield field, "" if field == HIDDEN_FIELD else value_text(value)
+        for key, part in value.items():
+            is_hidden = key == HIDDEN_FIELD and name.startswith("cron.")
+            yield from [(f"{name}.{key}", "")] if is_hidden else _flat(f"{name}.{key}", part)

@@ -2,8 +2,9 @@
 
 So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or inf",
 because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as "8 MiB", a
-duration a number of seconds or a text such as "30d" (both: ``units``). ``Meta(extra={"words": ..., "secret": True})``
-gives the words itself and keeps the value out of messages.
+duration a number of seconds or a text such as "30d" (both: ``units``). What may be inf may be the text "inf", because
+JSON lacks the number. ``Meta(extra={"words": ..., "secret": True})`` gives the words itself and keeps the value out of
+messages.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ DURATION: Final = {"unit": "seconds"}
 DURATION_SAID: Final = {"unit": "text", "words": 'a duration such as "90s", "5m" or "12h", or a number of seconds'}
 """``Meta(extra=DURATION_SAID)`` marks a duration that stays the text that says it; of a number one is made."""
 
-Form = Literal["number", "duration", "durations", "flag", "text", "table"]
+Form = Literal["number", "duration", "durations", "flag", "text", "table", "any"]
 """How a setting is written on a command line."""
 
 
@@ -38,6 +39,7 @@ class Description(NamedTuple):
         words: for messages: it must be …
         unit: ``bytes``, ``seconds`` or ``text`` if it is a size or a duration, see above.
         secret: no message has its value.
+        endless: of a number or a duration: it has no upper bound, so that it may be inf.
         texts: of a number or a duration: texts that it may be instead, such as "auto".
         items: of a list: what each of them can be.
         section: of a table of a type of its own: that type.
@@ -48,6 +50,7 @@ class Description(NamedTuple):
     form: Form
     unit: str = ""
     secret: bool = False
+    endless: bool = False
     texts: tuple[str, ...] = ()
     items: Description | None = None
     section: type[Struct] | None = None
@@ -68,7 +71,9 @@ def _describe(kind: inspect.Type) -> Description:
             first, *others = (each for each in kind.types if not isinstance(each, inspect.NoneType))
             return _or_texts(_describe(first), others)
         case inspect.FloatType():
-            return Description(f"a number{_range(kind, _number)}{'' if kind.le is not None else ' or inf'}", "number")
+            endless = kind.le is None
+            words = f"a number{_range(kind, _number)}{' or inf' if endless else ''}"
+            return Description(words, "number", endless=endless)
         case inspect.IntType():
             return Description(f"a whole number{_range(kind, _number)}", "number")
         case inspect.BoolType():
@@ -86,6 +91,8 @@ def _describe(kind: inspect.Type) -> Description:
             items = _describe(kind.item_type)
             words = f"a list of {kind.min_length} to {kind.max_length} items, each {items.words}"
             return Description(words, "durations" if items.unit else "text", items=items)
+        case inspect.AnyType():
+            return Description("any value", "any")
         case inspect.StrType(max_length=int(most)):
             return Description(f"a text of at most {most:_} characters", "text")
     return Description("a text", "text")
@@ -102,9 +109,9 @@ def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object])
     if unit == "bytes" and isinstance(kind, inspect.IntType):
         words = f'a size such as "8 MiB"{_range(kind, size_text)}'
     elif unit == "seconds" and isinstance(kind, inspect.FloatType):
-        number, unbounded = f"a number of seconds{_range(kind, _number)}", kind.le is None
-        words = f'a duration such as "90s" or "12h", {number if unbounded else f"or {number}"}'
-        words, form = f"{words}, or inf" if unbounded else words, "duration"
+        number = f"a number of seconds{_range(kind, _number)}"
+        words = f'a duration such as "90s" or "12h", {number if plain.endless else f"or {number}"}'
+        words, form = f"{words}, or inf" if plain.endless else words, "duration"
     return plain._replace(words=words, form=form, unit=unit, secret="secret" in extra)
 
 

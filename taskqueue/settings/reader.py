@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -87,8 +88,15 @@ def refuse(problem: str) -> None:
 
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
-    """The line for a key that is no setting of the section."""
-    return f"{path(where, key)} is not a setting; {there_are(key, kind.__struct_fields__)}"
+    """The line for a key that is no setting of the section, but may be meant for one of its tables."""
+    said = f"{path(where, key)} is not a setting"
+    for table, setting in described(kind).items():
+        for inner in () if setting.section is None else setting.section.__struct_fields__:
+            if key == f"{table}.{inner}":
+                return f"{said}; it is {inner} in the table {table}"
+            if key == f"{table}_{inner}":
+                return f"{said}; did you mean {table}.{inner}?"
+    return f"{said}; {there_are(key, kind.__struct_fields__)}"
 
 
 def must_be(where: str, key: str, kind: type[Struct]) -> str:
@@ -135,6 +143,8 @@ def _plain(value: Any, setting: Description) -> Any:
     """A value with sizes in bytes and durations in seconds; everything else, and what is none of these, as it is."""
     if setting.items is not None and isinstance(value, list | tuple):
         return [_plain(part, setting.items) for part in value]
+    if setting.endless and value == "inf":
+        return inf
     if not setting.unit:
         return value
     if isinstance(value, str):

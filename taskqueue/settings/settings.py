@@ -2,9 +2,9 @@
 
 A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
 own section of the config, and what ``project-set`` said. Each layer is a plain map, checked as it is merged; tables
-(``cron``, ``fetch``, ``on_finished``, ``slots``) are merged key by key. A cron job is one value, and so is a pattern of
-slots: a layer that names it says all of it, or None for none. ``slot_delay`` and ``slot_rate`` say the same thing: a
-layer says one of them, which takes the place of whichever was said before.
+(``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``cron``) are merged key by key. A cron job is one
+value, and so is a pattern of slots: a layer that names it says all of it, or None for none. ``slot.delay`` and
+``slot.rate`` say the same thing: a layer says one of them, which takes the place of whichever was said before.
 
 What is good in each layer is good in the whole, so that a new config can't spoil what ``project-set`` said.
 """
@@ -21,17 +21,14 @@ from msgspec import Meta, Struct, field
 from taskqueue.protocol.choices import NAME_WORDS
 from taskqueue.protocol.fields import GroupName, Retries, Setting, TimeoutSeconds
 from taskqueue.settings import jobs, reader
-from taskqueue.settings.description import DURATION
+from taskqueue.settings.description import DURATION, Description, described
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.jobs import NO_JOBS, PLAIN_JOB, PLAIN_TEMPLATE, CronJob, Template
 from taskqueue.settings.slot_choice import (
     PLAIN_CHOICE,
     FromOne,
-    SlotBurst,
-    SlotChoice,
-    SlotDelay,
-    SlotRate,
-    SlotSeconds,
+    SlotSettings,
+    says_rate,
     wrong_choice,
     wrong_patterns,
 )
@@ -42,14 +39,12 @@ Layer = Mapping[str, Setting]
 CRASHES_MOST: Final = 15
 """Crashes of a task that are counted."""
 
-WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing", "slot_max_processing", "slot_max_tasks")
+WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 """Settings that count tasks."""
 
 FromZero = Annotated[float, Meta(ge=0, extra={"words": "a whole number of at least 0 or inf"})]
 Duration = Annotated[float, Meta(ge=0, extra=DURATION)]
 Name = Annotated[GroupName, Meta(extra={"words": f"up to 64 {NAME_WORDS}"})]
-Division = Literal["none", "host", "domain", "named"]
-"""What makes a slot of tasks."""
 
 
 class Pace(Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,6 +52,21 @@ class Pace(Struct, frozen=True, forbid_unknown_fields=True):
 
     rate: Annotated[float, Meta(ge=0)] = 1.0
     burst: Annotated[float, Meta(ge=1)] = 3.0
+
+
+class KeepSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """The setting ``keep`` of a project.
+
+    Attributes:
+        success, failed, cancelled: seconds for which the url, the body and the history of a task that ended so are
+            kept; inf: for ever.
+        then: after that the task itself is remembered, so that its url does not come again, or forgotten.
+    """
+
+    success: Duration = inf
+    failed: Duration = inf
+    cancelled: Duration = inf
+    then: Literal["remember", "forget"] = "remember"
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,23 +92,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
         group: a name for several projects, by which commands take them together.
         bucket: name of a bucket in the config that it shares. Its own ``rate`` is then unlimited, unless its own
             section or ``project-set`` says one.
-        slot: what divides its tasks into slots, each with a pace of its own beside that of the project: the host of
-            the url, its registered domain, or only the name that a task gives, which wins over the other two.
-        slot_delay: seconds from one hand-out of a slot to the next, or auto: as fast as the slot answers.
-        slot_min_delay, slot_max_delay: bounds of an automatic delay; the lower one wins over the upper one.
-        slot_rate: instead of a delay: tasks of a slot handed out a second, on average; inf: slot_delay says it.
-        slot_burst: with a rate: tasks of a slot that may be handed out at once after a quiet time; at least 1.
-        slot_max_processing: leases of a slot at once, at most; inf is unlimited.
-        slot_max_tasks: tasks that have been new in a slot at which further ones are rejected, follow-ups too; those of
-            cron jobs, flows and ``on_finished`` apart. inf is unlimited.
+        slot: how its tasks are divided into slots, and how fast each of these goes.
         active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
-        keep_success, keep_failed, keep_cancelled: seconds for which the url, the body and the history of a task that
-            ended so are kept. inf: for ever.
-        forget: after that nothing of the task is known, not even that there was one: its url may come again.
+        keep: how long tasks are kept that are over.
         fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
         on_finished: the task to push when it has finished; None: none.
         cron: its jobs, by name.
-        slots: what is said of some slots instead, by pattern of their names.
 
     Raises:
         ValueError: what counts tasks is no whole number.
@@ -123,23 +122,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     growing: Annotated[float, Meta(ge=100)] = 10_000.0
     group: Name = ""
     bucket: Name = ""
-    slot: Division = "none"
-    slot_delay: SlotDelay = 1.0
-    slot_min_delay: SlotSeconds = 1.0
-    slot_max_delay: SlotSeconds = 60.0
-    slot_rate: SlotRate = inf
-    slot_burst: SlotBurst = 1.0
-    slot_max_processing: FromOne = 1.0
-    slot_max_tasks: FromOne = inf
+    slot: SlotSettings = SlotSettings()
     active: str = ""
-    keep_success: Duration = inf
-    keep_failed: Duration = inf
-    keep_cancelled: Duration = inf
-    forget: bool = False
+    keep: KeepSettings = KeepSettings()
     fetch: dict[str, Any] = {}
     on_finished: Template | None = None
     cron: dict[str, CronJob] = {}
-    slots: dict[str, SlotChoice] = {}
 
     def __post_init__(self) -> None:
         for name in WHOLES:
@@ -202,26 +190,49 @@ def merge(*layers: Layer) -> Settings:
     for layer in layers:
         overlay(merged, layer)
         _refuse(jobs.wrong_names(layer.get("cron")))
-        _refuse(wrong_patterns(layer.get("slots")))
+        _refuse(wrong_patterns(_table(layer, "slot").get("patterns")))
         _refuse(contradictions(layer))
     if merged.get("bucket") and not any("rate" in layer for layer in layers[1:]):
         merged["rate"] = inf
-    for table in ("cron", "slots"):
-        merged[table] = _without_none(merged.get(table, {}))
+    merged["cron"] = _without_none(merged.get("cron", {}))
+    slot = _table(merged, "slot")
+    if "patterns" in slot:
+        merged["slot"] = {**slot, "patterns": _without_none(slot["patterns"])}
     settings = reader.convert(merged, Settings)
     _refuse(_wrong_meaning(settings))
     return settings
 
 
-def overlay(merged: dict[str, Setting], layer: Layer) -> None:
-    """Lay a layer over those before: tables key by key, the delay or the rate of slots in place of either."""
-    if "slot_delay" in layer and "slot_rate" not in layer:
-        merged.pop("slot_rate", None)
-    elif layer.get("slot_rate", inf) != inf:
-        merged.pop("slot_delay", None)
+def overlay(merged: dict[str, Setting], layer: Layer, kind: type[Struct] = Settings) -> None:
+    """Lay a layer over those before: tables key by key, the delay or the rate of slots in place of either.
+
+    Args:
+        kind: type of the table that both are.
+    """
+    if kind is SlotSettings:
+        _make_way(merged, layer)
+    known = described(kind)
     for key, value in layer.items():
-        under = merged.get(key)
-        merged[key] = {**under, **value} if isinstance(under, dict) and isinstance(value, dict) else value
+        merged[key] = _laid_over(merged.get(key), value, known.get(key))
+
+
+def _make_way(slot: dict[str, Setting], over: Layer) -> None:
+    """Drop the delay or the rate that another layer of the setting ``slot`` replaces."""
+    if "delay" in over and "rate" not in over:
+        slot.pop("rate", None)
+    elif says_rate(over):
+        slot.pop("delay", None)
+
+
+def _laid_over(under: Setting, value: Setting, setting: Description | None) -> Setting:
+    is_table = setting is not None and setting.form == "table"
+    if not (is_table and isinstance(under, dict) and isinstance(value, dict)):
+        return value
+    if setting is None or setting.section is None:
+        return {**under, **value}
+    joined = dict(under)
+    overlay(joined, value, setting.section)
+    return joined
 
 
 def check(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> None:
@@ -245,8 +256,9 @@ def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str
 
 def contradictions(layer: Layer) -> Iterator[str]:
     """What is wrong with settings of a layer that are good one by one."""
-    if "slot_delay" in layer and layer.get("slot_rate", inf) != inf:
-        yield "slot_rate: give one of slot_delay and slot_rate"
+    slot = _table(layer, "slot")
+    if "delay" in slot and says_rate(slot):
+        yield "slot: give one of delay and rate"
 
 
 def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
@@ -256,8 +268,8 @@ def _setting_problems(key: str, value: Setting, environment: Environment) -> Ite
     yield from found
     if key == "cron":
         yield from jobs.wrong_names(value)
-    if key == "slots":
-        yield from wrong_patterns(value)
+    if key == "slot" and isinstance(value, dict):
+        yield from wrong_patterns(value.get("patterns"))
     yield from _wrong_meaning(settings, environment)
 
 
@@ -268,22 +280,34 @@ def as_layer(settings: Settings) -> dict[str, Setting]:
     where they have a rate.
     """
     finished = settings.on_finished
-    layer = msgspec.structs.asdict(settings) | {
+    return msgspec.structs.asdict(settings) | {
         "retry_delay": list(settings.retry_delay),
         "on_finished": None if finished is None else _said(finished, PLAIN_TEMPLATE),
         "cron": {
             name: _said(job, PLAIN_JOB) | {"task": _said(job.task, PLAIN_TEMPLATE)}
             for name, job in settings.cron.items()
         },
-        "slots": {pattern: _said(choice, PLAIN_CHOICE) for pattern, choice in settings.slots.items()},
+        "slot": _slot_table(settings.slot),
+        "keep": msgspec.structs.asdict(settings.keep),
     }
-    if settings.slot_rate != inf:
-        del layer["slot_delay"]
-    return layer
+
+
+def _slot_table(slot: SlotSettings) -> dict[str, Setting]:
+    patterns = {pattern: _said(choice, PLAIN_CHOICE) for pattern, choice in slot.patterns.items()}
+    table = msgspec.structs.asdict(slot) | {"patterns": patterns}
+    if slot.rate != inf:
+        del table["delay"]
+    return table
 
 
 def _said(value: Struct, plain: Struct) -> dict[str, Any]:
     return {key: field for key, field in msgspec.structs.asdict(value).items() if field != getattr(plain, key)}
+
+
+def _table(layer: Layer, name: str) -> Layer:
+    """A setting that is a table; empty if it is not said, or none."""
+    table = layer.get(name)
+    return table if isinstance(table, dict) else {}
 
 
 def _without_none(table: Setting) -> Setting:
@@ -310,5 +334,5 @@ def _wrong_meaning(
     for name, job in settings.cron.items():
         if known.get(name) != job:
             yield from jobs.wrong_job(reader.path("cron", name), job, environment)
-    for pattern, choice in settings.slots.items():
-        yield from wrong_choice(reader.path("slots", pattern), choice)
+    for pattern, choice in settings.slot.patterns.items():
+        yield from wrong_choice(reader.path("slot.patterns", pattern), choice)

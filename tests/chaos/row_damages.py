@@ -131,7 +131,7 @@ def fill(it: Daemon) -> None:
         client.push("hurt", "http://site/child", depends_on=["waits"])
         producer.push("leased", "leased")
         hold(fetcher, producer)
-        client.projects.set("slotted", {"slot": "host", "slot_rate": 0.001})
+        client.projects.set("slotted", {"slot": {"by": "host", "rate": 0.001}})
         for number in range(3):
             client.push("slotted", f"http://site{number}/")
         flow = client.flow("flown", "graph")

@@ -14,8 +14,11 @@ from typing import Protocol
 import pytest
 from rocksdict import Options, Rdict
 
+from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import Fenced, FormatError, StoreError
+from taskqueue.protocol.fields import Setting
 from taskqueue.store.contract import Batch, Store
+from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META, Migrations
 from taskqueue.store.records.layout import FAMILIES
 from taskqueue.store.records.migrations import MIGRATIONS
@@ -550,6 +553,23 @@ def test_an_older_format_is_migrated_once(ground: Ground) -> None:
 
     assert store.get(META, [FORMAT_KEY]) == [b"%d" % FORMAT]
     assert store.get("ids", [b"k"]) == [b"as it wasas it was"]
+
+
+def test_what_was_said_in_format_7_has_its_present_names(ground: Ground) -> None:
+    said: dict[str, Setting] = {"rate": 5, "slot": "host", "slot_delay": 2.5, "keep_failed": "30d", "forget": True}
+    record = ProjectRecord(7, "news", "running", said)
+    store = ground.open()
+    puts = {META: [(FORMAT_KEY, b"7")], layout.PROJECTS: [(layout.project_key(7), layout.encode(record))]}
+    store.write(store.begin(), Batch(puts=puts))
+
+    store = ground.open()
+
+    [(_, value)] = store.scan(layout.PROJECTS, b"", END, 100)
+    assert layout.decode_project(value).overrides == {
+        "rate": 5,
+        "slot": {"by": "host", "delay": 2.5},
+        "keep": {"failed": "30d", "then": "forget"},
+    }
 
 
 def test_a_format_that_is_not_a_number_is_refused(ground: Ground) -> None:

@@ -277,7 +277,7 @@ def test_a_task_of_any_name_has_a_page_and_addresses_of_the_interface(site: Site
 @IN_TWO_WAYS
 def test_slots_and_fetchers_may_be_named_by_dots(site: Site) -> None:
     api = f"{site.address}/api/v1"
-    site.client.projects.set("slotted", {"slot": "host"})
+    site.client.projects.set("slotted", {"slot": {"by": "host"}})
 
     for name in (".", ".."):
         slot = f"{api}/projects/slotted/slots/{segment(name)}"

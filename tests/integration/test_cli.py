@@ -349,7 +349,7 @@ def test_pushed_tasks_may_name_their_slot_and_come_again_as_often_as_their_pages
 
 
 def test_a_host_is_one_slot_however_its_urls_spell_it_and_takes_as_many_tasks_as_it_may(run: Run, url: str) -> None:
-    run("project", "set", "news", "slot=host", "slot_delay=1000", "slot_max_tasks=2")
+    run("project", "set", "news", "slot.by=host", "slot.delay=1000", "slot.max_tasks=2")
     run("slot", "set", "news", "bücher.example", "--max-tasks", "3")
     spellings = ["http://bücher.example/1", "http://xn--bcher-kva.example/2", "http://b%C3%BCcher.example/3"]
 
@@ -388,6 +388,21 @@ def test_unset_brings_the_config_file_back(run: Run) -> None:
     )
 
 
+def test_a_key_of_a_table_is_set_and_unset_by_its_name(run: Run) -> None:
+    said = "slot.delay=2", "keep.failed=30d", "fetch.proxy=a:1", 'slot.patterns.*.org={"delay": "5m"}'
+
+    assert run("project", "set", "news", *said)[1] == (
+        "news: slot.delay=2 (was 1), 'slot.patterns.*.org={\"delay\": 300.0}', keep.failed=2592000 (was inf), "
+        "fetch.proxy=a:1\n"
+    )
+    assert run("project", "unset", "news", "slot.delay", "slot.patterns.*.org", "fetch.proxy")[1] == (
+        'news: slot.delay=1 (was 2), slot.patterns.*.org removed (was {"delay": 300.0}), '
+        "fetch.proxy removed (was a:1)\n"
+    )
+    assert run("project", "set", "made", "slot.by=host", "rate=inf")[1] == "made: made; slot.by=host, rate=inf\n"
+    assert "slot.dealy is not a setting; did you mean delay" in run("project", "set", "news", "slot.dealy=2")[2]
+
+
 def test_a_project_shows_who_said_each_of_its_settings(daemon: DaemonFactory, run: Run) -> None:
     it = daemon(
         defaults={"burst": 7, "rate": 2, "fetch.proxy": "a:1"},
@@ -403,7 +418,7 @@ def test_a_project_shows_who_said_each_of_its_settings(daemon: DaemonFactory, ru
     assert said["retries"] == ["project", "set"]
     assert said["group"] == ["config", "file"]
     assert (said["burst"], said["rate"]) == (["[defaults]"], ["[defaults]"])
-    assert said["fetch.proxy"] == said["fetch.timeout"] == ["config", "file,", "[defaults]"]
+    assert (said["fetch.proxy"], said["fetch.timeout"]) == (["[defaults]"], ["config", "file"])
     assert said["weight"] == ["default"]
     assert ["rate", "bucket", "inf"] in map(str.split, of_shop)
 
@@ -1016,7 +1031,7 @@ def test_tasks_in_some_states_are_listed_state_by_state(run: Run) -> None:
 def test_status_says_that_it_has_not_asked_about_all_projects_that_may_stand_still(run: Run, url: str) -> None:
     with Client(url) as client:
         for name in [f"a{number:02}" for number in range(20)]:
-            client.projects.set(name, {"slot": "host"})
+            client.projects.set(name, {"slot": {"by": "host"}})
             client.push(name, "http://site/")
             client.slots.set(name, "site", block_until=float("inf"))
     run("project", "set", "last", "rate=0")

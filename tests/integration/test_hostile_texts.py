@@ -48,7 +48,7 @@ def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
     daemon_ = daemon(log_level="debug", defaults={"retry_delay": [1000]})
     fetcher = peer(daemon_)
     settings = {
-        "fetch": {EVIL: EVIL}, "slot": "named", "group": "papers", "retries": 0, "fail_pause_num": 2,
+        "fetch": {EVIL: EVIL}, "slot": {"by": "named"}, "group": "papers", "retries": 0, "fail_pause_num": 2,
         "cron": {"daily": {"every": "1d", "task": {"url": URL}}}, "on_finished": {"url": URL, "taskid": EVIL},
     }  # fmt: skip
     accepted(fetcher.ask("project-set", project="news", settings=settings, actor=EVIL))

@@ -45,7 +45,7 @@ LOST: Final = ("/reset", "/clear")
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    daemon = Daemon(tmp_path_factory.mktemp("daemon"), projects={"news": {"slot": "host"}}).start()
+    daemon = Daemon(tmp_path_factory.mktemp("daemon"), projects={"news": {"slot": {"by": "host"}}}).start()
     try:
         with Client(daemon.url) as client:
             client.push("news", "http://news/a", taskid="a", body={1: b"\xff", "deep": [float("inf")]})

@@ -98,7 +98,7 @@ def crawl(it: Daemon, peer: PeerFactory) -> None:
     client.ask("task-cancel", project="news", taskids=names("cancelled"))
     push(client, "shop", names("child"), depends_on=[["news", "held0"], ["news", "parent0"], ["news", "later1"]])
     push(client, "shop", names("orphan"), depends_on=["never-pushed"], on_parent_failure="wait")
-    client.ask("project-set", project="sites", settings={"slot": "host", "slot_delay": 1.0})
+    client.ask("project-set", project="sites", settings={"slot": {"by": "host", "delay": 1.0}})
     push(client, "sites", names("page"))
     with Client(it.url) as flows:
         flow = flows.flow("shop", "nightly")

@@ -17,7 +17,7 @@ from tests.politeness.judging_site import BUSY, NAMED, REST_SECONDS, JudgingSite
 PAGES: Final = (*BUSY, *NAMED)
 """What refuses its first request comes first: the others of the host are handed out with it, each with its time."""
 
-PACE: Final[dict[str, Any]] = {"slot": "host", "slot_delay": 0.1, "slot_max_processing": 16}
+PACE: Final[dict[str, Any]] = {"slot": {"by": "host", "delay": 0.1, "max_processing": 16}}
 
 http = AsyncHttp("examplebot/1.0 (+https://example.com/bot)", timeout=WAIT_SECONDS)
 

@@ -63,7 +63,7 @@ def tell(daemon: Daemon) -> list[Peer]:
     """Tell it such texts wherever it takes any; returns who must stay connected."""
     fetcher = Peer(daemon.url)
     settings = {
-        "fetch": {EVIL: EVIL}, "group": "papers", "retries": 0, "slot": "named", "fail_pause_num": 0,
+        "fetch": {EVIL: EVIL}, "group": "papers", "retries": 0, "slot": {"by": "named"}, "fail_pause_num": 0,
         "cron": {"daily": {"every": "1d", "task": {"url": URLS[0]}}},
     }  # fmt: skip
     accepted(fetcher.ask("project-set", project="news", settings=settings))

@@ -164,12 +164,12 @@ class Scene:
         assert server.stdout is not None
         self._stack.callback(server.stdout.close)
         self._port = int(server.stdout.readline())
-        layer = {"slot": "host", "retries": 0}
+        layer = {"slot": {"by": "host"}, "retries": 0}
         self.daemon = Daemon(self._folder, fetcher_timeout=FETCHER_TIMEOUT, projects={PROJECT: layer})
         self.daemon.start()
         self._stack.callback(self._kill_daemon)
         with Client(self.daemon.url) as client:
-            client.projects.set(PROJECT, {"slots": patterns()})
+            client.projects.set(PROJECT, {"slot": {"patterns": patterns()}})
         for n in range(len(FETCHERS)):
             self._start_fetcher(n)
 

@@ -30,11 +30,11 @@ LOOK_SECONDS: Final = 0.02
 MOST_MEMORY: Final = 150 << 20
 """Bytes that a worker may take, whatever it is sent."""
 
-PACE: Final = {"slot_delay": 0.01, "retries": 0}
+PACE: Final = {"slot": {"delay": 0.01}, "retries": 0}
 """What the daemon says of all projects; what the commands say wins."""
 
 CRAWLER: Final = """
-taskqueue project set demo slot=host max_depth=20
+taskqueue project set demo slot.by=host max_depth=20
 taskqueue push demo https://example.com/
 taskqueue work crawler:crawl demo -j 20
 """

@@ -103,7 +103,7 @@ def hosts_of(part: float) -> list[Host]:
 
 
 def patterns() -> dict[str, dict[str, Any]]:
-    """The setting ``slots``."""
+    """The setting ``slot.patterns``."""
     return {f"127.13.{number}.*": kind.choice for number, kind in enumerate(KINDS, 1)}
 
 

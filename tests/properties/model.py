@@ -59,10 +59,7 @@ OTHERS: dict[str, Any] = {
     "bucket": "",
     "on_finished": None,
     "cron": {},
-    "keep_success": inf,
-    "keep_failed": inf,
-    "keep_cancelled": inf,
-    "forget": False,
+    "keep": {"success": inf, "failed": inf, "cancelled": inf, "then": "remember"},
 }
 """What a setting is if nobody says anything."""
 
@@ -818,7 +815,7 @@ class Model:
 
     def _old_times(self, name: str) -> list[float]:
         over = [task for task in self.projects[name].in_state(*OVER) if not task.bare]
-        return [task.at + self.setting(name, f"keep_{task.state}") + OLD_LATE for task in over]
+        return [task.at + self.setting(name, "keep")[task.state] + OLD_LATE for task in over]
 
     def _wall_times(self, project: Project) -> list[float]:
         times = [task.at for task in project.in_state("delayed")]
@@ -832,8 +829,8 @@ class Model:
         project = self.projects[name]
         task = project.tasks[taskid]
         assert (task.is_live, task.bare) == (False, False)
-        assert task.at + self.setting(name, f"keep_{task.state}") <= self.wall
-        assert is_bare != self.setting(name, "forget")
+        assert task.at + self.setting(name, "keep")[task.state] <= self.wall
+        assert is_bare == (self.setting(name, "keep")["then"] == "remember")
         task.bare, task.history, task.depth, task.retried, task.crashes = True, [], 0, 0, 0
         if not is_bare:
             del project.tasks[taskid]

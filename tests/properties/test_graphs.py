@@ -227,7 +227,7 @@ def _states(world: World) -> dict[Name, tuple[str, int]]:
 @settings(max_examples=20 * TIMES)
 @given(seed=SEEDS, forgets=st.booleans())
 def test_nothing_is_left_over_whatever_happens_while_ends_are_still_being_told(seed: int, forgets: bool) -> None:
-    keeps = {"keep_success": 5, "keep_failed": 5, "keep_cancelled": 5, "forget": True}
+    keeps = {"keep": {"success": 5, "failed": 5, "cancelled": 5, "then": "forget"}}
     play = Play(seed, **(keeps if forgets else {}))
 
     for _ in range(40):

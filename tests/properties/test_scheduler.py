@@ -141,10 +141,10 @@ some_settings: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"cron": {"tick": {"every": "7s"}}},
         {"cron": {"tick": {"every": "7s", "missed": "once", "task": {"priority": 2}}}},
         {"cron": {"tock": {"every": "50s"}}},
-        {"keep_success": 0.0, "keep_failed": 10.0},
-        {"keep_success": 20.0, "keep_cancelled": 0.0, "forget": True},
-        {"keep_success": 5.0, "forget": True},
-        {"forget": False},
+        {"keep": {"success": 0.0, "failed": 10.0}},
+        {"keep": {"success": 20.0, "cancelled": 0.0, "then": "forget"}},
+        {"keep": {"success": 5.0, "then": "forget"}},
+        {"keep": {"then": "remember"}},
     ]
 )
 filters = st.builds(

@@ -69,7 +69,7 @@ class Play:
         self.model = SlotModel(by, self.pages, pace, own)
         self.world = WatchedWorld(
             CoreConfig(
-                defaults={"rate": inf, "fail_pause_num": 0, "slot": by, **config},
+                defaults={"rate": inf, "fail_pause_num": 0, "slot": {"by": by, **config}},
                 projects={"news": {}},
                 head_tasks=rng.choice((2, 4096)) if is_tiny else 4096,
                 turn_tasks=rng.choice((2, 3, 5, 2048)) if is_tiny else 2048,
@@ -113,7 +113,7 @@ class Play:
         by = self.rng.choice(("none", *DIVISIONS))
         self.happened.append(by)
         self.model.divided(by, self.world.elapsed)
-        self.world.turn(ProjectSet(session="person", n=self.world.n(), project="news", settings={"slot": by}))
+        self.world.turn(ProjectSet(session="person", n=self.world.n(), project="news", settings={"slot": {"by": by}}))
 
     def act(self, action: Any) -> None:
         self.happened.append(action)
@@ -198,17 +198,17 @@ class Play:
 
 
 def _draw_pace(rng: Random) -> tuple[dict[str, Any], Pace, Pace]:
-    """Settings, the pace of each slot by them, and that of some which have one of their own."""
+    """The setting ``slot``, the pace of each slot by them, and that of some which have one of their own."""
     most = rng.choice((1, 1, 1, 3, inf))
-    own = {"slots": {OWN_PATTERN: {"delay": 7.0, "max_processing": 2}}}
+    own = {"patterns": {OWN_PATTERN: {"delay": 7.0, "max_processing": 2}}}
     if rng.random() < 0.25:
         rate, burst = rng.choice((0.5, 2.0)), rng.choice((1.0, 3.0))
         pace = Pace(1 / rate, (burst - 1) / rate, most)
-        config: dict[str, Any] = {"slot_rate": rate, "slot_burst": burst}
+        config: dict[str, Any] = {"rate": rate, "burst": burst}
     else:
         pace = Pace(rng.choice((0.0, 0.5, 2.0, 100.0)), 0.0, most)
-        config = {"slot_delay": pace.interval}
-    config["slot_max_processing"] = most
+        config = {"delay": pace.interval}
+    config["max_processing"] = most
     if rng.random() < 0.5:
         return config, pace, pace
     return config | own, pace, Pace(7.0, 0.0, 2)

@@ -8,7 +8,7 @@ back of the tasks that were new, it takes back of their number.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from taskqueue.core.model.task import PROCESSING
 from tests.simulation.truth import EPSILON, Name, Truth
@@ -83,6 +83,6 @@ class Hosts:
 
     def _pace(self, project: str) -> tuple[float, float, float]:
         """Seconds between tasks, by how much one may be early, and how many may be out."""
-        said: dict[str, Any] = dict(self._paces[project])
-        rate, burst, most = said.get("slot_rate"), said.get("slot_burst", 1.0), said["slot_max_processing"]
-        return (1 / rate, (burst - 1) / rate, most) if rate else (said["slot_delay"], 0.0, most)
+        said = self._paces[project]
+        rate, burst, most = said.get("rate"), said.get("burst", 1.0), said["max_processing"]
+        return (1 / rate, (burst - 1) / rate, most) if rate else (said["delay"], 0.0, most)

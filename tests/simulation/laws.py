@@ -743,7 +743,7 @@ class Judge:
     def _write_old(self, name: Name, task: Task, turn: Round) -> None:
         """All of a task goes, or all but that it was."""
         was, overrides = self.truth.tasks.get(name), self.truth.projects[name.project].overrides
-        keep = self.paces.setting(name.project, overrides, f"keep_{STATE_NAMES[task.state]}", inf)
+        keep = self.paces.keep(name.project, overrides, STATE_NAMES[task.state], inf)
         is_moved = any(move[0].taskid == name.taskid and move[0].project == task.project for move in turn.kept.moves)
         if (
             was is None
@@ -755,7 +755,7 @@ class Judge:
             self._fail("R1", name.taskid, f"it was dropped, but it was {was}")
         if key_time(task.key) + keep > turn.now.wall + EPSILON:
             self._fail("R1", name.taskid, f"it was dropped {turn.now.wall - key_time(task.key):.3f} s after its end")
-        if task.bare == self.paces.setting(name.project, overrides, "forget", False):
+        if task.bare != (self.paces.keep(name.project, overrides, "then", "remember") == "remember"):
             self._fail("R1", name.taskid, f"it is bare: {task.bare}")
         if task.bare:
             self._put(self.truth.tasks, name, Held(task.project, task.state, task.token, task.key, bare=True))

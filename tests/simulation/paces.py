@@ -117,6 +117,12 @@ class Paces:
         layers: dict[str, Any] = {**config.defaults, **config.projects.get(name, {}), **overrides}
         return layers.get(key, default)
 
+    def keep(self, name: str, overrides: dict[str, Any], key: str, default: Any) -> Any:
+        """A key of the setting ``keep`` of a project, whose overrides are these."""
+        layers = self._config.defaults, self._config.projects.get(name, {}), overrides
+        tables: list[Any] = [layer.get("keep", {}) for layer in layers]
+        return next((table[key] for table in reversed(tables) if key in table), default)
+
     def _paid(self, project: str) -> list[tuple[str, tuple[Pace, Pace]]]:
         facts = self._truth.projects[project]
         shared = self.setting(project, facts.overrides, "bucket", "")

@@ -341,7 +341,7 @@ _MORE: Final[tuple[Layer, ...]] = (
 
 _KEEPS: Final[tuple[Layer, ...]] = (
     {},
-    {"keep_success": 50.0, "keep_failed": 200.0, "keep_cancelled": 0.0},
-    {"keep_success": 0.0, "keep_failed": 5.0, "forget": True},
+    {"keep": {"success": 50.0, "failed": 200.0, "cancelled": 0.0}},
+    {"keep": {"success": 0.0, "failed": 5.0, "then": "forget"}},
 )
 """How long what is over is kept."""

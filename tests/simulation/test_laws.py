@@ -29,7 +29,7 @@ def test_a_config_that_only_a_scheduler_that_was_succeeded_has_heeded_is_not_in_
     succeeded.configure(_keeping(one, 50.0))
     one.world.clock.run_until(5.0)
 
-    assert one.judge.paces.setting("p0", {}, "keep_success", inf) == 7.0
+    assert one.judge.paces.keep("p0", {}, "success", inf) == 7.0
 
 
 def test_a_scheduler_that_is_awake_for_nothing_breaks_the_law_even_if_it_is_asked_something_now_and_then() -> None:
@@ -137,7 +137,7 @@ def _undisturbed() -> Play:
 
 def _keeping(one: Play, seconds: float) -> CoreConfig:
     fields = {key: getattr(one.site.config, key) for key in one.site.config.__struct_fields__}
-    return CoreConfig(**{**fields, "projects": {"p0": {"keep_success": seconds}}})
+    return CoreConfig(**{**fields, "projects": {"p0": {"keep": {"success": seconds}}}})
 
 
 CLEARED = {"type": "project-do", "project": "g0", "action": "clear"}, {"type": "project-do-reply"}

@@ -25,12 +25,12 @@ MEAN_SECONDS: Final = 6.0
 CALM_SECONDS: Final = 100.0
 """After these, whatever was asked before has been answered."""
 
-_PACES: Final[tuple[Layer, ...]] = (
-    {"slot_delay": 0.5, "slot_max_processing": 1.0},
-    {"slot_delay": 4.0, "slot_max_processing": 1.0},
-    {"slot_delay": 20.0, "slot_max_processing": 1.0},
-    {"slot_delay": 2.0, "slot_max_processing": 3.0},
-    {"slot_rate": 0.5, "slot_burst": 3.0, "slot_max_processing": 4.0},
+_PACES: Final[tuple[dict[str, float], ...]] = (
+    {"delay": 0.5, "max_processing": 1.0},
+    {"delay": 4.0, "max_processing": 1.0},
+    {"delay": 20.0, "max_processing": 1.0},
+    {"delay": 2.0, "max_processing": 3.0},
+    {"rate": 0.5, "burst": 3.0, "max_processing": 4.0},
 )
 
 
@@ -103,7 +103,7 @@ class PageFetcher(Fetcher):
         return [draw_page(self._rng, task["project"]) for _ in range(self._rng.randrange(1, 3))]
 
 
-def pace_of(world: World, project: str) -> Layer:
+def pace_of(world: World, project: str) -> dict[str, float]:
     """The settings of each slot of a project, as long as the world lasts."""
     return world.rng(f"slots {project}").choice(_PACES)
 
@@ -117,7 +117,10 @@ def with_slots(world: World, config: CoreConfig) -> CoreConfig:
     """The config with the projects of these people."""
     fields = {key: getattr(config, key) for key in config.__struct_fields__}
     slotted: dict[str, Layer] = {
-        project: {"rate": inf, "slot": "host", "slot_max_tasks": most_tasks(world, project), **pace_of(world, project)}
+        project: {
+            "rate": inf,
+            "slot": {"by": "host", "max_tasks": most_tasks(world, project), **pace_of(world, project)},
+        }
         for project in PROJECTS
     }
     return CoreConfig(**{**fields, "projects": config.projects | slotted})

@@ -27,8 +27,8 @@ SIZES: Final = (6, 12, 30)
 _KEEPS: Final[tuple[Layer, ...]] = (
     {},
     {},
-    {"keep_success": 60.0, "keep_failed": 60.0, "keep_cancelled": 0.0},
-    {"keep_success": 60.0, "keep_failed": 30.0, "keep_cancelled": 0.0, "forget": True},
+    {"keep": {"success": 60.0, "failed": 60.0, "cancelled": 0.0}},
+    {"keep": {"success": 60.0, "failed": 30.0, "cancelled": 0.0, "then": "forget"}},
 )
 
 

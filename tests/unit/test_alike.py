@@ -18,9 +18,9 @@ def test_the_name_that_is_most_alike_is_said_first() -> None:
 
 
 def test_of_many_names_those_alone_are_told_that_are_like_it() -> None:
-    many = ("slot_delay", "slot_rate", *"abcdefgh")
+    many = ("min_delay", "max_delay", *"abcdefgh")
 
-    assert there_are("slot_dely", many) == "did you mean slot_delay or slot_rate?"
+    assert there_are("min_dely", many) == "did you mean min_delay or max_delay?"
     assert there_are("xyz", many) == f"there are {', '.join(many)}"
 
 

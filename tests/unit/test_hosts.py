@@ -12,7 +12,7 @@ from taskqueue import hosts
 from taskqueue.ascii_hosts import ascii_host
 from taskqueue.core.model.slot_names import slot_name
 from taskqueue.hosts import MAX_HOST_BYTES, OWN_PORTS
-from taskqueue.settings.settings import Division
+from taskqueue.settings.slot_choice import Division
 
 URL = "http://www.example.org/a"
 BOOKS = "xn--bcher-kva.example"

@@ -139,12 +139,14 @@ def set_settings(words: tuple[str, ...], group: str | None, daemon: Daemon) -> N
 
     They hold at once and for good, until `unset`. With --group those of each of its projects, or of none if one of them
     can't have them. A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written
-    with commas, inf is unlimited, a table is JSON and changed key by key.
+    with commas, inf is unlimited. A key of a table is named with a dot, or the table is JSON, and is changed key by
+    key.
 
     \b
     Example:
       taskqueue project set news rate=5 burst=10 retry_delay=30s,1m,1h
       taskqueue project set news group=papers active="22:00-06:00 Europe/Berlin"
+      taskqueue project set news slot.by=host slot.delay=2 keep.failed=30d
       taskqueue project set news 'fetch={"proxy": "127.0.0.1:3128"}'
       taskqueue project set news 'on_finished={"url": "data:,report"}'
       taskqueue project set --group papers rate=2
@@ -163,7 +165,7 @@ def set_settings(words: tuple[str, ...], group: str | None, daemon: Daemon) -> N
         before = _settings(client, name)
         after = client.projects.set(name, said).settings
     if before is None:
-        say(f"{name}: made; {changes({}, {key: after[key] for key in said})}")
+        say(f"{name}: made; {changes({}, _among(after, said))}")
     else:
         say(f"{name}: {changes(before, after)}")
 
@@ -179,12 +181,22 @@ def unset(project: str, keys: tuple[str, ...], daemon: Daemon) -> None:
 
     \b
     Example:
-      taskqueue project unset news rate burst fetch.proxy cron.daily
+      taskqueue project unset news rate slot.delay fetch.proxy cron.daily
     """
     with daemon.client() as client:
         before = client.projects.show(project).settings
         view = client.projects.unset(project, keys)
     say(f"{project}: {changes(before, view.settings)}")
+
+
+def _among(settings: Mapping[str, Setting], said: Mapping[str, Setting]) -> dict[str, Setting]:
+    """The settings in force that were said just now; of tables the keys."""
+    found = {}
+    for key, part in said.items():
+        if key in settings:
+            value = settings[key]
+            found[key] = _among(value, part) if isinstance(value, dict) and isinstance(part, dict) else value
+    return found
 
 
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:

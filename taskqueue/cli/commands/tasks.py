@@ -44,7 +44,7 @@ ROWS = 100
 FULL_ERROR = "in full"
 """The field of an error of several lines, behind the line that says what went wrong."""
 
-BARE = "its body was dropped (keep_success and the like of its project); push it with --force-update"
+BARE = "its body was dropped (keep.success and the like of its project); push it with --force-update"
 
 
 @click.group()

@@ -1,8 +1,7 @@
-"""Settings of a project as written on the command line: ``rate=5 retry_delay=30,60 group=shops``.
+"""Settings of a project as written on the command line: ``rate=5 retry_delay=30,60 slot.delay=2 group=shops``.
 
 Only the form is checked here, strictly, by the type that each setting has in ``settings``: a number, a duration
-such as ``30d``, durations with commas between them, true or false, a text, or a table in JSON. The daemon checks the
-values.
+such as ``30d``, durations with commas between them, a text, or a table in JSON. The daemon checks the values.
 """
 
 from __future__ import annotations
@@ -10,26 +9,27 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 import click
+from msgspec import Struct
 
-from taskqueue.display.projects import flat_settings, is_empty_setting, setting_text
+from taskqueue.display.projects import is_empty_setting, setting_text
 from taskqueue.protocol.fields import Setting
 from taskqueue.settings import reader
-from taskqueue.settings.description import described
+from taskqueue.settings.description import Description, described
+from taskqueue.settings.flat_names import flat, keys_of
 from taskqueue.settings.settings import Settings
 from taskqueue.units import parse_duration
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
-FLAGS = {"true": True, "false": False}
 NONE = "null"
 """An absent table, as in JSON."""
 
 
 def parse(words: Iterable[str]) -> dict[str, Setting]:
-    """Settings by name.
+    """Settings by name; a key of a table, such as ``slot.delay=2``, is in the table.
 
     Raises:
         click.BadParameter: a word isn't name=value, or a name comes twice, or a value isn't written as its kind is.
@@ -39,30 +39,59 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise click.BadParameter(f'"{word}" is not of the form name=value, such as rate=5')
-        if name in settings:
+        if not _put(settings, keys_of(name), _read(keys_of(name), value, Settings)):
             raise click.BadParameter(f"{name} is given twice")
-        settings[name] = _value(name, value)
     return settings
 
 
-def _value(name: str, written: str) -> Setting:
-    setting = described(Settings).get(name)
-    kind = setting and setting.form
-    if setting is not None and written in setting.texts:
+def _put(table: dict[str, Setting], keys: Sequence[str], value: Setting) -> bool:
+    """Add a setting; False: it is there already, or its table is none."""
+    first, *rest = keys
+    if not rest:
+        return table.setdefault(first, value) is value
+    inner = table.setdefault(first, {})
+    return isinstance(inner, dict) and _put(inner, rest, value)
+
+
+def _read(keys: Sequence[str], written: str, kind: type[Struct], where: str = "") -> Setting:
+    """A value, by what the innermost key can be; of one that is unknown here the daemon says what there is."""
+    first, *rest = keys
+    setting = described(kind).get(first)
+    if setting is None:
         return written
-    if kind == "number":
-        return _number(written, reader.must_be("", name, Settings), written)
-    if kind == "duration":
-        return _duration(written, reader.must_be("", name, Settings), written)
-    if kind == "durations":
-        rule = f"{name} must be durations with commas between them, such as 30s,5m,1h"
-        return [_duration(part, rule, written) for part in written.split(",")]
-    if kind == "flag":
-        return _flag(name, written)
-    if kind == "table":
-        return _table(name, written)
-    # Of a setting that is unknown here the daemon says which there are.
+    if not rest:
+        return _value(reader.path(where, first), setting, written)
+    within = reader.path(where, first)
+    if setting.section is not None:
+        return _read(rest, written, setting.section, within)
+    return _anything(written) if setting.sections is None else _table(reader.path(within, rest[0]), written)
+
+
+def _value(name: str, setting: Description, written: str) -> Setting:
+    rule = f"{name} must be {setting.words}"
+    match setting.form:
+        case _ if written in setting.texts:
+            return written
+        case "number":
+            return _number(written, rule, written)
+        case "duration":
+            return _duration(written, rule, written)
+        case "durations":
+            rule = f"{name} must be durations with commas between them, such as 30s,5m,1h"
+            return [_duration(part, rule, written) for part in written.split(",")]
+        case "table":
+            return _table(name, written)
+        case "any":
+            return _anything(written)
     return written
+
+
+def _anything(written: str) -> Setting:
+    """What a value that may be anything is: JSON, or else the text itself."""
+    try:
+        return json_of("", written)
+    except click.BadParameter:
+        return written
 
 
 def _number(part: str, rule: str, written: str) -> int | float:
@@ -73,12 +102,6 @@ def _number(part: str, rule: str, written: str) -> int | float:
 
 def _duration(part: str, rule: str, written: str) -> Setting:
     return _number(part, rule, written) if NUMBER.fullmatch(part) or parse_duration(part) is None else part
-
-
-def _flag(name: str, written: str) -> bool:
-    if written not in FLAGS:
-        raise click.BadParameter(f'{reader.must_be("", name, Settings)}, not "{written}"')
-    return FLAGS[written]
 
 
 def _table(name: str, written: str) -> Setting:
@@ -112,9 +135,7 @@ def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
 
     A setting that is not used, such as an empty text, counts as one that is not there.
     """
-    old, new = (
-        dict(said for said in flat_settings(settings) if not is_empty_setting(said[1])) for settings in (before, after)
-    )
+    old, new = (dict(said for said in flat(settings) if not is_empty_setting(said[1])) for settings in (before, after))
     names = [name for name in {**new, **old} if name not in old or name not in new or old[name] != new[name]]
     return ", ".join(_change(name, old, new) for name in names) or "nothing changed"
 

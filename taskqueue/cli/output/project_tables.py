@@ -11,8 +11,9 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.tables import STATES, STYLES, bare_table
 from taskqueue.display.counts import projects
-from taskqueue.display.projects import UNKNOWN, flat_settings, is_empty_setting, remaining_text, said_by, setting_text
+from taskqueue.display.projects import UNKNOWN, is_empty_setting, remaining_text, said_by, setting_text
 from taskqueue.protocol.projects import ProjectView
+from taskqueue.settings.flat_names import flat
 from taskqueue.terminal.screen import Text
 
 NAME_CHARS = 8
@@ -140,7 +141,7 @@ def _schedule(view: ProjectView, job: str) -> str:
 def of_settings(view: ProjectView) -> Table:
     """A row per setting, or key of a setting that is a table, with the layer that set it."""
     table = bare_table(["setting", "said by"], [], ["value"])
-    for name, value in flat_settings(view.settings):
+    for name, value in flat(view.settings):
         shown = Text(setting_text(value), "dim" if is_empty_setting(value) else "bold")
         table.add_row(Text(name), Text(said_by(view, name), "dim"), shown)
     return table

@@ -183,8 +183,9 @@ class Project:
         """Find out whether the number of its tasks is limited, as a whole or by slots."""
         settings = self.settings
         by_person = self.division is not None and self.division.is_counting
-        by_pattern = any(each.max_tasks is not None for each in settings.slots.values())
-        self.counts_slots = settings.slot != "none" and (settings.slot_max_tasks != inf or by_pattern or by_person)
+        slot = settings.slot
+        by_pattern = any(each.max_tasks is not None for each in slot.patterns.values())
+        self.counts_slots = slot.by != "none" and (slot.max_tasks != inf or by_pattern or by_person)
         self.has_limits = self.counts_slots or settings.max_queue != inf or settings.max_tasks != inf
 
     def _heed_pause_setting(self) -> None:
@@ -379,7 +380,7 @@ class Project:
 
     def _divided(self, slots: SlotTable) -> DivisionRecord:
         """How it is divided, as it is now."""
-        division = self.division or self.begin_division(self.settings.slot, slots.division)
+        division = self.division or self.begin_division(self.settings.slot.by, slots.division)
         division.next_slot = slots.next_number
         division.time_low = min(slots.entries.time_floor, LAST_TIME).to_bytes(TIME_BYTES, "big")
         return division

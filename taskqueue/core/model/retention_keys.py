@@ -28,8 +28,9 @@ these bounds.
 
 def keeps_of(settings: Settings) -> tuple[float, ...]:
     """Retention in seconds of success, failed and cancelled; empty: for ever."""
-    keeps = settings.keep_success, settings.keep_failed, settings.keep_cancelled
-    return () if all(keep == inf for keep in keeps) else keeps
+    keep = settings.keep
+    keeps = keep.success, keep.failed, keep.cancelled
+    return () if all(each == inf for each in keeps) else keeps
 
 
 def old_below(keep: float, now: Wall) -> int:

@@ -1,4 +1,4 @@
-"""How fast one slot of a project goes, from what the project says of all, ``slots`` of some, and a person of the one.
+"""How fast one slot of a project goes, from what the project says of all, its patterns of some, and a person of one.
 
     person ──► the pattern that fits ──► the project        each number is of the first of them that says it
 
@@ -59,16 +59,15 @@ def pace_of(settings: Settings, name: str, chosen: SlotChoice, auto_delay: float
     """
     if not name:
         return UNPACED
-    fitting = fitting_choice(settings.slots, name)
-    own = SlotChoice(settings.slot_delay, settings.slot_rate, settings.slot_burst, settings.slot_max_processing)
-    said = (chosen, fitting, own)
+    own = settings.slot
+    said = (chosen, fitting_choice(own.patterns, name), own)
     delay, rate = next((each.delay, each.rate) for each in said if each.delay is not None or each.rate is not None)
     burst = next(each.burst for each in said if each.burst is not None)
     most = next(each.max_processing for each in said if each.max_processing is not None)
     if rate is not None and (rate != inf or delay is None):
         return SlotPace(1.0 / rate, (burst - 1.0) / rate, most)
     if delay == "auto":
-        return SlotPace(max(settings.slot_min_delay, min(auto_delay, settings.slot_max_delay)), 0.0, most, True)
+        return SlotPace(max(own.min_delay, min(auto_delay, own.max_delay)), 0.0, most, True)
     return SlotPace(delay or 0.0, 0.0, most)
 
 
@@ -76,8 +75,8 @@ def max_tasks_of(settings: Settings, name: str, chosen: SlotChoice) -> float:
     """Tasks that may be new in the slot of that name; without a name any number."""
     if not name:
         return inf
-    said = (chosen.max_tasks, fitting_choice(settings.slots, name).max_tasks)
-    return next((most for most in said if most is not None), settings.slot_max_tasks)
+    said = (chosen.max_tasks, fitting_choice(settings.slot.patterns, name).max_tasks)
+    return next((most for most in said if most is not None), settings.slot.max_tasks)
 
 
 def fitting_choice(choices: Choices, name: str) -> SlotChoice:

@@ -72,7 +72,7 @@ class DivisionRecord(Struct, array_like=True):
     """How a project is divided into slots.
 
     Attributes:
-        by: its setting ``slot`` when it was divided so.
+        by: its setting ``slot.by`` when it was divided so.
         division: number of the first slot of this division; there may be tasks of former ones.
         next_slot: number of the next new slot.
         time_low: a lower bound of the entries by time.

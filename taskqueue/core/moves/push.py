@@ -463,7 +463,7 @@ def look_for_trap(
     if item is None:
         return
     # A project without slots has one, whose name is empty.
-    slot = slots.name_of(turn, project, item.url, item.schedule.slot) if project.settings.slot != "none" else ""
+    slot = slots.name_of(turn, project, item.url, item.schedule.slot) if project.settings.slot.by != "none" else ""
     growth = turn.state.growth.of(project.number, slot, int(min(SAMPLES, project.settings.growing)))
     if origin is None:
         finding = growth.look(item.url, 0)

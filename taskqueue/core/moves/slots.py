@@ -4,7 +4,7 @@
     slots that ran low ──► read with their next tasks ──► ready, waiting or parked
     a window is over ──timer──► ready, and the project is offered
     a report ──► its slot keeps its distance, is blocked or backs off: see ``back_off``
-    setting ``slot`` changes ──► a new division, whose slots get numbers of their own and a share of the memory
+    ``slot.by`` changes ──► a new division, whose slots get numbers of their own and a share of the memory
 
 What a slot is: ``slot_records``; where slots wait: ``slot_table``. Tasks of the division before are moved in steps, by
 ``steps/slot_division``.
@@ -51,7 +51,7 @@ SLOTS_A_TURN = 256
 def name_of(turn: TurnState, project: Project, url: str, named: str | None) -> str:
     """The name of the slot of a task; empty: nothing tells it from others."""
     environment = turn.state.environment
-    return slot_name(project.settings.slot, url, named, environment.domain, environment.ascii_host)
+    return slot_name(project.settings.slot.by, url, named, environment.domain, environment.ascii_host)
 
 
 def need_name(turn: TurnState, project: Project, url: str, named: str | None, wanted: Needs) -> None:
@@ -118,9 +118,9 @@ def check_room(turn: TurnState, project: Project, item: NewTask) -> None:
     if not record.refused:
         record.refused = True
         _keep(turn, project, found)
-        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken} of {most:g} (slot_max_tasks)'
+        reason = f'new tasks of slot "{record.name}" are rejected: it has had {taken} of {most:g} (slot.max_tasks)'
         turn.emit("slot-full", project, reason)
-    raise Rejected("slot-full", f'slot: "{record.name}" is full: it has had {taken} tasks of {most:g} (slot_max_tasks)')
+    raise Rejected("slot-full", f'slot: "{record.name}" is full: it has had {taken} tasks of {most:g} (slot.max_tasks)')
 
 
 def count_new(turn: TurnState, project: Project, item: NewTask) -> None:
@@ -333,7 +333,7 @@ SLOTS_LEAST = 8
 
 def divide(turn: TurnState, project: Project) -> None:
     """Divide the project as its settings say, or go on with how it is divided."""
-    by, division, slots = project.settings.slot, project.division, project.queue.slots
+    by, division, slots = project.settings.slot.by, project.division, project.queue.slots
     former = "none" if division is None else division.by
     if former != by:
         _divide(turn, project, division)
@@ -356,7 +356,7 @@ def _divide(turn: TurnState, project: Project, former: DivisionRecord | None) ->
     queue = project.queue
     next_slot = 1 if former is None else former.next_slot
     next_slot = next_slot if queue.slots is None else queue.slots.next_number
-    division = project.begin_division(project.settings.slot, next_slot, turn.state.next_number())
+    division = project.begin_division(project.settings.slot.by, next_slot, turn.state.next_number())
     slots = None if division.by == "none" else _table(turn.state, project, division)
     queue.divide(slots)
     if slots is not None and (former is not None or project.totals.new):

@@ -50,15 +50,12 @@ from taskqueue.protocol.projects import (
     ProjectUnset,
 )
 from taskqueue.protocol.values import Action
-from taskqueue.settings import reader
 from taskqueue.settings.change_text import pairs, pairs_of_many, values, was
-from taskqueue.settings.settings import Settings, as_layer, overlay
+from taskqueue.settings.flat_names import flat, keys_of, misspelt
+from taskqueue.settings.settings import as_layer, overlay
 
 GROUP_SET_MOST = 1000
 """Projects whose settings one request changes."""
-
-SLOT_PACE: Final = frozenset(("slot_delay", "slot_rate"))
-"""Settings of which one takes the place of the other."""
 
 
 def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
@@ -72,12 +69,9 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
 
 
 def _configured(state: State, project: Project) -> dict[str, list[ConfigLayer]]:
-    """Which layer of the config set each setting, or key of one that is a table."""
-    defaults, own = state.layers(project.name)
-    said: dict[str, list[ConfigLayer]] = {}
-    for name, value in own.items():
-        is_joined = isinstance(value, dict) and isinstance(defaults.get(name), dict)
-        said[name] = ["project", "defaults"] if is_joined else ["project"]
+    """Which layer of the config set each setting, or key of one that is a table, by flat name."""
+    defaults, own = (dict(flat(layer)) for layer in state.layers(project.name))
+    said: dict[str, list[ConfigLayer]] = {name: ["project"] for name in own}
     for name in defaults:
         # Whoever shares a bucket has no rate of the defaults.
         if name not in own and not (name == "rate" and project.settings.bucket):
@@ -110,11 +104,10 @@ def set_group(turn: TurnState, by: Who, message: GroupSet) -> GroupReply:
     """
     projects = in_group(turn.state, message.group)
     layers = _checked_layers(turn.state, message, projects)
-    names = [*message.settings, *(SLOT_PACE if not SLOT_PACE.isdisjoint(message.settings) else ())]
-    before = [values(as_layer(project.settings), names) for project in projects]
+    before = [values(as_layer(project.settings), message.settings) for project in projects]
     for project, overrides in zip(projects, layers, strict=True):
         use_settings(turn, project, project.layers, overrides)
-    after = [values(as_layer(project.settings), names) for project in projects]
+    after = [values(as_layer(project.settings), message.settings) for project in projects]
     detail = pairs_of_many(before, after, _flat(message.settings))
     change_log.note(
         turn,
@@ -158,22 +151,22 @@ def _told(project: Project) -> dict[str, str]:
 
 def _flat(said: Mapping[str, Setting]) -> list[str]:
     """Names of what was said; those in tables key by key."""
-    return [
-        flat
-        for name, value in said.items()
-        for flat in ([f"{name}.{key}" for key in value] if isinstance(value, dict) else [name])
-    ]
+    return [name for name, value in flat(said) if value != {}]
 
 
 def unset_project(turn: TurnState, by: Who, message: ProjectUnset) -> ProjectReply:
     """Remove overrides of a project; all of them if the request names none."""
     project = turn.state.projects.named(message.project)
     kept = dict(project.overrides) if message.keys else {}
-    before, unset = _told(project), list(message.keys) or _flat(project.overrides)
-    for key in message.keys:
-        _unset(project, kept, key)
+    names = [keys_of(key) for key in message.keys]
+    before, unset = _told(project), [".".join(keys) for keys in names] or _flat(project.overrides)
+    for keys in names:
+        left = _without(kept, keys)
+        if left is None:
+            raise Rejected("setting", _why_kept(project, keys))
+        kept = left
     use_settings(turn, project, project.layers, kept)
-    is_cron = all(key.startswith("cron.") for key in message.keys) and message.keys
+    is_cron = all(keys[0] == "cron" and len(keys) > 1 for keys in names) and names
     what = "cron remove" if is_cron else "project unset"
     detail = pairs([before], _told(project), unset) or "nothing was set"
     change_log.note(turn, by, what, project=project.name, detail=detail)
@@ -252,26 +245,26 @@ def act(turn: TurnState, project: Project, action: Action, until: float = 0.0) -
     return project
 
 
-def _unset(project: Project, overrides: dict[str, Setting], key: str) -> None:
-    """Remove one override: a setting, or (``cron.JOB``) one key of a table."""
-    name, dot, part = key.partition(".")
-    table = overrides.get(name)
-    if not dot and name in overrides:
-        del overrides[name]
-    elif isinstance(table, dict) and part in table:
-        overrides[name] = {other: value for other, value in table.items() if other != part}
-        if not overrides[name]:
-            del overrides[name]
-    else:
-        raise Rejected("setting", _why_kept(project, key))
+def _without(said: Mapping[str, Setting], keys: Sequence[str]) -> dict[str, Setting] | None:
+    """What was said without one setting, or one key of a table; None: it was not said."""
+    first, *rest = keys
+    if first not in said:
+        return None
+    left: dict[str, Setting] | None = {}
+    if rest:
+        table = said[first]
+        left = _without(table, rest) if isinstance(table, dict) else None
+    if left is None:
+        return None
+    return {**said, first: left} if left else {name: value for name, value in said.items() if name != first}
 
 
-def _why_kept(project: Project, key: str) -> str:
+def _why_kept(project: Project, keys: Sequence[str]) -> str:
     """Why an override can't be removed that was never set."""
-    name, _, part = key.partition(".")
-    if name not in Settings.__struct_fields__:
-        return reader.unknown("", name, Settings)
-    if name != "cron" or not part:
+    if unknown := misspelt(keys):
+        return unknown
+    key, part = ".".join(keys), keys[-1]
+    if keys[0] != "cron" or len(keys) == 1:
         return f'{key}: "project set" has said nothing of it in project "{project.name}"'
     if part not in project.settings.cron:
         return f'{key}: there is no job "{part}" in project "{project.name}"'

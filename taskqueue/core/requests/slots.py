@@ -1,6 +1,6 @@
 """Requests about one slot: what is known of it, and what an operator says of it; and views of slots, also for lists.
 
-    numbers of a pace ──► said by an operator, by a pattern of ``slots``, by the project: see ``slot_pace``
+    numbers of a pace ──► said by an operator, by a pattern, by the project: see ``slot_pace``
 
 What an operator says of a slot is kept in its record, which is made if there is none, so that a host that is known to
 be slow need not be asked too fast first.
@@ -186,12 +186,12 @@ def _record(
 
 def _name(turn: TurnState, project: Project, called: str) -> str:
     """The name of the slot that a person calls so."""
-    return given_name(project.settings.slot, called, turn.state.environment.ascii_host)
+    return given_name(project.settings.slot.by, called, turn.state.environment.ascii_host)
 
 
 def _check_name(turn: TurnState, project: Project, name: str) -> None:
     """Refuse a name for a slot that there is not, if it looks like a host and is none as slots are named."""
-    by, environment = project.settings.slot, turn.state.environment
+    by, environment = project.settings.slot.by, turn.state.environment
     host = host_of(name, environment.ascii_host) or host_of(f"http://{name}", environment.ascii_host)
     if by == "domain" and host:
         host = environment.domain(host)
@@ -309,8 +309,9 @@ def sources_of(settings: Settings, name: str, chosen: SlotChoice) -> dict[str, s
     """
     if not name:
         return {}
-    pattern = fitting_pattern(settings.slots, name)
-    fitting = settings.slots.get(pattern, PLAIN_CHOICE)
+    patterns = settings.slot.patterns
+    pattern = fitting_pattern(patterns, name)
+    fitting = patterns.get(pattern, PLAIN_CHOICE)
 
     def source(says: Callable[[SlotChoice], bool]) -> str:
         return "person" if says(chosen) else pattern if says(fitting) else "project"
@@ -329,14 +330,10 @@ def pace_in_force(settings: Settings, name: str, chosen: SlotChoice) -> dict[str
     Args:
         chosen: what a person set for this slot.
     """
-    own = SlotChoice(
-        settings.slot_delay,
-        settings.slot_rate if settings.slot_rate != inf else None,
-        settings.slot_burst,
-        settings.slot_max_processing,
-        settings.slot_max_tasks,
-    )
-    said = (chosen, fitting_choice(settings.slots, name), own)
+    slot = settings.slot
+    rate = slot.rate if slot.rate != inf else None
+    own = SlotChoice(slot.delay, rate, slot.burst, slot.max_processing, slot.max_tasks)
+    said = (chosen, fitting_choice(slot.patterns, name), own)
     delay, rate = next((each.delay, each.rate) for each in said if each.delay is not None or each.rate is not None)
     whole = {
         field: next((value for each in said if (value := getattr(each, field)) is not None), None)

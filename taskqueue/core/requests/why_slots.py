@@ -72,14 +72,14 @@ def summary(turn: TurnState, project: Project) -> str:
         f"{_slots(ready)} ready" if ready else "no slot ready",
         f"{len(waiting)} waiting, of which {_of_slot(turn, first)}" if first is not None else "",
         f"{full} full" if full else "",
-        f"{_slots(rejecting)} without room for new tasks (slot_max_tasks)" if rejecting else "",
+        f"{_slots(rejecting)} without room for new tasks (slot.max_tasks)" if rejecting else "",
     ]
     return f"; {', '.join(filter(None, parts))}"
 
 
 def rejected(project: Project) -> str:
     """Why nothing is known of a task, as far as its slot is the reason; to be put into a sentence."""
-    return ", or was rejected because its slot had had its slot_max_tasks" if project.counts_slots else ""
+    return ", or was rejected because its slot had had its slot.max_tasks" if project.counts_slots else ""
 
 
 def _rejecting(project: Project, slots: SlotTable) -> int:

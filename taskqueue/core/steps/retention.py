@@ -1,8 +1,8 @@
 """Retention: what has been over for longer than its project keeps it goes, a page at a time, the oldest first.
 
-                                 ┌─ forget = false ──► bare: state, itag, lastcrawltime stay, so no url comes twice
-    over ──keep_success, …──► old
-                                 └─ forget = true ───► unknown
+                                 ┌─ keep.then = remember ──► bare: state, itag, lastcrawltime stay: no url comes twice
+    over ──keep.success, …──► old
+                                 └─ keep.then = forget ────► unknown
 
 Rules:
 1. When something is old tells the lower bound of its order (``retention_keys``): a project is woken for no other
@@ -10,7 +10,7 @@ Rules:
 2. A step and the lower bound that it leads to are one commit, so a restart goes on where it was.
 3. What the turn has done to a task wins: one that it has restarted is live. The settings at the end of the turn decide.
 4. OLD_AT_ONCE projects share the OLD_TASKS of a turn; others wait for theirs.
-5. What is bare is in no order any more: nothing drops it, not even ``forget``, but ``reset`` and ``delete``.
+5. What is bare is in no order any more: ``reset`` and ``delete`` drop it, but ``keep.then = forget`` does not.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _is_linked(turn: TurnState, old: Old) -> bool:
 
 def _drop(turn: TurnState, project: Project, old: Old) -> None:
     task = old.task
-    if project.settings.forget:
+    if project.settings.keep.then == "forget":
         project.queue.counts[task.state] -= 1
         turn.changes.forget_links(task)
     else:

@@ -1,6 +1,6 @@
 """Dividing a project into slots, or otherwise, or no more: its ready tasks are moved in bounded steps, best ones first.
 
-    setting ``slot`` changes ──► a new division, whose slots get numbers of their own      this commit
+    ``slot.by`` changes ──► a new division, whose slots get numbers of their own      this commit
                             └──► ready tasks of before: read, named, moved                 step by step, until none is
                                                                                            left
 

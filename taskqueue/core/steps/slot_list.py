@@ -160,7 +160,7 @@ def _rank(by: SlotSort, ready: int, record: SlotRecord, pace: SlotPace, number: 
 def _reply(turn: TurnState, n: int, project: Project, count: int, views: list[SlotView]) -> SlotListReply:
     state = turn.state
     shown = that_fit(state, views, room=state.config.max_message // 2)
-    return SlotListReply(n=n, by=project.settings.slot, count=count, slots=shown)
+    return SlotListReply(n=n, by=project.settings.slot.by, count=count, slots=shown)
 
 
 """Of 100,000 slots in memory the first ones are found in 60 ms."""

@@ -11,6 +11,7 @@
               were put off from now on
     6 ──► 7   nothing is rewritten: records of tasks may say when these first came from now on; older versions can't
               read it
+    7 ──► 8   what ``project-set`` said is in tables, ``slot`` and ``keep``: see ``setting_names``
 
 A step contains the older format itself, and uses ``layout`` only where the two agree: where ``layout`` moves on, what a
 step used of it is copied here. A step works page by page, and running it again writes the same.
@@ -31,6 +32,7 @@ from taskqueue.store.contract import Batch, Family, Store
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import Migrations
 from taskqueue.store.records.reading import decode_record
+from taskqueue.store.records.setting_names import renamed
 from taskqueue.store.records.slot_spellings import join_spellings
 
 PAGE: Final = 1024
@@ -66,6 +68,13 @@ def keep_histories(store: Store, epoch: int) -> None:
     store.write(epoch, Batch(drops=[(ERRORS, b"", layout.LAST_KEY)]))
 
 
+def rename_settings(store: Store, epoch: int) -> None:
+    """Migrate from format 7 to 8."""
+    for page in _pages(store, layout.PROJECTS):
+        found = (_renamed(*entry) for entry in page)
+        store.write(epoch, Batch(puts={layout.PROJECTS: [entry for entry in found if entry is not None]}))
+
+
 def leave_all(store: Store, epoch: int) -> None:
     """Migrate from a format whose records the next one reads as they are: nothing to do."""
 
@@ -77,6 +86,7 @@ MIGRATIONS: Final[Migrations] = {
     4: leave_all,
     5: join_spellings,
     6: leave_all,
+    7: rename_settings,
 }
 
 
@@ -85,6 +95,16 @@ def _pages(store: Store, family: Family) -> Iterator[list[Entry]]:
     while page := store.scan(family, start, layout.LAST_KEY, PAGE):
         yield page
         start = page[-1][0] + b"\0"
+
+
+def _renamed(key: bytes, value: bytes) -> Entry | None:
+    """A project's record with the present names of settings; None: it has them already."""
+    record = decode_record(layout.PROJECTS, key, layout.decode_project, value)
+    overrides = renamed(record.overrides)
+    if overrides == record.overrides:
+        return None
+    record.overrides = overrides
+    return key, layout.encode(record)
 
 
 def _unfinished(key: bytes, value: bytes) -> Entry:

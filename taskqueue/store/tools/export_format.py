@@ -1,6 +1,6 @@
 """The lines of an export, in its two formats: JSON for people, MessagePack values for speed.
 
-    {"taskqueue": 5, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
+    {"taskqueue": 6, "projects": [{"name": "news", "state": "running", …}]}         first: the version, the projects
     {"project": "news", "taskid": "…", "state": "ready", "url": "…", "body": {…}}   a task
     {"history": "hour", "at": 1700000000, "projects": {"news": [5, 4, 4, 0, 0, 0]}} events of an hour, or a minute
     {"tasks": 20311}                                                                last: the number of tasks
@@ -48,19 +48,22 @@ from taskqueue.protocol.fields import (
 )
 from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
 from taskqueue.protocol.values import PLAIN, Schedule, Totals
-from taskqueue.settings.description import described
+from taskqueue.settings.description import Description, described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import BELOW_TASK, decode_mark, task_key, tasks_of
 from taskqueue.store.records.reading import decode_record
 
-VERSION: Final = 5
+VERSION: Final = 6
 """Version of the fields."""
 
-READABLE: Final = (1, 2, 3, 4, VERSION)
+READABLE: Final = (1, 2, 3, 4, 5, VERSION)
 """Versions that can be imported; 1 had no history of events, 2 no results of tasks, 3 no edges between them, 4
-nothing of their pages.
+nothing of their pages, 5 other names of settings (``setting_names``).
 """
+
+FLAT_SETTINGS_MOST: Final = 5
+"""The last version with the other names."""
 
 INF: Final = "inf"
 
@@ -215,13 +218,28 @@ encode_line: Final = msgspec.json.Encoder().encode
 
 def in_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """Settings with infinite numbers replaced by "inf", which JSON lacks."""
-    return {name: INF if isinstance(value, float) and value == inf else value for name, value in settings.items()}
+    return _replaced(settings, Settings, inf, INF)
 
 
 def from_json(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     """The inverse of ``in_json``; "inf" stays a text where the setting is a text."""
-    numbers = {name for name, each in described(Settings).items() if each.form in ("number", "duration")}
-    return {name: inf if value == INF and name in numbers else value for name, value in settings.items()}
+    return _replaced(settings, Settings, INF, inf)
+
+
+def _replaced(settings: Mapping[str, Setting], kind: type[Struct], old: Setting, new: Setting) -> dict[str, Setting]:
+    known = described(kind)
+    return {name: _one_replaced(value, known.get(name), old, new) for name, value in settings.items()}
+
+
+def _one_replaced(value: Setting, setting: Description | None, old: Setting, new: Setting) -> Setting:
+    if setting is None:
+        return value
+    if isinstance(value, dict) and setting.section is not None:
+        return _replaced(value, setting.section, old, new)
+    if isinstance(value, dict) and setting.sections is not None:
+        kind = setting.sections
+        return {name: _replaced(row, kind, old, new) if isinstance(row, dict) else row for name, row in value.items()}
+    return new if setting.endless and value == old else value
 
 
 def parent_lines(entries: Iterable[tuple[bytes, bytes]], task: Task, names: Mapping[int, str]) -> Iterator[ParentLine]:

@@ -76,11 +76,14 @@ from taskqueue.store.ledger import FIRST_PROJECT
 from taskqueue.store.lookup import find
 from taskqueue.store.records import layout
 from taskqueue.store.records.reading import decode_record, pages, stored_number
+from taskqueue.store.records.setting_names import renamed
 from taskqueue.store.tools.export_format import (
+    FLAT_SETTINGS_MOST,
     JSON,
     READABLE,
     VERSION,
     ExportFormat,
+    FirstLine,
     ParentLine,
     ProjectLine,
     SliceLine,
@@ -150,9 +153,9 @@ def import_lines(
         Unreadable: a record of the store can't be decoded.
     """
     numbered = enumerate(lines, 1)
-    projects = _first_line(numbered, form)
-    inflow = _Importer(store, boot, form)
-    inflow.make_projects(projects, known, environment)
+    first = _first_line(numbered, form)
+    inflow = _Importer(store, boot, form, first.taskqueue)
+    inflow.make_projects(first.projects, known, environment)
     yield inflow.brought
     for page in _pages(numbered, form):
         if isinstance(page, list):
@@ -163,7 +166,7 @@ def import_lines(
     store.sync()
 
 
-def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> list[ProjectLine]:
+def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> FirstLine:
     number, line = next(numbered, (1, b""))
     try:
         first = form.decode_first(line)
@@ -173,7 +176,7 @@ def _first_line(numbered: Iterator[tuple[int, bytes]], form: ExportFormat) -> li
         _refuse(form, number, f"these are {form.unit}s of version {first.taskqueue}; known here are 1 to {VERSION}")
     if len(first.projects) > PROJECTS_MOST:
         _refuse(form, number, f"{len(first.projects):,} projects; there may be {PROJECTS_MOST:,}")
-    return first.projects
+    return first
 
 
 def _pages(
@@ -223,9 +226,10 @@ def _refuse(form: ExportFormat, number: int, reason: str) -> NoReturn:
 
 
 class _Importer:
-    def __init__(self, store: Store, boot: float, form: ExportFormat) -> None:
+    def __init__(self, store: Store, boot: float, form: ExportFormat, version: int) -> None:
         self.brought = ImportCounts()
         self._form = form
+        self._version = version
         self._store = store
         self._boot = boot
         self._epoch = store.begin()
@@ -253,7 +257,8 @@ class _Importer:
 
     def _made(self, line: ProjectLine, number: int, environment: Environment) -> ProjectRecord:
         try:
-            return _record(line, number, self._boot, environment, self._form)
+            overrides = _overrides(line, environment, self._form, self._version)
+            return _record(line, number, self._boot, overrides)
         except Rejected as rejected:
             _refuse(self._form, 1, f'project "{line.name}": {rejected.reason}')
         except UNREADABLE as error:
@@ -333,9 +338,9 @@ def _has_tasks(record: ProjectRecord) -> bool:
     return any(getattr(record.counts, name) for name in STATE_NAMES[1:])
 
 
-def _record(line: ProjectLine, number: int, boot: float, environment: Environment, form: ExportFormat) -> ProjectRecord:
+def _record(line: ProjectLine, number: int, boot: float, overrides: dict[str, Setting]) -> ProjectRecord:
     check_numbers(line)
-    record = ProjectRecord(number, line.name, line.state, _overrides(line, environment, form), bucket_at=boot)
+    record = ProjectRecord(number, line.name, line.state, overrides, bucket_at=boot)
     record.totals = line.totals or record.totals
     record.cron = line.cron
     record.finished = line.finished
@@ -346,12 +351,13 @@ def _record(line: ProjectLine, number: int, boot: float, environment: Environmen
     return record
 
 
-def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat) -> dict[str, Setting]:
+def _overrides(line: ProjectLine, environment: Environment, form: ExportFormat, version: int) -> dict[str, Setting]:
     """Settings, checked as ``project-set`` would: a scheduler does not start with invalid ones."""
     try:
-        overrides = form.decode_settings(_decode_overrides(form.to_msgpack(line.overrides)) or {})
+        said = _decode_overrides(form.to_msgpack(line.overrides)) or {}
     except UNREADABLE as error:
         raise ValueError(f"overrides: {error}") from None
+    overrides = form.decode_settings(renamed(said) if version <= FLAT_SETTINGS_MOST else said)
     check(merge({}, overrides), environment)
     check_size(overrides, environment)
     return overrides

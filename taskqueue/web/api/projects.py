@@ -24,8 +24,6 @@ from taskqueue.protocol.projects import (
     ProjectWait,
 )
 from taskqueue.protocol.values import Action, PauseSeconds
-from taskqueue.settings.description import described
-from taskqueue.settings.settings import Settings
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Method, Operation
 from taskqueue.web.api.problems import Problem
@@ -45,8 +43,6 @@ ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
 
 Named = Annotated[GroupName, Meta(min_length=1)]
 JobName = Annotated[str, Meta(min_length=1, max_length=64)]
-NUMBERS: Final = frozenset(name for name, each in described(Settings).items() if each.form in ("number", "duration"))
-"""Settings that may be infinite."""
 
 
 class Job(Struct, forbid_unknown_fields=True):
@@ -119,13 +115,6 @@ class GroupPause(Struct, forbid_unknown_fields=True):
 
     group: Named
     seconds: PauseSeconds | None = None
-
-
-def with_numbers(fields: dict[str, Any]) -> dict[str, Any]:
-    """What JSON can't say of settings: "inf" is the number where one is meant."""
-    settings: dict[str, Any] = fields["settings"]
-    said = {name: float("inf") if value == "inf" and name in NUMBERS else value for name, value in settings.items()}
-    return fields | {"settings": said}
 
 
 def as_settings(fields: dict[str, Any]) -> dict[str, Any]:
@@ -221,7 +210,7 @@ OPERATIONS: Final = (
     Operation("GET", "/projects/{project}", "viewer", ProjectShow, "A project, its settings included"),
     Operation(
         "PATCH", "/projects/{project}/settings", "admin", ProjectSet,
-        "Change settings, now and across restarts; the body is what changes", whole="settings", remake=with_numbers,
+        "Change settings, now and across restarts; the body is what changes", whole="settings",
     ),
     Operation(
         "DELETE", "/projects/{project}/settings", "admin", ProjectUnset,
@@ -230,7 +219,6 @@ OPERATIONS: Final = (
     Operation(
         "PATCH", "/groups/{group}/settings", "admin", GroupSet,
         "Change settings of each project of a group, of all or of none; the body is what changes", whole="settings",
-        remake=with_numbers,
     ),
     *ACTIONS,
     *ALL_ACTIONS,

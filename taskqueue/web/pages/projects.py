@@ -22,7 +22,6 @@ from taskqueue.display.projects import (
     SAID,
     WINDOWS,
     events_text,
-    flat_settings,
     is_empty_setting,
     pace_text,
     remaining_text,
@@ -38,6 +37,7 @@ from taskqueue.protocol.insight import Point, ProjectPulse, Stats, Window, Windo
 from taskqueue.protocol.projects import ProjectView
 from taskqueue.protocol.slots import SlotListReply
 from taskqueue.protocol.values import Counts, Totals
+from taskqueue.settings.flat_names import flat
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.addresses import number_of
 from taskqueue.web.drawing.charts import CHART_HEIGHT, CHART_WIDTH, Chart, draw_chart, shares, spark_points
@@ -332,7 +332,7 @@ async def _slots(services: Services, project: ProjectView) -> SlotListReply | No
 
 def _settings(project: ProjectView) -> list[SettingRow]:
     """Those that somebody said first, then the rest, each as the daemon has them."""
-    rows = [_setting(project, name, value) for name, value in flat_settings(project.settings)]
+    rows = [_setting(project, name, value) for name, value in flat(project.settings)]
     return sorted(rows, key=lambda row: (row.source == "default", row.is_unused))
 
 

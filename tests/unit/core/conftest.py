@@ -52,7 +52,7 @@ from taskqueue.protocol.projects import (
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskReply, TaskShow
 from taskqueue.protocol.values import Assignment, Counts, NewTask, Schedule, TaskReport
 from taskqueue.settings.environment import Environment
-from taskqueue.settings.settings import CoreConfig
+from taskqueue.settings.settings import CoreConfig, Layer, overlay
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.records.edges import decode_mark, tasks_of
@@ -104,6 +104,13 @@ def ref(handed: Assignment) -> LeaseRef:
 def read_again(message: AnyOutgoing | Raw) -> AnyOutgoing:
     """What was said; of an answer that was kept as it was sent, what it says."""
     return decode_outgoing(bytes(message)) if isinstance(message, Raw) else message
+
+
+def laid_over(under: Layer, layer: Layer) -> dict[str, Any]:
+    """Settings over others, tables key by key."""
+    merged = dict(under)
+    overlay(merged, layer)
+    return merged
 
 
 class World:

@@ -354,7 +354,8 @@ def test_the_tasks_of_a_flow_end_where_a_message_is_full() -> None:
 
 def test_a_page_of_slots_ends_where_a_message_is_full() -> None:
     world = World(CoreConfig(
-        defaults={"rate": float("inf"), "slot": "named"}, projects={"news": {}}, max_message=LEAST, head_tasks=4096
+        defaults={"rate": float("inf"), "slot": {"by": "named"}}, projects={"news": {}}, max_message=LEAST,
+        head_tasks=4096,
     ))  # fmt: skip
     world.push("news", *[task(f"{number}", slot=f"{WIDE * 249}{number:04}") for number in range(600)])
 

@@ -74,6 +74,9 @@ def test_a_folder_that_a_variable_names_replaces_the_database_of_the_file() -> N
         ("TASKQUEUE_DAEMON_AUTO_CREATE", "yes", ' must be true or false, not "yes"'),
         ("TASKQUEUE_STORE_PATH", "/data", " is not read; this setting is TASKQUEUE_STORE"),
         ("TASKQUEUE_WEBHOOK_URL", "ann:secret@site", ' must be empty or an address such as "https://example.org/hook"'),
+        ("TASKQUEUE_LIMITS_MEMRY", "1", " is not a setting; did you mean TASKQUEUE_LIMITS_MEMORY?"),
+        ("TASKQUEUE_LIMITS_HEAD_TASKS", "1", " is not a setting; did you mean TASKQUEUE_ADVANCED_HEAD_TASKS?"),
+        ("TASKQUEUE_DAEMON_DURABILITY", "none", " is not a setting; did you mean TASKQUEUE_DURABILITY?"),
         ("TASKQUEUE_WEBHOOK_EVENTS", "paused", None),
     ],
 )
@@ -82,6 +85,14 @@ def test_a_variable_that_cant_be_used_is_refused_by_its_name(name: str, text: st
         said(**{name: text})
 
     assert str(caught.value).startswith(f"{name}{reason or ' must be a list of 1 to '}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["TASKQUEUE_STORE_PORT", "TASKQUEUE_STORE_SERVICE_HOST", "TASKQUEUE_DAEMON_PORT_7400_TCP", "TASKQUEUE_DAEMON"],
+)
+def test_a_variable_that_is_like_no_setting_is_somebody_elses(name: str) -> None:
+    assert said(**{name: "tcp://10.0.0.1:7400"}) == Config()
 
 
 def test_each_variable_that_cant_be_used_has_its_line() -> None:

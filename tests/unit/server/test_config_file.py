@@ -25,13 +25,15 @@ from taskqueue.server.config import (
     reloaded,
     with_absolute_store,
 )
+from taskqueue.settings.flat_names import flat
 from taskqueue.settings.jobs import CronJob, Template
-from taskqueue.settings.settings import CoreConfig, Pace, Settings, merge
+from taskqueue.settings.settings import CoreConfig, KeepSettings, Pace, Settings, merge
+from taskqueue.settings.slot_choice import SlotSettings
 
 SHIPPED = Path(__file__).parents[3] / "conf" / "taskqueue.toml"
 
 
-TABLES = ["fetch", "on_finished", "cron", "slots"]
+TABLES = ["fetch", "on_finished", "cron"]
 """Settings of a project that are sections of their own, without a default that TOML could say."""
 
 EXAMPLE = re.compile(r'# (\[[\w.-]+("[^"]+")?\]|\w+ = .*)(\s+#.*)?')
@@ -71,7 +73,10 @@ def test_the_shipped_file_has_every_setting() -> None:
 
     for section, kind in SECTIONS.items():
         assert list(tables[section]) == list(kind.__struct_fields__)
-    assert [*tables["defaults"], *TABLES] == list(Settings.__struct_fields__)
+    defaults = tables["defaults"]
+    assert [*defaults, *TABLES] == list(Settings.__struct_fields__)
+    assert [*defaults["slot"], "patterns"] == list(SlotSettings.__struct_fields__)
+    assert list(defaults["keep"]) == list(KeepSettings.__struct_fields__)
 
 
 def test_the_examples_of_the_shipped_file_are_good_and_have_every_table_that_there_can_be() -> None:
@@ -81,15 +86,18 @@ def test_the_examples_of_the_shipped_file_are_good_and_have_every_table_that_the
 
     news = merge({}, config.projects["news"])
     assert [key for key in TABLES if not config.projects["news"][key]] == []
+    assert list(news.slot.patterns) == ["*.example.org"]
     assert (set(news.cron), set(config.buckets)) == ({"nightly", "often"}, {"shop"})
     assert merge({}, config.projects["shop-de"]).rate == inf
     assert config.webhook.url
 
 
 def test_a_section_that_says_both_the_delay_and_the_rate_of_slots_is_refused() -> None:
-    assert refusal("[projects.news]\nslot_delay = 1\nslot_rate = 2\n[projects.news.slots.a]\ndelay = 1\nrate = 2") == [
-        "conf/taskqueue.toml: projects.news.slots.a: give one of delay and rate",
-        "conf/taskqueue.toml: projects.news.slot_rate: give one of slot_delay and slot_rate",
+    text = "[projects.news.slot]\ndelay = 1\nrate = 2\n[projects.news.slot.patterns.a]\ndelay = 1\nrate = 2"
+
+    assert refusal(text) == [
+        "conf/taskqueue.toml: projects.news.slot.patterns.a: give one of delay and rate",
+        "conf/taskqueue.toml: projects.news.slot: give one of delay and rate",
     ]
 
 
@@ -252,6 +260,15 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
             "project is not a section; did you mean projects? "
             "There are daemon, store, limits, advanced, webhook, defaults, projects, buckets",
         ),
+        ("[limits]\nhead_tasks = 7", "limits.head_tasks is not a setting; did you mean advanced.head_tasks?"),
+        ("[limits]\ntimeout = 7", "limits.timeout is not a setting; did you mean store.timeout or webhook.timeout?"),
+        ("[projects.news]\nrat = 7", "projects.news.rat is not a setting; did you mean rate?"),
+        ("[projects.news]\nslot_delay = 7", "projects.news.slot_delay is not a setting; did you mean slot.delay?"),
+        (
+            "[projects.news]\nkeep.thn = 7",
+            "projects.news.keep.thn is not a setting; did you mean then? There are success, failed, cancelled, then",
+        ),
+        ("[projects.news.slots.a]\ndelay = 7", "projects.news.slots is not a setting; did you mean slot?"),
         ("projects = 7", "projects must be a section, not 7"),
         ("[projects]\nnews = 7", "projects.news must be a section, not 7"),
         ("[projects.a.b]\nrate = 7", 'projects.a.b is not a setting; a name with a dot needs quotes: [projects."a.b"]'),
@@ -499,7 +516,7 @@ def toml(value: object) -> str:
 EXPLICIT = [
     f"[{section}]\n{key} = {toml(value)}\n"
     for section, table in tomllib.loads(SHIPPED.read_text()).items()
-    for key, value in table.items()
+    for key, value in flat(table)
 ]
 """Files that say one default each, of all settings that have one."""
 

@@ -14,7 +14,8 @@ from taskqueue.core.model.cron_times import next_run
 from taskqueue.core.model.task import KEY_BYTES, NO_FLOOR, key_time, ready_key, time_key
 from taskqueue.errors import Rejected
 from taskqueue.settings.jobs import CronJob, Template
-from taskqueue.settings.settings import Layer, Settings, as_layer, check, merge
+from taskqueue.settings.settings import KeepSettings, Layer, Settings, as_layer, check, merge
+from taskqueue.settings.slot_choice import SlotSettings
 
 
 def test_later_layers_win_over_earlier_ones() -> None:
@@ -30,14 +31,34 @@ def test_no_layers_are_the_defaults() -> None:
 
 
 def test_a_duration_is_a_number_of_seconds_or_a_text() -> None:
-    settings = merge({"keep_success": "30d", "keep_failed": 90, "keep_cancelled": "0s"}, {"forget": True})
+    settings = merge({"keep": {"success": "30d", "failed": 90, "cancelled": "0s"}}, {"keep": {"then": "forget"}})
 
-    assert (settings.keep_success, settings.keep_failed, settings.keep_cancelled) == (2_592_000, 90, 0)
+    assert settings.keep == KeepSettings(success=2_592_000, failed=90, cancelled=0, then="forget")
     assert merge(as_layer(settings)) == settings
 
 
 def test_unlimited_is_said_with_inf() -> None:
     assert merge({"rate": inf, "burst": inf, "max_queue": inf}).rate == inf
+
+
+def test_inf_may_be_a_text_because_json_lacks_the_number() -> None:
+    said: Layer = {
+        "rate": "inf",
+        "max_queue": "inf",
+        "keep": {"failed": "inf"},
+        "slot": {"rate": "inf", "max_tasks": "inf"},
+    }
+
+    assert merge({}, said) == merge({}, {"rate": inf})
+
+
+def test_a_layer_says_only_some_keys_of_a_table() -> None:
+    defaults: dict[str, Any] = {"keep": {"failed": "1h", "then": "forget"}, "slot": {"by": "host", "delay": 9}}
+
+    settings = merge(defaults, {"keep": {"failed": "2h"}}, {"slot": {"burst": 2}})
+
+    assert settings.keep == KeepSettings(failed=7200, then="forget")
+    assert settings.slot == SlotSettings(by="host", delay=9, burst=2)
 
 
 @pytest.mark.parametrize(
@@ -60,12 +81,9 @@ def test_unlimited_is_said_with_inf() -> None:
         ("max_queue", 0),
         ("max_queue", float("nan")),
         ("max_que", 5),
-        ("keep_success", -1),
-        ("keep_success", float("nan")),
-        ("keep_failed", "-5d"),
-        ("keep_cancelled", "5w"),
-        ("keep_cancelled", True),
-        ("forget", 1),
+        ("retry_delay", ["inf"]),
+        ("pause_time", "inf"),
+        ("keep", 5),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_key(key: str, value: Any) -> None:
@@ -96,10 +114,19 @@ def reason(layer: Layer) -> str:
             "or a number of seconds of at least 0 and at most 1_000_000_000, not [1, -1]",
         ),
         (
-            {"keep_success": "a month"},
-            'keep_success must be a duration such as "90s" or "12h", '
+            {"keep": {"success": "a month"}},
+            'keep.success must be a duration such as "90s" or "12h", '
             'a number of seconds of at least 0, or inf, not "a month"',
         ),
+        ({"keep": {"success": -1}}, "keep.success must be a duration such as "),
+        ({"keep": {"success": float("nan")}}, "keep.success must be a duration such as "),
+        ({"keep": {"failed": "-5d"}}, "keep.failed must be a duration such as "),
+        ({"keep": {"cancelled": "5w"}}, "keep.cancelled must be a duration such as "),
+        ({"keep": {"cancelled": True}}, "keep.cancelled must be a duration such as "),
+        ({"keep": {"then": True}}, 'keep.then must be one of "forget", "remember", not true'),
+        ({"keep": {"sucess": 1}}, "keep.sucess is not a setting; did you mean success?"),
+        ({"keep_success": 1}, "keep_success is not a setting; did you mean keep.success?"),
+        ({"rat": 1}, "rat is not a setting; did you mean rate"),
         ({"weight": 0}, "weight must be a number of at least 0.1 and at most 1_000, not 0"),
         (
             {"bucket": "a b"},
@@ -163,12 +190,12 @@ def test_people_are_told_which_setting_is_wrong_and_why(layer: dict[str, Any], e
 
 def test_every_duration_may_be_said_as_a_text() -> None:
     settings = merge({}, {
-        "processing_timeout": "10m", "pause_time": "1.5h", "retry_delay": ["30s", 60, "1h"], "keep_failed": "30d",
+        "processing_timeout": "10m", "pause_time": "1.5h", "retry_delay": ["30s", 60, "1h"], "keep": {"failed": "30d"},
         "on_finished": {"age": "1d", "timeout": "90"},
         "cron": {"nightly": {"every": "1.5h", "task": {"age": "12h"}}},
     })  # fmt: skip
 
-    assert (settings.processing_timeout, settings.pause_time, settings.keep_failed) == (600.0, 5400.0, 2_592_000.0)
+    assert (settings.processing_timeout, settings.pause_time, settings.keep.failed) == (600.0, 5400.0, 2_592_000.0)
     assert settings.retry_delay == (30.0, 60.0, 3600.0)
     assert settings.on_finished is not None
     assert (settings.on_finished.age, settings.on_finished.timeout) == (86_400.0, 90.0)

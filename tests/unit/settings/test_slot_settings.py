@@ -24,48 +24,66 @@ def reason(*layers: Layer) -> str:
 
 
 def test_a_project_that_says_nothing_of_slots_has_none() -> None:
-    settings = Settings()
+    slot = Settings().slot
 
-    assert (settings.slot, settings.slot_delay, settings.slot_rate, settings.slots) == ("none", 1.0, inf, {})
+    assert (slot.by, slot.delay, slot.rate, slot.patterns) == ("none", 1.0, inf, {})
 
 
 def test_the_delay_of_slots_is_a_duration_in_milliseconds_if_need_be_or_automatic() -> None:
     said: list[Setting] = [0, 0.001, 2, "0.25s", "1.5h", "auto"]
+    found = [merge({}, {"slot": {"delay": delay}}).slot.delay for delay in said]
 
-    assert [merge({}, {"slot_delay": delay}).slot_delay for delay in said] == [0.0, 0.001, 2.0, 0.25, 5400.0, "auto"]
+    assert found == [0.0, 0.001, 2.0, 0.25, 5400.0, "auto"]
 
 
 @pytest.mark.parametrize(
     ("layer", "expected"),
     [
-        ({"slot": "hosts"}, 'slot must be one of "domain", "host", "named", "none", not "hosts"'),
+        ({"slot": "host"}, 'slot must be a section, not "host"'),
+        ({"slot": None}, "slot must be a section, not null"),
+        ({"slot": {"by": "hosts"}}, 'slot.by must be one of "domain", "host", "named", "none", not "hosts"'),
+        ({"slot": {"dely": 1}}, "slot.dely is not a setting; did you mean delay"),
+        ({"slot_delay": 1}, "slot_delay is not a setting; did you mean slot.delay?"),
+        ({"slot.delay": 1}, '"slot.delay" is not a setting; it is delay in the table slot'),
         (
-            {"slot_delay": "automatic"},
-            'slot_delay must be a duration such as "90s" or "12h", or a number of seconds of at least 0 and at most '
+            {"slot": {"delay": "automatic"}},
+            'slot.delay must be a duration such as "90s" or "12h", or a number of seconds of at least 0 and at most '
             '1_000_000, or "auto", not "automatic"',
         ),
-        ({"slot_delay": -1}, "slot_delay must be a duration such as "),
-        ({"slot_delay": inf}, "slot_delay must be a duration such as "),
-        ({"slot_delay": float("nan")}, "slot_delay must be a duration such as "),
-        ({"slot_min_delay": "auto"}, "slot_min_delay must be a duration such as "),
-        ({"slot_max_delay": 1_000_001}, "slot_max_delay must be a duration such as "),
-        ({"slot_rate": 0}, "slot_rate must be a number of at least 0.0001 or inf, not 0"),
-        ({"slot_burst": 0.5}, "slot_burst must be a number of at least 1 and at most 1_000_000, not 0.5"),
-        ({"slot_max_processing": 0}, "slot_max_processing must be a whole number of at least 1 or inf, not 0"),
-        ({"slot_max_processing": 1.5}, "slot_max_processing must be a whole number of at least 1 or inf, not 1.5"),
-        ({"slots": 7}, "slots must be a section, not 7"),
-        ({"slots": {"*.org": 7}}, 'slots."*.org" must be a section, not 7'),
-        ({"slots": {"*.org": {"dealy": 7}}}, 'slots."*.org".dealy is not a setting; did you mean delay? There are '),
-        ({"slots": {"*.org": {"delay": "slow"}}}, 'slots."*.org".delay must be a duration such as '),
-        ({"slots": {"*.org": {"rate": 0}}}, 'slots."*.org".rate must be a number of at least 0.0001 or inf, not 0'),
+        ({"slot": {"delay": -1}}, "slot.delay must be a duration such as "),
+        ({"slot": {"delay": inf}}, "slot.delay must be a duration such as "),
+        ({"slot": {"delay": float("nan")}}, "slot.delay must be a duration such as "),
+        ({"slot": {"min_delay": "auto"}}, "slot.min_delay must be a duration such as "),
+        ({"slot": {"max_delay": 1_000_001}}, "slot.max_delay must be a duration such as "),
+        ({"slot": {"rate": 0}}, "slot.rate must be a number of at least 0.0001 or inf, not 0"),
+        ({"slot": {"burst": 0.5}}, "slot.burst must be a number of at least 1 and at most 1_000_000, not 0.5"),
+        ({"slot": {"max_processing": 0}}, "slot.max_processing must be a whole number of at least 1 or inf, not 0"),
+        ({"slot": {"max_processing": 1.5}}, "slot.max_processing must be a whole number of at least 1 or inf, not 1.5"),
+        ({"slot": {"patterns": 7}}, "slot.patterns must be a section, not 7"),
+        ({"slot": {"patterns": {"*.org": 7}}}, 'slot.patterns."*.org" must be a section, not 7'),
         (
-            {"slots": {"a.org": {"max_processing": 1.5}}},
-            'slots."a.org".max_processing must be a whole number of at least 1 or inf, not 1.5',
+            {"slot": {"patterns": {"*.org": {"dealy": 7}}}},
+            'slot.patterns."*.org".dealy is not a setting; did you mean delay? There are ',
         ),
-        ({"slots": {"a": {"delay": 1, "rate": 1}}}, "slots.a: give one of delay and rate"),
-        ({"slots": {"": {"delay": 1}}}, 'slots."": a pattern is a text of 1 to 300 characters'),
-        ({"slots": {7: {"delay": 1}}}, "slots.7: a pattern is a text of 1 to 300 characters"),
-        ({"slots": {str(each): {} for each in range(101)}}, "slots: expected at most 100 patterns, not 101"),
+        (
+            {"slot": {"patterns": {"*.org": {"delay": "slow"}}}},
+            'slot.patterns."*.org".delay must be a duration such as ',
+        ),
+        (
+            {"slot": {"patterns": {"*.org": {"rate": 0}}}},
+            'slot.patterns."*.org".rate must be a number of at least 0.0001 or inf, not 0',
+        ),
+        (
+            {"slot": {"patterns": {"a.org": {"max_processing": 1.5}}}},
+            'slot.patterns."a.org".max_processing must be a whole number of at least 1 or inf, not 1.5',
+        ),
+        ({"slot": {"patterns": {"a": {"delay": 1, "rate": 1}}}}, "slot.patterns.a: give one of delay and rate"),
+        ({"slot": {"patterns": {"": {"delay": 1}}}}, 'slot.patterns."": a pattern is a text of 1 to 300 characters'),
+        ({"slot": {"patterns": {7: {"delay": 1}}}}, "slot.patterns.7: a pattern is a text of 1 to 300 characters"),
+        (
+            {"slot": {"patterns": {str(each): {} for each in range(101)}}},
+            "slot.patterns: expected at most 100 patterns, not 101",
+        ),
     ],
 )
 def test_people_are_told_which_setting_of_slots_is_wrong_and_why(layer: dict[str, Any], expected: str) -> None:
@@ -76,22 +94,24 @@ def test_people_are_told_which_setting_of_slots_is_wrong_and_why(layer: dict[str
 
 
 def test_a_layer_says_either_the_delay_of_slots_or_their_rate() -> None:
-    both: Layer = {"slot_delay": 1, "slot_rate": 2}
+    both: Layer = {"slot": {"delay": 1, "rate": 2}}
 
-    assert reason(both) == "slot_rate: give one of slot_delay and slot_rate"
-    assert list(contradictions(both)) == ["slot_rate: give one of slot_delay and slot_rate"]
-    assert list(contradictions({"slot_delay": 1, "slot_rate": inf})) == []
+    assert reason(both) == "slot: give one of delay and rate"
+    assert list(contradictions(both)) == ["slot: give one of delay and rate"]
+    assert list(contradictions({"slot": {"delay": 1, "rate": inf}})) == []
+    assert list(contradictions({"slot": {"delay": 1, "rate": "inf"}})) == []
 
 
 @pytest.mark.parametrize(
     ("layers", "delay", "rate"),
     [
-        ([{"slot_delay": 5}, {"slot_rate": 2}], 1.0, 2.0),
-        ([{"slot_rate": 2}, {"slot_delay": 5}], 5.0, inf),
-        ([{"slot_rate": 2}, {"slot_rate": inf}], 1.0, inf),
-        ([{"slot_delay": 5}, {"slot_rate": inf}], 5.0, inf),
-        ([{"slot_rate": 2}, {"slot_delay": "auto", "slot_rate": inf}], "auto", inf),
-        ([{"slot_rate": 2}, {"slot_delay": 5}, {"slot_rate": 3}], 1.0, 3.0),
+        ([{"slot": {"delay": 5}}, {"slot": {"rate": 2}}], 1.0, 2.0),
+        ([{"slot": {"rate": 2}}, {"slot": {"delay": 5}}], 5.0, inf),
+        ([{"slot": {"rate": 2}}, {"slot": {"rate": inf}}], 1.0, inf),
+        ([{"slot": {"delay": 5}}, {"slot": {"rate": inf}}], 5.0, inf),
+        ([{"slot": {"delay": 5}}, {"slot": {"rate": "inf"}}], 5.0, inf),
+        ([{"slot": {"rate": 2}}, {"slot": {"delay": "auto", "rate": inf}}], "auto", inf),
+        ([{"slot": {"rate": 2}}, {"slot": {"delay": 5}}, {"slot": {"rate": 3}}], 1.0, 3.0),
     ],
 )
 def test_the_delay_or_the_rate_of_a_later_layer_takes_the_place_of_either(
@@ -99,38 +119,40 @@ def test_the_delay_or_the_rate_of_a_later_layer_takes_the_place_of_either(
 ) -> None:
     settings = merge({}, *layers)
 
-    assert (settings.slot_delay, settings.slot_rate) == (delay, rate)
+    assert (settings.slot.delay, settings.slot.rate) == (delay, rate)
 
 
 def test_what_people_said_of_the_rate_of_slots_makes_way_for_a_delay() -> None:
-    said: dict[str, Setting] = {"slot_rate": 2, "slot_burst": 4}
+    said: dict[str, Setting] = {"slot": {"rate": 2, "burst": 4}}
 
-    overlay(said, {"slot_delay": 5})
+    overlay(said, {"slot": {"delay": 5}})
 
-    assert said == {"slot_delay": 5, "slot_burst": 4}
+    assert said == {"slot": {"delay": 5, "burst": 4}}
 
 
 def test_patterns_of_layers_come_together_and_each_is_said_as_a_whole() -> None:
-    defaults: Layer = {"slots": {"*.org": {"delay": 5, "max_processing": 2}, "a.org": {"delay": 1}, "b.org": {}}}
+    defaults: Layer = {
+        "slot": {"patterns": {"*.org": {"delay": 5, "max_processing": 2}, "a.org": {"delay": 1}, "b.org": {}}}
+    }
 
-    settings = merge(defaults, {"slots": {"*.org": {"rate": 3}}}, {"slots": {"a.org": None}})
+    settings = merge(defaults, {"slot": {"patterns": {"*.org": {"rate": 3}}}}, {"slot": {"patterns": {"a.org": None}}})
 
-    assert settings.slots == {"*.org": SlotChoice(rate=3.0), "b.org": SlotChoice()}
+    assert settings.slot.patterns == {"*.org": SlotChoice(rate=3.0), "b.org": SlotChoice()}
 
 
-@pytest.mark.parametrize("pace", [{"slot_delay": "auto"}, {"slot_delay": 0.25}, {"slot_rate": 2.5}])
+@pytest.mark.parametrize("pace", [{"slot": {"delay": "auto"}}, {"slot": {"delay": 0.25}}, {"slot": {"rate": 2.5}}])
 def test_what_is_said_of_slots_goes_through_a_message_and_makes_the_same_settings(pace: dict[str, Any]) -> None:
     patterns = {
         "*.example.org": {"delay": "10s", "max_processing": inf},
         "a": {"rate": 3, "burst": 2},
         "b": {"delay": "auto"},
     }
-    said: dict[str, Any] = {"slot": "host", "slot_max_processing": 2, "slot_max_delay": "5m", "slots": patterns}
-    settings = merge({}, said | pace | {"slot_burst": 4})
+    said: dict[str, Any] = {"slot": {"by": "host", "max_processing": 2, "max_delay": "5m", "patterns": patterns}}
+    settings = merge({}, said, pace, {"slot": {"burst": 4}})
 
     layer = msgspec.msgpack.decode(msgspec.msgpack.encode(as_layer(settings)))
 
-    assert layer["slots"]["*.example.org"] == {"delay": 10.0, "max_processing": inf}
-    assert ("slot_delay" in layer) == ("slot_rate" not in pace)
+    assert layer["slot"]["patterns"]["*.example.org"] == {"delay": 10.0, "max_processing": inf}
+    assert ("delay" in layer["slot"]) == ("rate" not in pace["slot"])
     assert as_layer(merge({}, layer)) == layer
     assert merge({}, layer) == settings

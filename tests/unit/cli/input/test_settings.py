@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import click
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 from taskqueue.cli.input.settings import changes, parse
 from taskqueue.display.projects import setting_text
 from taskqueue.protocol.fields import Setting
-from taskqueue.settings.settings import Settings, as_layer
+from taskqueue.settings.flat_names import flat
+from taskqueue.settings.settings import as_layer, merge
 
 
 def test_settings_are_numbers_and_lists_of_numbers() -> None:
@@ -27,10 +29,10 @@ def test_settings_are_numbers_and_lists_of_numbers() -> None:
     }
 
 
-def test_durations_are_texts_or_seconds_and_flags_true_or_false() -> None:
-    words = ["keep_success=30d", "keep_failed=90", "keep_cancelled=inf", "forget=true"]
+def test_durations_are_texts_or_seconds() -> None:
+    words = ["keep.success=30d", "keep.failed=90", "keep.cancelled=inf", "keep.then=forget"]
 
-    assert parse(words) == {"keep_success": "30d", "keep_failed": 90, "keep_cancelled": float("inf"), "forget": True}
+    assert parse(words) == {"keep": {"success": "30d", "failed": 90, "cancelled": float("inf"), "then": "forget"}}
 
 
 def test_a_single_delay_is_a_list_too() -> None:
@@ -52,8 +54,10 @@ def test_a_single_delay_is_a_list_too() -> None:
         ),
         (["rate=1,2"], 'rate must be a number of at least 0 or inf, not "1,2"'),
         (["rate=1", "rate=2"], "rate is given twice"),
-        (["keep_failed=30 d"], 'keep_failed must be a duration such as "90s" or "12h", a number of seconds'),
-        (["forget=yes"], 'forget must be true or false, not "yes"'),
+        (["keep.failed=30 d"], 'keep.failed must be a duration such as "90s" or "12h", a number of seconds'),
+        (["slot.delay=1", "slot.delay=2"], "slot.delay is given twice"),
+        (["on_finished=null", "on_finished.url=u"], "on_finished.url is given twice"),
+        (["cron.daily=5m"], "cron.daily is not JSON: "),
         (["fetch=proxy"], "fetch is not JSON: "),
         (["fetch=[1]"], "fetch must be a JSON object, such as 'fetch="),
         (['fetch={"a": NaN}'], "fetch is not JSON: NaN is no number"),
@@ -67,10 +71,10 @@ def test_what_can_not_be_read_is_refused_by_name(words: list[str], says: str) ->
 
 
 def test_a_duration_that_may_be_found_by_itself_is_said_by_its_word() -> None:
-    assert parse(["slot_delay=auto"]) == {"slot_delay": "auto"}
-    assert parse(["slot_delay=0.25"]) == {"slot_delay": 0.25}
+    assert parse(["slot.delay=auto"]) == {"slot": {"delay": "auto"}}
+    assert parse(["slot.delay=0.25"]) == {"slot": {"delay": 0.25}}
     with pytest.raises(click.BadParameter, match='or "auto", not "automatic"'):
-        parse(["slot_delay=automatic"])
+        parse(["slot.delay=automatic"])
 
 
 def test_texts_are_taken_as_they_are() -> None:
@@ -91,14 +95,40 @@ def test_tables_are_json() -> None:
     }
 
 
-def test_every_setting_can_be_given_as_it_is_shown() -> None:
-    settings = as_layer(Settings())
+def test_a_key_of_a_table_is_named_with_a_dot() -> None:
+    words = ["slot.by=host", 'slot={"burst": 2}', "keep.failed=30d", "on_finished.age=1d", 'on_finished.body={"a": 1}']
 
-    assert parse(f"{name}={setting_text(value)}" for name, value in settings.items()) == settings
+    with pytest.raises(click.BadParameter, match="slot is given twice"):
+        parse(words)
+    assert parse([words[1], words[0], *words[2:]]) == {
+        "slot": {"burst": 2, "by": "host"},
+        "keep": {"failed": "30d"},
+        "on_finished": {"age": "1d", "body": {"a": 1}},
+    }
+
+
+@pytest.mark.parametrize("name", ["slot.patterns.*.example.org", 'slot.patterns."*.example.org"'])
+def test_a_pattern_may_have_dots_and_may_be_in_quotes(name: str) -> None:
+    assert parse([f'{name}={{"delay": 5}}']) == {"slot": {"patterns": {"*.example.org": {"delay": 5}}}}
+
+
+def test_a_value_of_fetch_is_json_or_a_text() -> None:
+    words = ["fetch.proxy=127.0.0.1:3128", "fetch.timeout=7", 'fetch.headers={"a": "b"}']
+
+    assert parse(words) == {"fetch": {"proxy": "127.0.0.1:3128", "timeout": 7, "headers": {"a": "b"}}}
+
+
+def test_every_setting_can_be_given_as_it_is_shown() -> None:
+    settings = as_layer(merge({}, {"slot": {"patterns": {"*.org": {"max_processing": inf, "rate": 2}}}}))
+
+    said = parse(f"{name}={setting_text(value)}" for name, value in flat(settings))
+
+    assert merge({}, said) == merge({}, settings)
+    assert said.keys() == settings.keys()
 
 
 def test_a_setting_that_is_unknown_here_is_left_to_the_daemon() -> None:
-    assert parse(["speed=fast"]) == {"speed": "fast"}
+    assert parse(["speed=fast", "slot.dealy=2"]) == {"speed": "fast", "slot": {"dealy": "2"}}
 
 
 def test_what_has_changed_is_told_with_what_it_was() -> None:
@@ -116,7 +146,7 @@ def test_what_has_changed_is_told_with_what_it_was() -> None:
     assert changes(before | {"group": "papers"}, before) == "group removed (was papers)"
     assert changes(before, before | {"fetch": {"b": 2}}) == "fetch.b=2 (was 1), fetch.proxy removed (was a:1)"
     assert changes(before, before) == "nothing changed"
-    assert changes({"forget": False}, {"forget": True}) == "forget=true (was false)"
+    assert changes({"keep": {"then": "remember"}}, {"keep": {"then": "forget"}}) == "keep.then=forget (was remember)"
 
 
 @given(

@@ -252,15 +252,27 @@ def test_cron_jobs_are_shown_with_when_they_run() -> None:
 
 
 def test_settings_are_shown_by_the_names_that_unset_takes() -> None:
-    settings = {"rate": 5.0, "group": "", "fetch": {"proxy": "a:1", "timeout": 30}, "on_finished": None}
+    patterns = {"*.org": {"delay": 5}, "a.b": {"max_tasks": float("inf")}}
+    settings = {
+        "rate": 5.0,
+        "group": "",
+        "slot": {"by": "host", "burst": 2.0, "patterns": patterns},
+        "fetch": {"proxy": "a:1", "timeout": 30},
+        "on_finished": None,
+    }
 
-    overrides = {"rate": 5.0, "fetch": {"proxy": "a:1"}}
-    view = replace(VIEW, settings=settings, overrides=overrides, configured={"fetch": ["project"]})
+    overrides = {"rate": 5.0, "slot": {"by": "host", "patterns": {"*.org": {"delay": 5}}}, "fetch": {"proxy": "a:1"}}
+    configured = {"fetch.timeout": ["project"], "slot.burst": ["defaults"], "slot.patterns.a.b": ["defaults"]}
+    view = replace(VIEW, settings=settings, overrides=overrides, configured=configured)
     text = shown(of_settings(view))
 
     assert [line.split() for line in text.splitlines()[1:]] == [
         ["rate", "project", "set", "5"],
         ["group", "default"],
+        ["slot.by", "project", "set", "host"],
+        ["slot.burst", "[defaults]", "2"],
+        ["slot.patterns.*.org", "project", "set", '{"delay":', "5}"],
+        ["slot.patterns.a.b", "[defaults]", '{"max_tasks":', '"inf"}'],
         ["fetch.proxy", "project", "set", "a:1"],
         ["fetch.timeout", "config", "file", "30"],
         ["on_finished", "default", "null"],

@@ -16,7 +16,7 @@ from taskqueue.settings.slot_choice import PLAIN_CHOICE, SlotChoice
 
 def pace(name: str = "a.org", chosen: SlotChoice = PLAIN_CHOICE, auto_delay: float = 0.0, **said: Any) -> SlotPace:
     """The pace of a slot of a project with these settings."""
-    return pace_of(merge({}, {"slot": "host"} | said), name, chosen, auto_delay)
+    return pace_of(merge({}, {"slot": {"by": "host"}}, said), name, chosen, auto_delay)
 
 
 def test_a_slot_goes_once_a_second_with_one_task_at_once_if_nobody_says_anything() -> None:
@@ -24,41 +24,41 @@ def test_a_slot_goes_once_a_second_with_one_task_at_once_if_nobody_says_anything
 
 
 def test_what_is_in_no_slot_has_no_pace() -> None:
-    assert pace("", slot_delay=5, slots={"*": {"delay": 7}}) == UNPACED == SlotPace(0.0, 0.0, inf)
+    assert pace("", slot={"delay": 5, "patterns": {"*": {"delay": 7}}}) == UNPACED == SlotPace(0.0, 0.0, inf)
 
 
 def test_a_delay_has_no_tolerance() -> None:
-    assert pace(slot_delay=0.25, slot_burst=9) == SlotPace(0.25, 0.0, 1.0)
-    assert pace(slot_delay=0) == SlotPace(0.0, 0.0, 1.0)
+    assert pace(slot={"delay": 0.25, "burst": 9}) == SlotPace(0.25, 0.0, 1.0)
+    assert pace(slot={"delay": 0}) == SlotPace(0.0, 0.0, 1.0)
 
 
 def test_a_rate_with_a_burst_may_run_ahead_by_all_of_the_burst_but_one() -> None:
-    assert pace(slot_rate=4) == SlotPace(0.25, 0.0, 1.0)
-    assert pace(slot_rate=4, slot_burst=3) == SlotPace(0.25, 0.5, 1.0)
+    assert pace(slot={"rate": 4}) == SlotPace(0.25, 0.0, 1.0)
+    assert pace(slot={"rate": 4, "burst": 3}) == SlotPace(0.25, 0.5, 1.0)
 
 
 def test_a_person_wins_over_a_pattern_and_that_over_the_project() -> None:
     patterns = {"*.org": {"delay": 2}}
 
-    assert pace("b.net", slot_delay=1, slots=patterns).interval == 1.0
-    assert pace("b.org", slot_delay=1, slots=patterns).interval == 2.0
-    assert pace("b.org", SlotChoice(delay=3.0), slot_delay=1, slots=patterns).interval == 3.0
+    assert pace("b.net", slot={"delay": 1, "patterns": patterns}).interval == 1.0
+    assert pace("b.org", slot={"delay": 1, "patterns": patterns}).interval == 2.0
+    assert pace("b.org", SlotChoice(delay=3.0), slot={"delay": 1, "patterns": patterns}).interval == 3.0
 
 
 def test_each_number_is_of_the_first_who_says_it() -> None:
-    found = pace("b.org", SlotChoice(max_processing=4.0), slot_burst=3, slots={"*.org": {"rate": 2}})
+    found = pace("b.org", SlotChoice(max_processing=4.0), slot={"burst": 3, "patterns": {"*.org": {"rate": 2}}})
 
     assert found == SlotPace(0.5, 1.0, 4.0)
 
 
 def test_a_rate_takes_the_place_of_a_delay_and_a_delay_that_of_a_rate() -> None:
-    assert pace(chosen=SlotChoice(delay=3.0), slot_rate=4, slot_burst=3) == SlotPace(3.0, 0.0, 1.0)
-    assert pace(chosen=SlotChoice(rate=4.0), slot_delay="auto") == SlotPace(0.25, 0.0, 1.0)
-    assert pace(slot_rate=4, slots={"*": {"delay": "auto"}}).is_auto
+    assert pace(chosen=SlotChoice(delay=3.0), slot={"rate": 4, "burst": 3}) == SlotPace(3.0, 0.0, 1.0)
+    assert pace(chosen=SlotChoice(rate=4.0), slot={"delay": "auto"}) == SlotPace(0.25, 0.0, 1.0)
+    assert pace(slot={"rate": 4, "patterns": {"*": {"delay": "auto"}}}).is_auto
 
 
 def test_a_slot_with_an_unlimited_rate_has_no_delay() -> None:
-    assert pace(chosen=SlotChoice(rate=inf), slot_delay=5) == SlotPace(0.0, 0.0, 1.0)
+    assert pace(chosen=SlotChoice(rate=inf), slot={"delay": 5}) == SlotPace(0.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ def test_a_slot_with_an_unlimited_rate_has_no_delay() -> None:
 def test_an_automatic_delay_stays_within_its_bounds_and_begins_at_the_lower_one(
     auto_delay: float, interval: float
 ) -> None:
-    found = pace(auto_delay=auto_delay, slot_delay="auto", slot_min_delay=2, slot_max_delay=30)
+    found = pace(auto_delay=auto_delay, slot={"delay": "auto", "min_delay": 2, "max_delay": 30})
 
     assert found == SlotPace(interval, 0.0, 1.0, is_auto=True)
 
 
 def test_of_bounds_that_exclude_each_other_the_lower_one_counts() -> None:
-    assert pace(auto_delay=7.0, slot_delay="auto", slot_min_delay=20, slot_max_delay=10).interval == 20.0
+    assert pace(auto_delay=7.0, slot={"delay": "auto", "min_delay": 20, "max_delay": 10}).interval == 20.0
 
 
 def test_what_an_automatic_delay_came_to_has_no_effect_where_the_delay_is_said() -> None:
-    assert pace(auto_delay=7.0, slot_delay=1) == SlotPace(1.0, 0.0, 1.0)
+    assert pace(auto_delay=7.0, slot={"delay": 1}) == SlotPace(1.0, 0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -111,21 +111,27 @@ def test_the_most_specific_pattern_that_matches_fits(name: str, fitting: str) ->
     ],
 )  # fmt: skip
 def test_a_pattern_may_have_a_host_in_unicode_or_as_the_dns_has_it(pattern: str) -> None:
-    assert pace("xn--bcher-kva.example", slots={pattern: {"delay": 7}, "*": {"delay": 8}}).interval == 7.0
-    assert pace("other.example", slots={pattern: {"delay": 7}, "*": {"delay": 8}}).interval == 8.0
+    assert pace("xn--bcher-kva.example", slot={"patterns": {pattern: {"delay": 7}, "*": {"delay": 8}}}).interval == 7.0
+    assert pace("other.example", slot={"patterns": {pattern: {"delay": 7}, "*": {"delay": 8}}}).interval == 8.0
 
 
 @pytest.mark.parametrize("pattern", ["[::1]:8080", "[0:0::0001]:8080", "[::A]:8080"])
 def test_an_address_in_a_pattern_may_be_spelled_otherwise(pattern: str) -> None:
-    assert pace("[::a]:8080" if "A" in pattern else "[::1]:8080", slots={pattern: {"delay": 7}}).interval == 7.0
+    assert (
+        pace("[::a]:8080" if "A" in pattern else "[::1]:8080", slot={"patterns": {pattern: {"delay": 7}}}).interval
+        == 7.0
+    )
 
 
 def test_the_name_itself_wins_over_patterns_in_whichever_spelling_it_stands() -> None:
     patterns = {"bücher.example": {"delay": 7}, "xn--bcher-kva.exampl?": {"delay": 8}, "[x": {"delay": 9}}
 
-    assert pace("xn--bcher-kva.example", slots=patterns).interval == 7.0
-    assert pace("www.xn--bcher-kva.example", slots=patterns | {"*.bücher.example": {"delay": 6}}).interval == 6.0
-    assert pace("xn--\u00fc.example", slots=patterns).interval == 1.0
+    assert pace("xn--bcher-kva.example", slot={"patterns": patterns}).interval == 7.0
+    assert (
+        pace("www.xn--bcher-kva.example", slot={"patterns": patterns | {"*.bücher.example": {"delay": 6}}}).interval
+        == 6.0
+    )
+    assert pace("xn--\u00fc.example", slot={"patterns": patterns}).interval == 1.0
 
 
 def test_a_name_that_no_pattern_matches_is_paced_as_the_project_says() -> None:
@@ -135,7 +141,7 @@ def test_a_name_that_no_pattern_matches_is_paced_as_the_project_says() -> None:
 
 @given(st.floats(0.0001, 1e6), st.floats(1, 1e6), st.integers(2, 50))
 def test_a_burst_goes_at_once_and_then_every_interval(rate: float, burst: float, count: int) -> None:
-    found = pace(slot_rate=rate, slot_burst=burst)
+    found = pace(slot={"rate": rate, "burst": burst})
     at, tat = [0.0], found.interval
 
     for _ in range(count):

@@ -107,11 +107,11 @@ def test_settings_are_told_but_not_what_their_tables_hold(world: World) -> None:
             {"active": "1:00-2:00 UTC"},
             'active="1:00-2:00 UTC" (was "22:00-06:00 UTC")',
         ),
-        ({"slot_rate": 2}, {"slot_delay": 5}, "slot_delay=5 slot_rate=inf (was 2)"),
+        ({"slot": {"rate": 2}}, {"slot": {"delay": 5}}, "slot.delay=5 slot.rate=inf (was 2)"),
         (
-            {"slots": {"*.org": {"delay": 2, "max_tasks": 9}}},
-            {"slots": {"*.org": {"delay": 5}}},
-            "slots.*.org.delay=5 (was 2) -slots.*.org.max_tasks (was 9)",
+            {"slot": {"patterns": {"*.org": {"delay": 2, "max_tasks": 9}}}},
+            {"slot": {"patterns": {"*.org": {"delay": 5}}}},
+            "slot.patterns.*.org.delay=5 (was 2) -slot.patterns.*.org.max_tasks (was 9)",
         ),
         (
             {"cron": {"daily": {"cron": "0 4 * * *", "task": {"body": "secret"}}}},
@@ -137,7 +137,7 @@ def test_a_new_project_has_no_old_values(world: World) -> None:
 
 def test_an_entry_is_bounded_however_long_the_values_are(world: World) -> None:
     patterns = {f"{'x' * 40}{number}.org": {"delay": 5} for number in range(50)}
-    said: dict[str, Any] = {"rate": 5, "retry_delay": [12345.5] * 10, "slots": patterns}
+    said: dict[str, Any] = {"rate": 5, "retry_delay": [12345.5] * 10, "slot": {"patterns": patterns}}
 
     world.answer(ProjectSet(project="news", settings=said, n=world.n(), **ANNA))
 
@@ -148,7 +148,7 @@ def test_an_entry_is_bounded_however_long_the_values_are(world: World) -> None:
 
 
 def test_what_is_said_of_a_slot_is_told_with_what_held_for_it_before(world: World) -> None:
-    world.set("news", slot="host", slot_delay=2, slots={"a.org": {"max_processing": 4}})
+    world.set("news", slot={"by": "host", "delay": 2, "patterns": {"a.org": {"max_processing": 4}}})
 
     for said in ({"rate": 0.5}, {"delay": 5.0, "max_processing": 2.0}, {"unset": ("delay",)}):
         request = SlotSet(project="news", slot="a.org", n=world.n(), **ANNA, **said)

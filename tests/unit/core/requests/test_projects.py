@@ -235,6 +235,10 @@ def test_unsetting_what_was_not_set_is_refused(world: World) -> None:
     [
         ("nosuch", "nosuch is not a setting; there are rate, burst, "),
         ("burst", 'burst: "project set" has said nothing of it in project "news"'),
+        ("slot", 'slot: "project set" has said nothing of it in project "news"'),
+        ("slot.dealy", "slot.dealy is not a setting; did you mean delay"),
+        ("slot_delay", "slot_delay is not a setting; did you mean slot.delay?"),
+        ('slot.patterns."*.org"', 'slot.patterns.*.org: "project set" has said nothing of it in project "news"'),
         ("fetch.proxy", 'fetch.proxy: "project set" has said nothing of it in project "news"'),
         ("cron.j1", 'cron.j1: there is no job "j1" in project "news"'),
         (
@@ -252,6 +256,47 @@ def test_who_takes_back_what_nobody_has_said_is_told_why_it_is_still_there(
     reply = world.ask(ErrorReply, ProjectUnset(session="person", n=world.n(), project="news", keys=[key]))
 
     assert reply.reason.startswith(reason)
+
+
+def test_settings_in_tables_are_taken_back_key_by_key(world: World) -> None:
+    patterns = {"*.org": {"delay": 5}, "a.b": {"delay": 6}}
+    world.set(slot={"by": "host", "delay": 2, "patterns": patterns}, keep={"failed": "30d"})
+
+    view = unset(world, "slot.delay", "slot.patterns.*.org", "keep.failed")
+    assert view.overrides == {"slot": {"by": "host", "patterns": {"a.b": {"delay": 6}}}}
+    assert view.settings["slot"]["delay"] == 1.0  # type: ignore[index,call-overload]
+    assert unset(world, 'slot.patterns."a.b"').overrides == {"slot": {"by": "host"}}
+    assert unset(world, "slot").overrides == {}
+
+
+def test_a_setting_in_a_table_is_changed_beside_the_others(world: World) -> None:
+    world.set(slot={"by": "host", "delay": 2}, keep={"failed": "30d"})
+
+    view = world.set(slot={"rate": "inf", "burst": 2}, keep={"then": "forget"})
+
+    assert view.overrides == {
+        "slot": {"by": "host", "delay": 2, "rate": "inf", "burst": 2},
+        "keep": {"failed": "30d", "then": "forget"},
+    }
+
+
+def test_infinite_may_be_said_as_a_text(world: World) -> None:
+    assert world.set(rate="inf", max_queue="inf").settings["rate"] == inf
+    assert world.set(pause_time="5m").settings["pause_time"] == 300.0
+
+
+def test_each_key_of_a_table_is_told_with_the_layer_that_says_it(make_world: MakeWorld) -> None:
+    own = {"slot": {"delay": 2, "patterns": {"*.org": {"delay": 5}}}, "fetch": {"proxy": "own"}}
+    world = make_world({"slot": {"by": "host", "delay": 3}, "fetch": {"proxy": "a", "b": 1}}, projects={"news": own})
+
+    assert world.project().configured == {
+        "rate": ["defaults"],
+        "slot.by": ["defaults"],
+        "slot.delay": ["project"],
+        "slot.patterns.*.org": ["project"],
+        "fetch.proxy": ["project"],
+        "fetch.b": ["defaults"],
+    }
 
 
 def test_a_job_of_the_config_is_switched_off_and_on_again(make_world: MakeWorld) -> None:

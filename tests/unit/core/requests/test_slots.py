@@ -12,7 +12,7 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.insight import Log, LogReply
 from taskqueue.protocol.slots import SlotReply, SlotSet, SlotShow
 from taskqueue.protocol.values import Fetched, NewTask
-from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, laid_over, task
 from tests.unit.core.rules.conftest import comes_after
 
 
@@ -21,7 +21,7 @@ def page(taskid: str, host: str = "a.org", **schedule: Any) -> NewTask:
 
 
 def divided(make_world: MakeWorld, **settings: Any) -> World:
-    return make_world({"slot": "host", "slot_delay": 10.0, **settings})
+    return make_world(laid_over({"slot": {"by": "host", "delay": 10.0}}, settings))
 
 
 def asked(world: World, slot: str = "a.org", project: str = "news", **said: Any) -> SlotSet:
@@ -98,7 +98,7 @@ def test_what_only_the_store_has_is_heeded_at_once(make_world: MakeWorld, kept: 
 
 
 def test_what_was_handed_out_before_a_restart_ahead_of_its_time_keeps_its_distance(make_world: MakeWorld) -> None:
-    world = divided(make_world, slot_delay=0.5, slot_max_processing=3)
+    world = divided(make_world, slot={"delay": 0.5, "max_processing": 3})
     world.push("news", *[page(each) for each in "abcdef"])
     fetcher = world.fetcher(capacity=2)
     assert [each.not_before for each in fetcher.held.values()] == [0.0, 0.5]
@@ -124,7 +124,7 @@ def test_a_delay_and_a_rate_replace_each_other(make_world: MakeWorld) -> None:
 
 
 def test_more_tasks_at_once_may_be_had_at_once(make_world: MakeWorld) -> None:
-    world = divided(make_world, slot_delay=0.0)
+    world = divided(make_world, slot={"delay": 0.0})
     world.push("news", *[page(each) for each in "abc"])
     fetcher = world.fetcher(capacity=5)
     assert fetcher.taken == ["a"]
@@ -164,7 +164,7 @@ def test_a_block_by_a_person_is_not_shortened_by_its_host(make_world: MakeWorld)
 
 
 def test_to_unset_a_block_forgives_all_that_the_slot_waits_for(make_world: MakeWorld) -> None:
-    world = divided(make_world, slot_delay=0.0)
+    world = divided(make_world, slot={"delay": 0.0})
     fetcher = busy(world)
     fetcher.fail("t0", fetched=Fetched(status_code=429))
     assert not fetcher.held
@@ -204,7 +204,7 @@ def test_a_project_without_slots_has_none_to_set(world: World) -> None:
     ],
 )  # fmt: skip
 def test_a_name_in_which_no_url_is_gets_a_hint(make_world: MakeWorld, by: str, name: str, right: str) -> None:
-    world = divided(make_world, slot=by)
+    world = divided(make_world, slot={"by": by})
 
     assert f'"{right}"' in refused(world, name, delay=1.0)
 
@@ -213,14 +213,14 @@ def test_a_name_in_which_no_url_is_gets_a_hint(make_world: MakeWorld, by: str, n
     ("by", "name"), [("named", "A Shop.org"), ("named", "Bücher.org"), ("host", "a shop"), ("host", "a.org:8080")]
 )
 def test_any_name_that_a_task_may_give_can_be_set(make_world: MakeWorld, by: str, name: str) -> None:
-    world = divided(make_world, slot=by)
+    world = divided(make_world, slot={"by": by})
 
     assert say(world, name, delay=3.0).slot.delay == 3.0
 
 
 @pytest.mark.parametrize("by", ["host", "domain"])
 def test_a_host_may_be_spelled_otherwise_than_its_slot(make_world: MakeWorld, by: str) -> None:
-    world = divided(make_world, slot=by)
+    world = divided(make_world, slot={"by": by})
 
     assert say(world, "Bücher.example", delay=3.0).slot.name == "xn--bcher-kva.example"
     world.push("news", page("a", "b%C3%BCcher.example"))
@@ -260,7 +260,7 @@ def test_it_goes_over_to_the_next_division(make_world: MakeWorld) -> None:
     world = divided(make_world)
     say(world, delay=33.0)
 
-    world.set(slot="domain")
+    world.set(slot={"by": "domain"})
     world.advance(60)  # windows begin anew
     fetcher = busy(world)
     fetcher.done("t0")

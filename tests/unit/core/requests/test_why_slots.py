@@ -17,7 +17,7 @@ from tests.unit.core.conftest import MakeWorld, World, task
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     """A world whose projects are divided by host, with ten seconds between the tasks of each."""
-    return make_world({"slot": "host", "slot_delay": 10.0})
+    return make_world({"slot": {"by": "host", "delay": 10.0}})
 
 
 def why(world: World, taskid: str | None = None) -> str:
@@ -80,7 +80,7 @@ def test_a_task_waits_for_its_slot_while_others_are_ready(world: World) -> None:
 
 
 def test_a_task_tells_how_many_of_its_slot_come_before_it(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 10.0}, head_tasks=4096)
+    world = make_world({"slot": {"by": "host", "delay": 10.0}}, head_tasks=4096)
     push(world, "a.org", "a1", "a2", "a3")
     world.advance(60)
     world.fetcher().done("a1")
@@ -102,7 +102,7 @@ def test_a_slot_is_full(world: World) -> None:
 
 
 def test_a_project_that_hands_out_tells_how_its_slots_stand(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 10.0, "slot_max_processing": 9}, turn_tasks=1)
+    world = make_world({"slot": {"by": "host", "delay": 10.0, "max_processing": 9}}, turn_tasks=1)
     world.fetcher(capacity=9)
     hosts = ["a.org", "a.org", "b.org", "c.org", "d.org"]
     world.turn(world.new_tasks("news", *[task(f"t{n}", url=f"http://{host}/{n}") for n, host in enumerate(hosts)]))
@@ -122,7 +122,7 @@ def test_tasks_that_are_still_to_be_moved_say_so(make_world: MakeWorld, monkeypa
     monkeypatch.setattr(slot_division, "MOVED_TASKS", 1)
     world = make_world()
     push(world, "a.org", "a1", "a2", "a3")
-    divide = ProjectSet(session="person", n=world.n(), project="news", settings={"slot": "host"})
+    divide = ProjectSet(session="person", n=world.n(), project="news", settings={"slot": {"by": "host"}})
     world.turn(divide)
 
     [told] = world.turn(Why(session="person", n=world.n(), project="news", taskid="a3"))

@@ -174,7 +174,7 @@ def test_what_uses_up_a_retry_counts_towards_the_automatic_pause(
 def test_whether_a_retry_counts_is_heeded_of_a_host_that_throttles_too(
     make_world: MakeWorld, again: Again | None, retried: int
 ) -> None:
-    world = make_world({"slot": "host", "slot_delay": 0.0})
+    world = make_world({"slot": {"by": "host", "delay": 0.0}})
     fetcher = bring(world, "processing")
 
     fetcher.fail("a", fetched=Fetched(status_code=429), again=again)

@@ -702,7 +702,7 @@ def test_the_tasks_of_a_flow_are_shown_page_by_page(world: World) -> None:
 
 def test_a_task_that_retention_has_forgotten_stays_counted(world: World) -> None:
     fetcher = world.fetcher()
-    world.set(keep_success=HOUR, forget=True)
+    world.set(keep={"success": HOUR, "then": "forget"})
     flow(world, task("a"), task("b", delay=3 * HOUR))
     run(fetcher, "a")
 

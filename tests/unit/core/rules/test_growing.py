@@ -86,7 +86,7 @@ def test_a_restart_does_not_tell_it_again_within_a_day(make_world: MakeWorld) ->
 
 
 def test_each_slot_is_told_by_itself(make_world: MakeWorld) -> None:
-    world = trapped(make_world, slot="host")
+    world = trapped(make_world, slot={"by": "host"})
 
     for host in ("shop", "news", "shop"):
         push_trap(world, f"http://{host}.example.org")
@@ -99,7 +99,7 @@ def test_each_slot_is_told_by_itself(make_world: MakeWorld) -> None:
 
 
 def test_a_project_is_told_of_a_bounded_number_of_slots_a_day(make_world: MakeWorld) -> None:
-    world = trapped(make_world, slot="host")
+    world = trapped(make_world, slot={"by": "host"})
 
     for n in range(SLOTS_MOST + 2):
         push_trap(world, f"http://host-{n}.example.org")

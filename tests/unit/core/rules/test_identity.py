@@ -86,7 +86,7 @@ def test_a_task_that_was_forgotten_and_comes_again_first_came_then(world: World)
 
 
 def test_a_bare_task_still_tells_when_it_first_came(world: World) -> None:
-    world.set(keep_success=60.0, forget=False)
+    world.set(keep={"success": 60.0, "then": "remember"})
     bring(world, "success")
     world.advance(DAY)
 

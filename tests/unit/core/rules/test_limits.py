@@ -440,7 +440,7 @@ def test_fetch_counts_towards_the_size_of_a_message(make_world: MakeWorld) -> No
 )
 def test_no_message_to_a_fetcher_is_over_the_longest(make_world: MakeWorld, url: str, slot: str | None) -> None:
     most = 64 << 10
-    unpaced = {"slot": "named", "slot_delay": 0.0, "slot_max_processing": inf}
+    unpaced = {"slot": {"by": "named", "delay": 0.0, "max_processing": inf}}
     world = make_world(unpaced, max_message=most, select_bytes=most)
     fetcher = sleeper(world, capacity=200)
     world.push("news", *[task(f"t{n}", url=url.format(n), slot=slot) for n in range(150)])

@@ -82,7 +82,7 @@ def test_a_project_hands_out_nothing_before_all_of_its_due_tasks_are_ready(
     assert fetcher.taken == ["low0", "due29"]
 
 
-@pytest.mark.parametrize("shop", [{}, {"slot": "host"}, {"rate": 0.0}])
+@pytest.mark.parametrize("shop", [{}, {"slot": {"by": "host"}}, {"rate": 0.0}])
 @pytest.mark.parametrize("action", ["start", "stop", "pause"])
 def test_many_due_tasks_of_one_project_do_not_hold_up_another(shop: Layer, action: str) -> None:
     world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {}, "shop": shop}, turn_tasks=10))

@@ -335,7 +335,7 @@ def test_what_was_crawled_longest_ago_is_first_among_equals_and_new_tasks_are_no
 
 
 def test_in_each_slot_each_has_its_turn(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 1.0})
+    world = make_world({"slot": {"by": "host", "delay": 1.0}})
     pages = [f"http://{host}.example/{number}" for host in "ab" for number in range(3)]
     world.push("news", *(task(url, url=url, recrawl=Recrawl(1, 1)) for url in pages))
     fetcher = world.fetcher(capacity=9)

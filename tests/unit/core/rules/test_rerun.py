@@ -275,7 +275,7 @@ def test_an_unknown_task_is_refused(world: World) -> None:
 
 
 def test_bare_tasks_are_reported_and_passed_by_and_what_depends_on_them_runs(make_world: MakeWorld) -> None:
-    world = make_world({"keep_success": 60, "forget": False})
+    world = make_world({"keep": {"success": 60, "then": "remember"}})
     push(world, {"a": "", "b": "a"})
     fetcher = world.fetcher()
     fetcher.finish_all()
@@ -293,7 +293,7 @@ def test_bare_tasks_are_reported_and_passed_by_and_what_depends_on_them_runs(mak
 
 
 def test_what_is_forgotten_meanwhile_is_passed_by(make_world: MakeWorld) -> None:
-    world = make_world({"keep_success": 10, "forget": True}, turn_tasks=2)
+    world = make_world({"keep": {"success": 10, "then": "forget"}}, turn_tasks=2)
     fetcher = done(world, {"a": "", "b": "a"})
     world.advance(9)
     fetcher.hello()

@@ -178,7 +178,7 @@ def test_the_result_of_a_late_success_is_known_of_a_task_that_the_same_turn_runs
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_result_goes_with_the_body(world: World, forget: bool) -> None:
-    world.set(keep_success="1h", forget=forget)
+    world.set(keep={"success": "1h", "then": "forget" if forget else "remember"})
     fetcher = bring_result(world, "kept")
 
     world.advance(HOUR - 1)

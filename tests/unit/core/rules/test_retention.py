@@ -14,7 +14,7 @@ from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, LIVE, MINUT
 
 def go_bare(world: World, state: str = "success", **schedule: Any) -> None:
     """A task "a" that ended as ``state``, of which only that is known."""
-    world.set(**{f"keep_{state}": "1h"})
+    world.set(keep={state: "1h"})
     bring(world, state, **schedule)
     world.advance(HOUR + MINUTE)
     assert world.show("a").bare_since
@@ -29,7 +29,7 @@ def test_by_default_what_is_over_is_kept_for_ever(world: World) -> None:
 
 @pytest.mark.parametrize("state", OVER)
 def test_url_body_and_history_go_when_they_were_kept_for_long_enough(world: World, state: str) -> None:
-    world.set(**{f"keep_{state}": "1h"})
+    world.set(keep={state: "1h"})
     bring(world, state)
 
     world.advance(HOUR - 1)
@@ -46,7 +46,7 @@ def test_url_body_and_history_go_when_they_were_kept_for_long_enough(world: Worl
 
 @pytest.mark.parametrize("state", OVER)
 def test_each_way_to_end_is_kept_for_its_own_time(world: World, state: str) -> None:
-    world.set(**{f"keep_{other}": "1m" for other in OVER if other != state})
+    world.set(keep={other: "1m" for other in OVER if other != state})
     bring(world, state)
 
     world.advance(DAY)
@@ -55,7 +55,7 @@ def test_each_way_to_end_is_kept_for_its_own_time(world: World, state: str) -> N
 
 @pytest.mark.parametrize("state", LIVE)
 def test_what_is_live_is_never_dropped(world: World, state: str) -> None:
-    world.set(keep_success=0, keep_failed=0, keep_cancelled=0, forget=True)
+    world.set(keep={"success": 0, "failed": 0, "cancelled": 0, "then": "forget"})
     bring(world, state, **({"delay": 90 * DAY} if state == "delayed" else {"timeout": 1e7}))
 
     world.advance(80 * DAY)
@@ -86,7 +86,7 @@ def test_a_bare_task_is_restarted_for_the_same_reasons_as_any_that_is_over(
 
 
 def test_with_forget_a_url_may_come_again_as_new(world: World) -> None:
-    world.set(keep_success="1h", forget=True)
+    world.set(keep={"success": "1h", "then": "forget"})
     bring(world, "success")
 
     world.advance(HOUR + MINUTE)
@@ -97,7 +97,7 @@ def test_with_forget_a_url_may_come_again_as_new(world: World) -> None:
 def test_what_is_bare_already_stays_known_when_forget_is_turned_on(world: World) -> None:
     go_bare(world)
 
-    world.set(forget=True)
+    world.set(keep={"then": "forget"})
     world.advance(1000 * DAY)
     assert world.push("news", task("a")) == ["ignored"]
 

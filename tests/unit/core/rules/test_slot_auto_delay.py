@@ -1,4 +1,4 @@
-"""slot_delay = "auto": the delay of a slot follows the latency of its host."""
+"""slot.delay = "auto": the delay of a slot follows the latency of its host."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ import pytest
 from taskqueue.protocol.values import Fetched
 from taskqueue.store.records import layout
 from taskqueue.store.records.slots import decode_slot
-from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, laid_over, task
 
 OK = 200
 
 
 def follow(make_world: MakeWorld, **settings: Any) -> tuple[World, Fetcher]:
     """A world with tasks of one host, whose delay is from 1 to 60 seconds, and a fetcher that has the first one."""
-    world = make_world(
-        {"slot": "host", "slot_delay": "auto", "slot_min_delay": 1.0, "slot_max_delay": 60.0, **settings}
-    )
+    slot = {"by": "host", "delay": "auto", "min_delay": 1.0, "max_delay": 60.0}
+    world = make_world(laid_over({"slot": slot}, settings))
     world.push("news", *[task(f"t{number:03}", url=f"http://a.org/{number}") for number in range(60)])
     return world, world.fetcher(capacity=1)
 
@@ -70,7 +69,7 @@ def test_a_success_without_a_status_is_a_proper_answer(make_world: MakeWorld) ->
 
 
 def test_it_stays_within_its_bounds(make_world: MakeWorld) -> None:
-    world, fetcher = follow(make_world, slot_min_delay=3.0, slot_max_delay=10.0)
+    world, fetcher = follow(make_world, slot={"min_delay": 3.0, "max_delay": 10.0})
 
     waits = [distance(world, fetcher, seconds) for seconds in (1.0, 1.0, 30.0, 1.0)]
     assert waits == pytest.approx([3.0, 3.0, 30.0, 10.0], abs=1e-2)

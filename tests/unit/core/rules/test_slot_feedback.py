@@ -8,7 +8,7 @@ import pytest
 
 from taskqueue.core.model.back_off import back_off_seconds
 from taskqueue.protocol.values import Fetched, NewTask
-from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, laid_over, task
 from tests.unit.core.rules.conftest import DAY, HOUR, MINUTE, comes_after, never_comes
 
 THROTTLED = Fetched(status_code=429)
@@ -21,7 +21,8 @@ def page(taskid: str, host: str = "a.org", **schedule: Any) -> NewTask:
 
 def divided(make_world: MakeWorld, **settings: Any) -> World:
     """A world whose projects are divided by host, and hand out to a host as fast as it answers."""
-    return make_world({"slot": "host", "slot_delay": 0.0, "fail_pause_num": 3, **settings}, fetcher_timeout=2 * HOUR)
+    defaults = laid_over({"slot": {"by": "host", "delay": 0.0}, "fail_pause_num": 3}, settings)
+    return make_world(defaults, fetcher_timeout=2 * HOUR)
 
 
 def wait_of(world: World, fetcher: Fetcher, most: float = 2 * DAY) -> float:
@@ -62,7 +63,7 @@ def test_retry_after_counts_as_a_second_at_least(make_world: MakeWorld, said: fl
 
 
 def test_of_several_pauses_that_a_host_asks_for_the_longest_counts(make_world: MakeWorld) -> None:
-    world = divided(make_world, slot_max_processing=3)
+    world = divided(make_world, slot={"max_processing": 3})
     world.push("news", *[page(each) for each in "abcd"])
     fetcher = world.fetcher(capacity=3)
 
@@ -129,7 +130,7 @@ def test_a_success_forgives_nothing(make_world: MakeWorld) -> None:
 
 @pytest.mark.parametrize("goes_down", ["stays", "crash", "reboot", "clock"])
 def test_what_was_handed_out_before_the_back_off_counts_once(make_world: MakeWorld, goes_down: str) -> None:
-    world = divided(make_world, slot_max_processing=3)
+    world = divided(make_world, slot={"max_processing": 3})
     world.push("news", *[page(each) for each in "abcd"])
     fetcher = world.fetcher(capacity=3)
 

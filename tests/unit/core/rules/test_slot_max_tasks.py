@@ -1,4 +1,4 @@
-"""At most so many tasks of a slot: ``slot_max_tasks``."""
+"""At most so many tasks of a slot: ``slot.max_tasks``."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply
 from taskqueue.protocol.values import NewTask
-from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.conftest import MakeWorld, World, laid_over, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
 from tests.unit.core.rules.test_flows import flow
 
 
 def limited(make_world: MakeWorld, most: float = 2, **settings: Any) -> World:
-    return make_world({"slot": "host", "slot_delay": 0.0, "slot_max_tasks": most, **settings})
+    return make_world(laid_over({"slot": {"by": "host", "delay": 0.0, "max_tasks": most}}, settings))
 
 
 def pages(*names: str, **schedule: Any) -> list[NewTask]:
@@ -49,14 +49,14 @@ def test_a_slot_takes_so_many_new_tasks_and_rejects_the_others(make_world: MakeW
     assert push(world, "a4", "c1") == ["rejected", "new"]
     reply = world.ask(NewTasksReply, world.new_tasks("news", *pages("a5")))
     (error,) = reply.errors
-    reason = 'slot: "a.org" is full: it has had 2 tasks of 2 (slot_max_tasks)'
+    reason = 'slot: "a.org" is full: it has had 2 tasks of 2 (slot.max_tasks)'
     assert (error.code, error.reason) == ("slot-full", reason)
 
 
 @pytest.mark.parametrize("slots", [1, 32_768])
 @pytest.mark.parametrize("again", [True, False])
 def test_what_became_of_the_tasks_does_not_matter(make_world: MakeWorld, slots: int, again: bool) -> None:
-    settings = {"slot": "host", "slot_delay": 0.0, "slot_max_tasks": 2, "forget": True, "keep_success": 10.0}
+    settings = {"slot": {"by": "host", "delay": 0.0, "max_tasks": 2}, "keep": {"then": "forget", "success": 10.0}}
     world = make_world(settings, slots_in_memory=slots)
     fetcher = world.fetcher()
     push(world, "a1", "b1")
@@ -109,7 +109,7 @@ def test_people_are_told_once_of_each_slot_that_is_full(make_world: MakeWorld) -
         world.restart()
 
     assert [(event.kind, event.project) for event in world.happened] == [("slot-full", "news")] * 2
-    assert world.happened[0].reason == 'new tasks of slot "a.org" are rejected: it has had 2 of 2 (slot_max_tasks)'
+    assert world.happened[0].reason == 'new tasks of slot "a.org" are rejected: it has had 2 of 2 (slot.max_tasks)'
 
 
 def test_people_are_told_again_when_a_slot_reaches_a_limit_that_was_raised(make_world: MakeWorld) -> None:
@@ -121,12 +121,12 @@ def test_people_are_told_again_when_a_slot_reaches_a_limit_that_was_raised(make_
     push(world, "a5")
 
     assert [event.reason for event in world.happened] == [
-        f'new tasks of slot "a.org" are rejected: it has had {had} of {had} (slot_max_tasks)' for had in (2, 3)
+        f'new tasks of slot "a.org" are rejected: it has had {had} of {had} (slot.max_tasks)' for had in (2, 3)
     ]
 
 
 def test_what_was_rejected_for_another_reason_does_not_count(make_world: MakeWorld) -> None:
-    settings = {"slot": "host", "slot_max_tasks": 2}
+    settings = {"slot": {"by": "host", "max_tasks": 2}}
     world = make_world(settings, max_message=1 << 16)
     body = b"x" * (1 << 17)
 
@@ -155,9 +155,9 @@ def test_another_division_counts_anew(make_world: MakeWorld) -> None:
     world = limited(make_world)
     push(world, "a1", "a2")
 
-    world.set(slot="domain")
+    world.set(slot={"by": "domain"})
     assert push(world, "a3", "a4", "a5") == ["new", "new", "rejected"]
-    world.set(slot="none")
+    world.set(slot={"by": "none"})
     assert push(world, "a6", "a7", "a8") == ["new"] * 3
 
 
@@ -166,20 +166,20 @@ def test_a_limit_counts_from_when_it_is_said(make_world: MakeWorld) -> None:
     push(world, "a1", "a2")
     assert (show(world).slot.taken, show(world).slot.max_tasks) == (0, None)
 
-    world.set(slot_max_tasks=1)
+    world.set(slot={"max_tasks": 1})
     assert push(world, "a3", "a4") == ["new", "rejected"]
-    world.set(slot_max_tasks=3)
+    world.set(slot={"max_tasks": 3})
     assert push(world, "a4", "a5", "a6") == ["new", "new", "rejected"]
-    world.set(slot_max_tasks=2)
+    world.set(slot={"max_tasks": 2})
     assert push(world, "a7", "b1") == ["rejected", "new"]
-    world.set(slot_max_tasks=inf)
+    world.set(slot={"max_tasks": inf})
     assert push(world, "a7") == ["new"]
 
 
 @pytest.mark.parametrize("slots", [1, 32_768])
 def test_some_slots_may_take_more_or_fewer(make_world: MakeWorld, slots: int) -> None:
     patterns = {"b.*": {"max_tasks": 1}, "c.org": {"max_tasks": inf}}
-    world = make_world({"slot": "host", "slot_max_tasks": 2, "slots": patterns}, slots_in_memory=slots)
+    world = make_world({"slot": {"by": "host", "max_tasks": 2, "patterns": patterns}}, slots_in_memory=slots)
     say(world, "d.org", max_tasks=3)
 
     for host, most in {"a": 2, "b": 1, "c": 6, "d": 3}.items():
@@ -210,22 +210,22 @@ def test_tasks_without_a_host_and_those_of_other_projects_are_not_limited(make_w
 
 
 def test_slots_and_why_say_how_many_there_have_been(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 0.0, "slot_max_tasks": 2}, turn_tasks=1)
+    world = make_world({"slot": {"by": "host", "delay": 0.0, "max_tasks": 2}}, turn_tasks=1)
     push(world, "a1", "a2", "a3", "b1")
 
     listed = world.ask(SlotListReply, SlotList(session="person", n=world.n(), project="news", by="name")).slots
     assert [(slot.name, slot.taken, slot.max_tasks) for slot in listed] == [("a.org", 2, 2.0), ("b.org", 1, 2.0)]
     assert show(world).sources["max_tasks"] == "project"
-    assert "or was rejected because its slot had had its slot_max_tasks" in why(world, "a3")
+    assert "or was rejected because its slot had had its slot.max_tasks" in why(world, "a3")
 
 
 def test_why_of_a_project_tells_that_slots_are_full(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_max_processing": 9, "slot_max_tasks": 2}, turn_tasks=1)
+    world = make_world({"slot": {"by": "host", "max_processing": 9, "max_tasks": 2}}, turn_tasks=1)
     world.fetcher(capacity=9)
 
     world.turn(world.new_tasks("news", *pages("a1", "a2", "a3", "b1", "c1")))
 
-    assert why(world).endswith("hands tasks out; 3 slots ready, 1 slot without room for new tasks (slot_max_tasks)")
+    assert why(world).endswith("hands tasks out; 3 slots ready, 1 slot without room for new tasks (slot.max_tasks)")
 
 
 def test_tasks_of_the_project_itself_are_neither_rejected_nor_counted(make_world: MakeWorld) -> None:

@@ -10,14 +10,14 @@ import pytest
 from taskqueue.protocol.projects import ProjectDo, ProjectSet
 from taskqueue.protocol.values import Assignment, Fetched, NewTask
 from taskqueue.settings.settings import CoreConfig
-from tests.unit.core.conftest import Fetcher, World, task
+from tests.unit.core.conftest import Fetcher, World, laid_over, task
 
 HOSTS = ("a.example", "b.example", "c.example")
 
 
 def world(head_tasks: int = 4096, slots_in_memory: int = 100_000, **settings: Any) -> World:
     """A world with the project ``news``, which is divided by hosts, a second apart."""
-    defaults: dict[str, Any] = {"rate": inf, "slot": "host", "slot_delay": 1.0, **settings}
+    defaults = laid_over({"rate": inf, "slot": {"by": "host", "delay": 1.0}}, settings)
     return World(
         CoreConfig(
             defaults=defaults,
@@ -61,7 +61,7 @@ def finish(it: World, fetcher: Fetcher, *taskids: str, **said: Any) -> None:
 
 
 def test_each_slot_has_its_own_delay_between_hand_outs(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=1.5)
+    it = world(head_tasks, slot={"delay": 1.5})
     fetcher = it.fetcher()
     it.push("news", *[page(host, str(n)) for n in range(2) for host in HOSTS])
     assert handed(fetcher) == [f"{host}/0" for host in HOSTS]
@@ -82,7 +82,7 @@ BOOKS = [
 
 @pytest.mark.parametrize("by", ["host", "domain"])
 def test_a_host_is_one_slot_however_it_is_spelled(head_tasks: int, by: str) -> None:
-    it = world(head_tasks, slot=by, slot_delay=30.0)
+    it = world(head_tasks, slot={"by": by, "delay": 30.0})
     fetcher = it.fetcher()
     it.push("news", *[page(host, str(n)) for n, host in enumerate(BOOKS)])
     assert handed(fetcher) == [f"{BOOKS[0]}/0"]
@@ -97,7 +97,7 @@ def test_a_host_is_one_slot_however_it_is_spelled(head_tasks: int, by: str) -> N
 
 
 def test_a_task_that_names_a_host_is_in_its_slot_however_it_spells_it() -> None:
-    it = world(slot_delay=30.0)
+    it = world(slot={"delay": 30.0})
     fetcher = it.fetcher()
 
     it.push("news", page("bücher.example", "1"), page("images.example", "2", slot="Bücher.example"))
@@ -118,7 +118,7 @@ def test_one_task_of_a_slot_is_run_at_once_unless_more_are_allowed(head_tasks: i
 
 
 def test_the_next_task_keeps_the_delay_from_when_a_fetch_began(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=10.0)
+    it = world(head_tasks, slot={"delay": 10.0})
     fetcher = it.fetcher()
     it.push("news", page("a.example", "1"), page("a.example", "2"))
     it.advance(30)
@@ -133,10 +133,7 @@ def test_the_next_task_keeps_the_delay_from_when_a_fetch_began(head_tasks: int) 
 
 def test_a_rate_and_a_burst_may_stand_in_place_of_the_delay(head_tasks: int) -> None:
     settings: dict[str, Any] = {
-        "slot": "host",
-        "slot_rate": 0.5,
-        "slot_burst": 2.0,
-        "slot_max_processing": inf,
+        "slot": {"by": "host", "rate": 0.5, "burst": 2.0, "max_processing": inf},
         "rate": inf,
     }
     it = World(CoreConfig(defaults=settings, projects={"news": {}}, head_tasks=head_tasks))
@@ -150,7 +147,7 @@ def test_a_rate_and_a_burst_may_stand_in_place_of_the_delay(head_tasks: int) -> 
 
 
 def test_tasks_ahead_of_their_time_say_how_long_they_have_to_wait(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=0.5, slot_max_processing=10.0)
+    it = world(head_tasks, slot={"delay": 0.5, "max_processing": 10.0})
     fetcher = it.fetcher()
 
     it.push("news", *[page("a.example", str(n)) for n in range(9)])
@@ -162,7 +159,7 @@ def test_tasks_ahead_of_their_time_say_how_long_they_have_to_wait(head_tasks: in
 
 @pytest.mark.parametrize("delay", [1.0, 0.0], ids=["paced", "unpaced"])
 def test_a_task_that_is_handed_out_says_the_name_of_its_slot(head_tasks: int, delay: float) -> None:
-    it = world(head_tasks, slot_delay=delay, slot_max_processing=inf)
+    it = world(head_tasks, slot={"delay": delay, "max_processing": inf})
     fetcher = it.fetcher()
     tasks = (page("A.example:8080", "1"), page("b.example", "2", slot="shop"), task("data", url="data:,x"))
 
@@ -173,7 +170,7 @@ def test_a_task_that_is_handed_out_says_the_name_of_its_slot(head_tasks: int, de
 
 @pytest.mark.parametrize("delay", [1.0, 0.0], ids=["paced", "unpaced"])
 def test_a_task_that_is_sent_again_after_a_restart_says_the_name_of_its_slot(head_tasks: int, delay: float) -> None:
-    it = world(head_tasks, slot_delay=delay, slot_max_processing=inf)
+    it = world(head_tasks, slot={"delay": delay, "max_processing": inf})
     fetcher = it.fetcher(capacity=0)
     it.push("news", page("A.example:8080", "1"), page("b.example", "2", slot="shop"), task("data", url="data:,x"))
     fetcher.deaf = True
@@ -187,7 +184,7 @@ def test_a_task_that_is_sent_again_after_a_restart_says_the_name_of_its_slot(hea
 
 
 def test_a_slot_keeps_its_window_when_its_tasks_vanish_and_come_back(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=10.0)
+    it = world(head_tasks, slot={"delay": 10.0})
     fetcher = it.fetcher()
     it.push("news", page("a.example", "1"))
     finish(it, fetcher, "a.example/1")
@@ -202,7 +199,7 @@ def test_a_slot_keeps_its_window_when_its_tasks_vanish_and_come_back(head_tasks:
 
 @pytest.mark.parametrize("delay", [10.0, 500.0])
 def test_a_window_is_kept_across_a_restart(head_tasks: int, delay: float) -> None:
-    it = world(head_tasks, slot_delay=delay)
+    it = world(head_tasks, slot={"delay": delay})
     fetcher = it.fetcher()
     it.push("news", page("a.example", "1"), page("a.example", "2"))
     finish(it, fetcher, "a.example/1")
@@ -216,7 +213,7 @@ def test_a_window_is_kept_across_a_restart(head_tasks: int, delay: float) -> Non
 
 
 def test_a_task_without_a_host_has_no_slot_and_waits_for_nobody(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=10.0)
+    it = world(head_tasks, slot={"delay": 10.0})
     fetcher = it.fetcher()
 
     it.push("news", *[task(f"t{n}", url=f"data:{n}") for n in range(5)])
@@ -225,7 +222,7 @@ def test_a_task_without_a_host_has_no_slot_and_waits_for_nobody(head_tasks: int)
 
 
 def test_a_reset_lets_no_slot_go_before_its_window(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=10.0)
+    it = world(head_tasks, slot={"delay": 10.0})
     fetcher = it.fetcher()
     it.push("news", page("a.example", "1"))
     finish(it, fetcher, "a.example/1")
@@ -243,7 +240,7 @@ def test_a_reset_lets_no_slot_go_before_its_window(head_tasks: int) -> None:
 
 
 def test_hosts_of_one_registered_domain_are_one_slot_if_it_is_divided_by_domains(head_tasks: int) -> None:
-    it = world(head_tasks, slot="domain")
+    it = world(head_tasks, slot={"by": "domain"})
     fetcher = it.fetcher()
 
     it.push("news", page("a.example.org", "1"), page("b.example.org", "1"), page("example.com", "1"))
@@ -274,7 +271,7 @@ def test_the_best_task_of_all_slots_that_may_go_is_next(head_tasks: int) -> None
 
 
 def test_a_busy_slot_does_not_hold_up_others(head_tasks: int) -> None:
-    it = world(head_tasks, slot_delay=100.0)
+    it = world(head_tasks, slot={"delay": 100.0})
     it.push("news", *[page("a.example", str(n), priority=5) for n in range(50)])
     it.push("news", page("b.example", "1"))
 
@@ -284,7 +281,7 @@ def test_a_busy_slot_does_not_hold_up_others(head_tasks: int) -> None:
 
 
 def test_no_slot_is_left_out_with_little_memory() -> None:
-    it = world(2, slots_in_memory=1, slot_delay=0.5)
+    it = world(2, slots_in_memory=1, slot={"delay": 0.5})
     fetcher = it.fetcher()
     it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])
 
@@ -317,11 +314,11 @@ def drained(it: World, fetcher: Fetcher) -> list[str]:
 @pytest.mark.parametrize("before", ["none", "host", "domain"])
 @pytest.mark.parametrize("after", ["none", "host", "domain"])
 def test_a_backlog_is_moved_when_slots_are_turned_on_or_off_or_over(head_tasks: int, before: str, after: str) -> None:
-    it = world(head_tasks, slot=before)
+    it = world(head_tasks, slot={"by": before})
     tasks = [page(host, str(n), priority=n % 3) for n in range(20) for host in HOSTS]
     it.push("news", *tasks)
 
-    it.set(slot=after)
+    it.set(slot={"by": after})
     it.restart()
     fetcher = it.fetcher()
 
@@ -330,12 +327,12 @@ def test_a_backlog_is_moved_when_slots_are_turned_on_or_off_or_over(head_tasks: 
 
 
 def test_what_is_not_moved_yet_is_not_handed_out() -> None:
-    it = world(slot="none", slot_delay=0.0, slot_max_processing=inf)
+    it = world(slot={"by": "none", "delay": 0.0, "max_processing": inf})
     fetcher = it.fetcher(capacity=1000)
     it.do("pause")
     it.push("news", *[page("a.example", str(n)) for n in range(600)])
 
-    divide = ProjectSet(session="person", n=it.n(), project="news", settings={"slot": "host"})
+    divide = ProjectSet(session="person", n=it.n(), project="news", settings={"slot": {"by": "host"}})
     it.turn(divide, ProjectDo(session="person", n=it.n(), project="news", action="resume"))
     moved_at_first = len(handed(fetcher))
     it.settle()
@@ -344,11 +341,11 @@ def test_what_is_not_moved_yet_is_not_handed_out() -> None:
 
 
 def test_a_backlog_that_is_cleared_while_it_is_moved_is_gone() -> None:
-    it = world(slot="none")
+    it = world(slot={"by": "none"})
     it.do("pause")
     it.push("news", *[page("a.example", str(n)) for n in range(600)])
 
-    it.turn(ProjectSet(session="person", n=it.n(), project="news", settings={"slot": "host"}))
+    it.turn(ProjectSet(session="person", n=it.n(), project="news", settings={"slot": {"by": "host"}}))
     it.turn()  # the names of the first tasks are looked up with the next turn
     it.turn(ProjectDo(session="person", n=it.n(), project="news", action="clear"))
     it.settle()

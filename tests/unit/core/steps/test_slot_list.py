@@ -17,7 +17,7 @@ from tests.unit.core.conftest import WALL, MakeWorld, World, task
 @pytest.fixture
 def world(make_world: MakeWorld) -> World:
     """A world whose projects are divided by host, with ten seconds between the tasks of each."""
-    return make_world({"slot": "host", "slot_delay": 10.0})
+    return make_world({"slot": {"by": "host", "delay": 10.0}})
 
 
 def push(world: World, host: str, *taskids: str, **schedule: Any) -> None:
@@ -71,7 +71,7 @@ def test_slots_in_memory_are_listed_at_once_with_their_places(world: World) -> N
 
 
 def test_the_largest_backlog_or_the_longest_delay_comes_first_or_they_come_by_name(world: World) -> None:
-    world.set(slots={"b.org": {"delay": 20}})
+    world.set(slot={"patterns": {"b.org": {"delay": 20}}})
     push(world, "b.org", "b1")
     push(world, "a.org", "a1")
     push(world, "c.org", "c1", "c2")
@@ -100,7 +100,7 @@ def test_a_project_that_is_not_divided_has_no_slots(make_world: MakeWorld) -> No
 
 
 def test_all_slots_are_listed_by_their_whole_backlog_those_in_the_store_only_too(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 10.0}, slots_in_memory=1)
+    world = make_world({"slot": {"by": "host", "delay": 10.0}}, slots_in_memory=1)
     for number in range(40):
         push(world, f"h{number}.org", *[f"t{number}-{each}" for each in range(1 + (number == 7) * 9)])
     world.restart()
@@ -165,7 +165,7 @@ def test_more_than_so_many_at_once_are_refused(world: World) -> None:
 
 
 def test_a_slot_is_shown_with_its_pace_and_who_says_each_number_of_it(world: World) -> None:
-    world.set(slots={"*.example.org": {"delay": 2.5}})
+    world.set(slot={"patterns": {"*.example.org": {"delay": 2.5}}})
     push(world, "a.example.org", "a1", "a2")
 
     reply = shown(world, "a.example.org")
@@ -178,7 +178,7 @@ def test_a_slot_is_shown_with_its_pace_and_who_says_each_number_of_it(world: Wor
 
 
 def test_a_slot_that_is_not_in_memory_is_looked_up_by_its_name(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 100.0})
+    world = make_world({"slot": {"by": "host", "delay": 100.0}})
     push(world, "a.org", "a1")
     world.advance(100)
     fetcher = world.fetcher()
@@ -199,7 +199,7 @@ def test_a_slot_that_never_had_a_task_is_unknown(world: World) -> None:
 
 def test_a_slot_of_a_former_division_is_unknown(world: World) -> None:
     push(world, "a.org", "a1")
-    world.set(slot="named")
+    world.set(slot={"by": "named"})
 
     refused = world.ask(ErrorReply, SlotShow(session="person", n=world.n(), project="news", slot="a.org"))
 
@@ -215,7 +215,7 @@ def test_a_project_tells_how_it_is_divided_and_whether_tasks_are_still_to_be_mov
     push(world, "b.org", "b1")
     assert world.project().slots is None
 
-    world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"slot": "host"}))
+    world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"slot": {"by": "host"}}))
     asked = ProjectShow(session="person", n=world.n(), project="news")
     [reply] = world.turn(asked)
     assert isinstance(reply, ProjectReply)
@@ -226,5 +226,5 @@ def test_a_project_tells_how_it_is_divided_and_whether_tasks_are_still_to_be_mov
     assert world.project().slots == DivisionView("host", waiting=2)
     world.advance(60)
     assert world.project().slots == DivisionView("host", ready=2)
-    world.set(slot="none")
+    world.set(slot={"by": "none"})
     assert world.project().slots == DivisionView("none")

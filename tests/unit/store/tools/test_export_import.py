@@ -78,7 +78,7 @@ def test_the_first_line_names_the_projects_and_the_last_counts_the_tasks(crawl: 
     lines = exported(crawl.disk)
 
     first = json.loads(lines[0])
-    assert first["taskqueue"] == 5
+    assert first["taskqueue"] == 6
     assert [project["name"] for project in first["projects"]] == ["news", "empty"]
     assert first["projects"][0]["state"] == "paused"
     assert json.loads(lines[-1]) == {"tasks": 9}
@@ -502,7 +502,7 @@ def test_the_settings_of_a_project_that_is_there_already_do_not_matter(crawl: Cr
     ("first", "says"),
     [
         (b'{"url":"http://site/"}', "line 1: no export begins like this"),
-        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 5"),
+        (b'{"taskqueue":9,"projects":[]}', "line 1: these are lines of version 9; known here are 1 to 6"),
     ],
 )
 def test_what_is_no_export_is_refused(new: Disk, first: bytes, says: str) -> None:

@@ -49,7 +49,7 @@ class Counted:
 
 def lived() -> Disk:
     """What a scheduler leaves: two projects, one divided into slots; edges, results, itags, tasks put off or failed."""
-    news: dict[str, Setting] = {"slot": "host", "slot_delay": 100.0}
+    news: dict[str, Setting] = {"slot": {"by": "host", "delay": 100.0}}
     defaults: dict[str, Setting] = {"rate": inf, "retry_delay": [50.0]}
     world = World(CoreConfig(defaults=defaults, projects={"news": news, "shop": {}}))
     fetcher = world.fetcher(capacity=100)

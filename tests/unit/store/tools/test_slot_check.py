@@ -25,7 +25,7 @@ NEWS = 1
 def divided(by: str = "host", slots: int = 100_000) -> World:
     """Two tasks of a.org, one of b.org, which is processing, and one of no host."""
     config = CoreConfig(
-        defaults={"rate": inf, "slot": by, "slot_delay": 100.0}, projects={"news": {}}, slots_in_memory=slots
+        defaults={"rate": inf, "slot": {"by": by, "delay": 100.0}}, projects={"news": {}}, slots_in_memory=slots
     )
     world = World(config)
     push(world, "http://b.org/1")
@@ -115,7 +115,7 @@ def test_a_project_that_is_being_divided_agrees_at_each_step(monkeypatch: pytest
     monkeypatch.setattr("taskqueue.core.steps.slot_division.MOVED_TASKS", 1)
     world = divided("none")
     for by in ("host", "named", "none"):
-        world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"slot": by}))
+        world.turn(ProjectSet(session="person", n=world.n(), project="news", settings={"slot": {"by": by}}))
         moving = 0
         while world.next_wake() <= world.elapsed:
             assert problems(world) == []

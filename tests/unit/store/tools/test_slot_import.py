@@ -26,15 +26,15 @@ from taskqueue.store.tools.importer import import_lines
 from taskqueue.store.tools.rocks_repair import repair
 from taskqueue.store.tools.store_stats import project_records
 from tests.memory_store import MemoryStore
-from tests.unit.core.conftest import World, task
+from tests.unit.core.conftest import World, laid_over, task
 
 SLOTS = {"a.org": 2, "b.org": 1, "own": 1}
 """How many ready tasks each has, in the end."""
 
 
 def made(**defaults: Any) -> World:
-    given: dict[str, Any] = {"rate": inf, "slot": "host", "slot_delay": 10.0}
-    return World(CoreConfig(defaults=given | defaults, projects={"news": {}}))
+    given = laid_over({"rate": inf, "slot": {"by": "host", "delay": 10.0}}, defaults)
+    return World(CoreConfig(defaults=given, projects={"news": {}}))
 
 
 def filled() -> World:
@@ -75,7 +75,7 @@ def backlogs(world: World) -> dict[str, int]:
 
 def test_an_imported_project_is_divided_when_a_daemon_starts() -> None:
     other = made()
-    world = World(CoreConfig(defaults={"rate": inf, "slot": "host"}))
+    world = World(CoreConfig(defaults={"rate": inf, "slot": {"by": "host"}}))
 
     bring(world, lines_of(filled()))
     assert project_records(MemoryStore(world.disk))[0].slots is None
@@ -103,7 +103,7 @@ def test_what_is_imported_into_a_divided_project_is_moved_to_its_slots() -> None
 def test_what_is_imported_into_a_project_that_was_divided_once_stays_where_it_is() -> None:
     world = made()
     world.push("news", task("c1", url="http://c.org/1"))
-    world.set(slot="none")
+    world.set(slot={"by": "none"})
 
     bring(world, lines_of(filled()))
     assert problems(world) == []
@@ -117,7 +117,9 @@ def test_what_is_imported_into_a_project_that_was_divided_once_stays_where_it_is
 def test_a_repaired_store_is_divided_when_a_daemon_starts(tmp_path: Path, *, is_moving: bool) -> None:
     world = filled()
     if is_moving:
-        world.config = CoreConfig(defaults=dict(world.config.defaults) | {"slot": "domain"}, projects={"news": {}})
+        world.config = CoreConfig(
+            defaults=laid_over(world.config.defaults, {"slot": {"by": "domain"}}), projects={"news": {}}
+        )
         world.turn(config=world.config)
     world.ledger.stop()
     with closing(RocksStore(str(tmp_path / "old"))) as store:

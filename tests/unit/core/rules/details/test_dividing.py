@@ -9,12 +9,12 @@ from tests.unit.core.conftest import World, task
 
 
 def test_what_was_cleared_before_a_project_is_divided_keeps_its_distance_to_what_comes() -> None:
-    world = World(CoreConfig(defaults={"rate": inf, "slot": "domain", "slot_delay": 10.0}, projects={"news": {}}))
+    world = World(CoreConfig(defaults={"rate": inf, "slot": {"by": "domain", "delay": 10.0}}, projects={"news": {}}))
     fetcher = world.fetcher()
     world.push("news", task("1", url="http://a.example/1"))
 
     world.do("clear")
-    world.set(slot="host")
+    world.set(slot={"by": "host"})
     world.push("news", task("2", url="http://a.example/2"))
 
     assert fetcher.taken == ["1"]

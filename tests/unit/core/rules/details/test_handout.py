@@ -48,7 +48,7 @@ def test_order_is_kept_by_a_restart(world: World) -> None:
 
 
 def test_what_has_never_been_run_says_nothing_of_when_it_was(world: World) -> None:
-    world.set("news", slot="host", slot_rate=100.0)
+    world.set("news", slot={"by": "host", "rate": 100.0})
     world.push("news", task("a", url="http://a/"))
     world.restart()
     fetcher = world.fetcher()

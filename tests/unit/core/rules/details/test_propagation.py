@@ -131,7 +131,7 @@ def test_edges_of_a_task_that_is_cleared_while_it_is_processed_are_gone_after_a_
 
 
 def test_nothing_is_left_of_edges_between_tasks_that_retention_has_forgotten(make_world: MakeWorld) -> None:
-    world = make_world({"keep_success": 60, "keep_failed": 60, "keep_cancelled": 60, "forget": True})
+    world = make_world({"keep": {"success": 60, "failed": 60, "cancelled": 60, "then": "forget"}})
     fetcher = world.fetcher()
     world.push("news", task("a", delay=100), waiting("b", "a"))
     world.ask(TasksReply, TaskCancel(session="person", n=world.n(), project="news", taskids=["b"]))
@@ -145,7 +145,7 @@ def test_nothing_is_left_of_edges_between_tasks_that_retention_has_forgotten(mak
 
 
 def test_an_old_task_that_is_given_a_child_as_it_is_to_go_goes_a_turn_later(make_world: MakeWorld) -> None:
-    world = make_world({"keep_success": 60})
+    world = make_world({"keep": {"success": 60}})
     world.push("news", task("a"))
     world.fetcher().finish_all()
     world.elapsed = 200.0

@@ -20,7 +20,7 @@ from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskList, TaskListReply, TaskRetry, TasksReply
 from taskqueue.protocol.values import Counts, TaskFilter
 from taskqueue.settings.settings import CoreConfig
-from tests.unit.core.conftest import MakeWorld, World, task
+from tests.unit.core.conftest import MakeWorld, World, laid_over, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, MINUTE, OVER
 
 WHO: dict[str, Any] = {"session": "person"}
@@ -61,7 +61,7 @@ def do(world: World, action: Any) -> ProjectDo:
 
 def old_world(world: World, **settings: Any) -> World:
     """News keeps successes for an hour; three tasks that were over for longer are about to be dropped."""
-    world.set(keep_success="1h", **settings)
+    world.set(**laid_over({"keep": {"success": "1h"}}, settings))
     finish_many(world, 3)
     wait_until_old(world)
     return world
@@ -71,7 +71,7 @@ def old_world(world: World, **settings: Any) -> World:
 
 
 def test_a_turn_drops_a_bounded_number_of_tasks(world: World) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     finish_many(world)
     wait_until_old(world)
 
@@ -84,7 +84,7 @@ def test_a_turn_drops_a_bounded_number_of_tasks(world: World) -> None:
 
 
 def test_a_small_turn_drops_no_more_than_it_does_otherwise(make_world: MakeWorld) -> None:
-    world = make_world({"keep_success": "1h"}, turn_tasks=5)
+    world = make_world({"keep": {"success": "1h"}}, turn_tasks=5)
     finish_many(world, 20)
     wait_until_old(world)
 
@@ -97,7 +97,7 @@ def test_a_small_turn_drops_no_more_than_it_does_otherwise(make_world: MakeWorld
 
 def test_projects_take_turns_and_share_what_a_turn_drops(make_world: MakeWorld) -> None:
     names = [f"p{number:02}" for number in range(2 * OLD_AT_ONCE)]
-    world = make_world({"keep_success": "1h"}, projects={name: {} for name in names})
+    world = make_world({"keep": {"success": "1h"}}, projects={name: {} for name in names})
     for name in names:
         finish_many(world, 50, name)
     wait_until_old(world)
@@ -113,7 +113,7 @@ def test_projects_take_turns_and_share_what_a_turn_drops(make_world: MakeWorld) 
 
 def test_what_is_read_begins_where_the_last_step_ended(world: World) -> None:
     """A store crosses each tombstone of what was dropped before."""
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     finish_many(world)
     wait_until_old(world)
 
@@ -128,7 +128,7 @@ def test_what_is_read_begins_where_the_last_step_ended(world: World) -> None:
 
 
 def test_nothing_is_read_and_nobody_wakes_while_nothing_is_old(world: World) -> None:
-    world.set(keep_success="1d", keep_failed="2d")
+    world.set(keep={"success": "1d", "failed": "2d"})
     finish_many(world, 3)
     world.advance(2 * HOUR)
     wakes = world.wakes
@@ -143,7 +143,7 @@ def test_nothing_is_read_and_nobody_wakes_while_nothing_is_old(world: World) -> 
 
 
 def test_tasks_that_end_one_by_one_are_dropped_together(world: World) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     world.push("news", *[task(f"t{number}") for number in range(50)])
     fetcher = world.fetcher()
     for number in range(50):
@@ -169,7 +169,7 @@ def test_no_body_is_read_to_be_dropped(world: World) -> None:
 @pytest.mark.parametrize("attempts", [1, 2, ATTEMPTS_KEPT, ATTEMPTS_KEPT + 1, 2 * ATTEMPTS_KEPT])
 @pytest.mark.parametrize("ok", [True, False])
 def test_of_a_history_nothing_is_left_however_long_it_was(world: World, attempts: int, ok: bool) -> None:
-    world.set(keep_success="1h", keep_failed="1h", retry_delay=[0], fail_pause_num=0)
+    world.set(keep={"success": "1h", "failed": "1h"}, retry_delay=[0], fail_pause_num=0)
     world.push("news", task("a", retries=attempts - 1))
     fetcher = world.fetcher()
     for _ in range(attempts - 1):
@@ -193,7 +193,7 @@ def test_of_a_history_nothing_is_left_however_long_it_was(world: World, attempts
 def test_a_task_that_the_turn_of_its_step_restarts_is_live(
     world: World, schedule: dict[str, Any], forget: bool
 ) -> None:
-    world = old_world(world, forget=forget)
+    world = old_world(world, keep={"then": "forget" if forget else "remember"})
 
     (reply,) = world.turn(world.new_tasks("news", task("t0001", body="new", **schedule)))
     world.settle()
@@ -205,7 +205,7 @@ def test_a_task_that_the_turn_of_its_step_restarts_is_live(
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_task_that_the_turn_of_its_step_retries_is_live(world: World, forget: bool) -> None:
-    world = old_world(world, forget=forget)
+    world = old_world(world, keep={"then": "forget" if forget else "remember"})
 
     (reply,) = world.turn(TaskRetry(**WHO, n=world.n(), project="news", taskids=["t0000"]))
     world.settle()
@@ -215,7 +215,7 @@ def test_a_task_that_the_turn_of_its_step_retries_is_live(world: World, forget: 
 
 
 def test_a_task_that_the_turn_of_its_step_cancels_is_kept_from_then_on(world: World) -> None:
-    world = old_world(world, keep_cancelled="1d")
+    world = old_world(world, keep={"cancelled": "1d"})
 
     world.turn(world.new_tasks("news", task("t0001", **CANCEL)))
     world.settle()
@@ -225,7 +225,7 @@ def test_a_task_that_the_turn_of_its_step_cancels_is_kept_from_then_on(world: Wo
 
 
 def test_a_link_in_the_turn_of_its_step_does_not_save_a_task(world: World) -> None:
-    world = old_world(world, forget=True)
+    world = old_world(world, keep={"then": "forget"})
 
     (reply,) = world.turn(world.new_tasks("news", task("t0001")))
     assert isinstance(reply, NewTasksReply)
@@ -234,7 +234,7 @@ def test_a_link_in_the_turn_of_its_step_does_not_save_a_task(world: World) -> No
 
 
 def test_a_task_that_ends_in_the_turn_of_the_last_step_is_dropped_in_its_time(world: World) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     world.push("news", task("late", timeout=1e6))
     late = world.fetcher(capacity=1)
     finish_many(world, 3)
@@ -248,7 +248,7 @@ def test_a_task_that_ends_in_the_turn_of_the_last_step_is_dropped_in_its_time(wo
     assert left(world) == 0
 
 
-@pytest.mark.parametrize("settings", [{"keep_success": "2h"}, {"keep_success": inf}])
+@pytest.mark.parametrize("settings", [{"keep": {"success": "2h"}}, {"keep": {"success": inf}}])
 def test_a_longer_time_that_is_said_in_the_turn_of_a_step_counts(world: World, settings: dict[str, Any]) -> None:
     world = old_world(world)
 
@@ -256,15 +256,15 @@ def test_a_longer_time_that_is_said_in_the_turn_of_a_step_counts(world: World, s
     world.settle()
     assert left(world) == 3
     world.advance(DAY)
-    assert left(world) == (3 if settings["keep_success"] == inf else 0)
+    assert left(world) == (3 if settings["keep"]["success"] == inf else 0)
 
 
 def test_a_shorter_time_counts_at_once(world: World) -> None:
-    world.set(keep_success="30d")
+    world.set(keep={"success": "30d"})
     finish_many(world, 3)
     world.advance(2 * HOUR)
 
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     assert left(world) == 0
 
 
@@ -272,21 +272,21 @@ def test_a_time_that_comes_with_a_new_config_counts(world: World) -> None:
     finish_many(world, 3)
     world.advance(2 * HOUR)
 
-    world.configure(CoreConfig(defaults={"rate": inf, "keep_success": "1h"}, projects=world.config.projects))
+    world.configure(CoreConfig(defaults={"rate": inf, "keep": {"success": "1h"}}, projects=world.config.projects))
     assert left(world) == 0
 
 
 def test_forget_counts_that_is_said_in_the_turn_of_a_step(world: World) -> None:
     world = old_world(world)
 
-    world.turn(keep(world, forget=True))
+    world.turn(keep(world, keep={"then": "forget"}))
     assert world.counts() == Counts()
 
 
 @pytest.mark.parametrize("action", ["delete", "reset", "clear", "stop"])
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_project_may_be_gone_when_its_step_is_taken(world: World, action: str, forget: bool) -> None:
-    world = old_world(world, forget=forget)
+    world = old_world(world, keep={"then": "forget" if forget else "remember"})
 
     _, reply = world.turn(world.new_tasks("news", task("live")), do(world, action))
     world.settle()
@@ -297,7 +297,7 @@ def test_a_project_may_be_gone_when_its_step_is_taken(world: World, action: str,
 
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_task_that_is_restarted_and_cleared_in_the_turn_of_its_step_is_cancelled(world: World, forget: bool) -> None:
-    world = old_world(world, forget=forget)
+    world = old_world(world, keep={"then": "forget" if forget else "remember"})
 
     world.turn(world.new_tasks("news", task("t0001", **FORCE)), do(world, "clear"))
     world.settle()
@@ -329,7 +329,7 @@ def test_a_bare_task_that_is_restarted_and_cleared_in_one_turn_is_cancelled(worl
 @pytest.mark.parametrize("end", ["restart", "reboot", "crash"])
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
 def test_it_goes_on_after_a_restart(world: World, end: str, turns: int) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     finish_many(world)
     wait_until_old(world)
     for _ in range(turns):
@@ -341,7 +341,7 @@ def test_it_goes_on_after_a_restart(world: World, end: str, turns: int) -> None:
 
 
 def test_a_start_reads_nothing_where_nothing_is_old(world: World) -> None:
-    world.set(keep_success="1d")
+    world.set(keep={"success": "1d"})
     finish_many(world, 3)
 
     world.crash()
@@ -351,7 +351,7 @@ def test_a_start_reads_nothing_where_nothing_is_old(world: World) -> None:
 
 
 def test_what_became_old_while_the_daemon_was_away_goes_when_it_is_back(world: World) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     finish_many(world, 3)
     world.crash()
 
@@ -361,7 +361,7 @@ def test_what_became_old_while_the_daemon_was_away_goes_when_it_is_back(world: W
 
 
 def test_a_clock_that_is_put_back_lets_nothing_go_early_and_everything_go(world: World) -> None:
-    world.set(keep_success="1h")
+    world.set(keep={"success": "1h"})
     finish_many(world, 3)
 
     world.wall_step -= DAY
@@ -388,7 +388,7 @@ def test_a_clock_that_is_put_back_in_the_turn_of_a_step_lets_nothing_go(world: W
 
 
 def test_a_time_of_zero_drops_within_a_second(world: World) -> None:
-    world.set(keep_success=0, forget=True)
+    world.set(keep={"success": 0, "then": "forget"})
     finish_many(world, 3)
 
     world.advance(1)
@@ -406,7 +406,7 @@ def test_a_project_from_before_there_was_retention_drops_what_it_has(world: Worl
     world.restart()
 
     world.advance(2 * HOUR)
-    world.set(keep_success="1h", keep_failed="1h")
+    world.set(keep={"success": "1h", "failed": "1h"})
     assert left(world) == 0
     world.advance(2 * HOUR)
     wakes = world.wakes

@@ -11,7 +11,7 @@ from tests.unit.core.conftest import World, task
 
 def world(slots: float = 1.0) -> World:
     """A world with the project ``news``, which is divided by hosts, half a second apart."""
-    defaults: dict[str, Any] = {"rate": inf, "slot": "host", "slot_delay": 0.5, "slot_max_processing": slots}
+    defaults: dict[str, Any] = {"rate": inf, "slot": {"by": "host", "delay": 0.5, "max_processing": slots}}
     return World(CoreConfig(defaults=defaults, projects={"news": {}}))
 
 

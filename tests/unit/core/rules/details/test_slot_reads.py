@@ -8,7 +8,7 @@ from tests.unit.core.rules.test_slots import finish, handed, live, page, world
 
 
 def test_a_better_task_of_a_slot_in_the_store_goes_before_others_in_memory() -> None:
-    it = world(slots_in_memory=1, slot_delay=0)
+    it = world(slots_in_memory=1, slot={"delay": 0})
     fetcher = it.fetcher(1)
     hosts = [f"{number}.example" for number in range(600)]
     for priority in (1, 0):
@@ -27,7 +27,7 @@ def test_a_better_task_of_a_slot_in_the_store_goes_before_others_in_memory() -> 
 @pytest.mark.parametrize("delay", [20, 90])
 @pytest.mark.parametrize("step", [0.5, 400.0])
 def test_a_clock_that_is_put_forward_lets_no_slot_go_early_that_is_in_the_store_only(step: float, delay: int) -> None:
-    it = world(2, slots_in_memory=1, slot_delay=delay)
+    it = world(2, slots_in_memory=1, slot={"delay": delay})
     fetcher = it.fetcher(1000)
     live(it, fetcher, 300)  # what was before a start is not known, so that a slot waits
     it.push("news", *[page(f"{n}.example", str(k)) for n in range(300) for k in range(2)])

@@ -18,7 +18,7 @@ from taskqueue.store.records.slots import decode_slot
 from taskqueue.store.tools.consistency import check
 from taskqueue.store.tools.findings import Findings
 from tests.memory_store import MemoryStore
-from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
+from tests.unit.core.conftest import Fetcher, MakeWorld, World, laid_over, task
 
 BOOKS = "xn--bcher-kva.example"
 
@@ -32,7 +32,7 @@ class FormerCalendar(Calendar):
 
 def former(make_world: MakeWorld, **settings: Any) -> World:
     """A world in which a host has a slot for each of its spellings."""
-    world = make_world({"slot": "host", "slot_delay": 5.0, **settings})
+    world = make_world(laid_over({"slot": {"by": "host", "delay": 5.0}}, settings))
     world.environment = FormerCalendar()
     world.restart()
     return world
@@ -158,7 +158,7 @@ def test_of_several_spellings_the_longest_back_off_counts_and_the_block(make_wor
 
 
 def test_what_tasks_have_named_stays_as_it_is(make_world: MakeWorld) -> None:
-    world = former(make_world, slot="named")
+    world = former(make_world, slot={"by": "named"})
     world.push("news", task("a", slot="bücher.example"), task("b", slot="[0:0::1]"))
     before = records(world)
 

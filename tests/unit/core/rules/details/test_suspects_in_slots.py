@@ -6,7 +6,7 @@ from tests.unit.core.conftest import MakeWorld, task
 
 
 def test_a_slot_whose_only_task_stands_aside_stays_in_memory(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 0.0})
+    world = make_world({"slot": {"by": "host", "delay": 0.0}})
     world.push("news", task("a", url="http://a.org/"), task("b", url="http://b.org/"))
     world.fetcher(capacity=2)
     world.advance(61)  # it has fallen silent
