@@ -466,7 +466,7 @@ def test_a_bad_config_is_refused_line_by_line(tmp_path: Path) -> None:
 
     assert ended.returncode == 2
     assert [line.split(" ")[:3] for line in ended.stderr.splitlines()] == [
-        ["taskqueue:", f"{config}:", "server.port"],
+        ["taskqueue:", f"{config}:", "daemon.port"],
         ["taskqueue:", f"{config}:", "projects.news.burst"],
     ]
 
