@@ -233,7 +233,13 @@ class Why(Request["WhyReply"], tag="why"):
 
 
 class StandingProject(Struct, frozen=True, gc=False):
-    """A project that has tasks to do and dispatches none, though it is not about to: why, in a sentence and a word."""
+    """A project that has tasks to do, dispatches none, and is not about to.
+
+    Attributes:
+        project: its name.
+        sentence: why, for people.
+        cause: why, for programs; see ``WhyCause``.
+    """
 
     project: str
     sentence: str

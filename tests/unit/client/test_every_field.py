@@ -17,6 +17,7 @@ from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
 from taskqueue.protocol.base import Change
+from taskqueue.protocol.daemon import DaemonShow
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
@@ -62,6 +63,7 @@ BY_ITSELF: Final = {
     (Hung, "taskid"): "as above",
     (Hung, "url"): "as above",
     (TaskWait, "seconds"): "tasks.wait asks again and again, for as long as a request may take",
+    (DaemonShow, "projects"): "metrics ask so, of a thousand projects at once",
     (FlowTasks, "limit"): "flows.tasks goes through the largest pages",
     (TaskReport, "part"): "done sends parts by itself, if there are too many new tasks for a message",
 }

@@ -118,7 +118,7 @@ def test_a_project_without_ready_tasks_is_not_idle(world: World) -> None:
 @pytest.mark.parametrize(
     "settings",
     [{"rate": 0}, {"max_processing": 1}, {"active": "Mon 00:00-00:01"}, {"rate": 0.001, "burst": 1},
-     {"slot": "host", "slot_delay": 1000}],
+     {"slot": {"by": "host", "delay": 1000}}],
     ids=lambda settings: next(iter(settings)),
 )  # fmt: skip
 def test_a_project_that_may_not_dispatch_is_not_idle(make_world: MakeWorld, settings: dict[str, object]) -> None:
@@ -153,7 +153,7 @@ def test_after_a_restart_a_project_is_idle_from_the_start(world: World) -> None:
 
 
 def test_slots_are_counted_while_they_back_off(make_world: MakeWorld) -> None:
-    world = make_world(projects={"news": {"slot": "host", "slot_delay": 1, "retries": 5}})
+    world = make_world(projects={"news": {"slot": {"by": "host", "delay": 1}, "retries": 5}})
     world.push("news", *(task(host, url=f"http://{host}/") for host in ("a", "b", "c")))
     fetcher = world.fetcher(capacity=3)
     world.advance(7)

@@ -129,7 +129,7 @@ def test_what_is_wrong_with_a_state_is_said(state: State, complaint: str, damage
 @pytest.fixture
 def divided() -> State:
     """News is divided by host: one slot has a lease and a task, one only a lease, one two tasks that may go."""
-    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {"slot": "host", "slot_max_processing": 1}}))
+    world = World(CoreConfig(defaults={"rate": inf}, projects={"news": {"slot": {"by": "host", "max_processing": 1}}}))
     world.push("news", task("run", url="http://full/"), task("first", url="http://slow/"))
     world.fetcher(capacity=2)
     world.push("news", task("more", url="http://full/"), task("a", url="http://free/"), task("b", url="http://free/"))
