@@ -16,10 +16,10 @@ def main(*start: str) -> None:
         with client.projects.holding("demo"):
             print(client.push_many("demo", start, canonical=True))
         client.projects.wait("demo")
-        counts = client.projects.show("demo").counts
+        counts = client.projects.get("demo").counts
         print(f"{counts.success} pages crawled, {counts.failed} failed")
-        for row in client.tasks.all("demo", "failed"):
-            print(f"{row.url}: {client.tasks.show('demo', row.taskid).error.splitlines()[-1]}")
+        for row in client.tasks.iter("demo", "failed"):
+            print(f"{row.url}: {client.tasks.get('demo', row.taskid).error.splitlines()[-1]}")
 
 
 if __name__ == "__main__":

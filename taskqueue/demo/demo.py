@@ -142,7 +142,7 @@ class _Demo:
             client.push(PROJECT, start)
         # After the daemon has acknowledged the first page, before a fetcher starts.
         save(self._options.data, crawl)
-        done = over(client.projects.show(PROJECT).counts)
+        done = over(client.projects.get(PROJECT).counts)
         work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", PROJECT, "-j", str(CONCURRENCY))
         for name in FETCHERS:
             self._processes.start(name, *work, "--daemon", url)
@@ -299,7 +299,7 @@ def _previously(before: Crawl | None, goes_on: bool, done: int) -> str:
 def _counts(client: Client) -> Counts | None:
     """Tasks of the crawl; None if the daemon doesn't answer."""
     try:
-        return client.projects.show(PROJECT).counts
+        return client.projects.get(PROJECT).counts
     except RequestTimeout:
         return None
 

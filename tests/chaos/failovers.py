@@ -191,13 +191,13 @@ def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
 def _missing(url: str, taskids: set[str]) -> set[str]:
     """Those that the daemon does not know; each that no list had, because its state changed meanwhile, is asked for."""
     with Client(url) as client:
-        listed = {row.taskid for state in get_args(StateName) for row in client.tasks.all(PROJECT, state)}
+        listed = {row.taskid for state in get_args(StateName) for row in client.tasks.iter(PROJECT, state)}
         return {taskid for taskid in taskids - listed if not _is_known(client, taskid)}
 
 
 def _is_known(client: Client, taskid: str) -> bool:
     try:
-        client.tasks.show(PROJECT, taskid)
+        client.tasks.get(PROJECT, taskid)
     except RequestRejected as rejected:
         if rejected.code != "unknown-task":
             raise

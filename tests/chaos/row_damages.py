@@ -141,7 +141,7 @@ def fill(it: Daemon) -> None:
         client.operations.start("cancel", project="hurt", url="none", dry_run=True)
         client.tasks.cancel("hurt", ["waits2"])
         client.push("sound", "http://sound/1")
-        client.projects.show("sound")
+        client.projects.get("sound")
     assert it.stop() == 0
 
 
@@ -219,7 +219,7 @@ def sound(client: Client) -> str:
         [task] = client.select(1, projects=["sound"])
         client.done(task)
         client.push("sound", "http://sound/2")
-        counts = client.projects.show("sound").counts
+        counts = client.projects.get("sound").counts
     except (ClientError, ValueError) as error:
         return str(error)
     return "" if (counts.success, counts.ready) == (1, 1) else f"its counts are {counts}"
@@ -231,14 +231,14 @@ def questions(client: Client) -> Iterator[Callable[[], object]]:
         for state in ("ready", "delayed", "processing", "success", "failed", "cancelled", "blocked"):
             yield partial(client.tasks.list, project, state)
         for taskid in ("waits", "later", "leased"):
-            yield partial(client.tasks.show, project, taskid)
+            yield partial(client.tasks.get, project, taskid)
         for url in ("http://site/done", "http://site/bad", "http://site/child", "http://site/a", "http://site0/"):
-            yield partial(client.tasks.show, project, url=url)
+            yield partial(client.tasks.get, project, url=url)
             yield partial(client.push, project, url, force_update=True)
         yield partial(client.tasks.failures, project)
         yield partial(client.log.list, project)
-        yield lambda: list(client.flows.all(project))  # noqa: B023
-        yield lambda: list(client.flows.tasks(project, "graph"))  # noqa: B023
+        yield lambda: list(client.flows.iter(project))  # noqa: B023
+        yield lambda: list(client.flows.iter_tasks(project, "graph"))  # noqa: B023
         yield partial(client.slots.list, project)
     yield client.operations.list
     yield client.status

@@ -71,5 +71,5 @@ class Pusher:
         """What was acknowledged and is not there."""
         with Client(self._it.url) as client:
             return self.acknowledged - {
-                row.taskid for state in get_args(StateName) for row in client.tasks.all("news", state)
+                row.taskid for state in get_args(StateName) for row in client.tasks.iter("news", state)
             }

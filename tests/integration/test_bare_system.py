@@ -89,10 +89,10 @@ def test_where_the_boot_is_unknown_buckets_go_on_after_a_clean_stop_and_begin_em
     with Client(it.url) as client:
         it.stop()
         it.start()
-        after_stop = client.projects.show("news").tokens
+        after_stop = client.projects.get("news").tokens
         it.kill()
         it.start()
-        after_kill = client.projects.show("news").tokens
+        after_kill = client.projects.get("news").tokens
 
     assert after_stop == 3
     assert after_kill < 1

@@ -59,11 +59,11 @@ def urls(count: int) -> list[str]:
 
 
 def states(client: Client, *pages: str) -> list[str]:
-    return [client.tasks.show("news", url=page).state for page in pages]
+    return [client.tasks.get("news", url=page).state for page in pages]
 
 
 def counts(client: Client) -> dict[str, int]:
-    view = client.projects.show("news").counts
+    view = client.projects.get("news").counts
     return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
 
 
@@ -175,13 +175,13 @@ def test_a_result_is_shown_until_the_next_success(daemon: DaemonFactory, client:
     (task,) = it.select()
 
     assert it.done(task, result={"title": "A"}).outcome == "done"
-    shown = it.tasks.show("news", task.taskid)
+    shown = it.tasks.get("news", task.taskid)
     it.push("news", "http://a/", force_update=True)
     (again,) = it.select()
     assert it.done(again).outcome == "done"
 
     assert (msgspec.msgpack.decode(shown.result), shown.result_bytes) == ({"title": "A"}, 9)
-    assert it.tasks.show("news", task.taskid).result_bytes == 0
+    assert it.tasks.get("news", task.taskid).result_bytes == 0
 
 
 def test_a_handler_has_the_results_of_what_its_task_has_waited_for(
@@ -216,7 +216,7 @@ def test_a_handler_has_the_results_of_what_its_task_has_waited_for(
     asyncio.run(work())
 
     for project, taskid in (("news", "plain"), ("shop", "async")):
-        shown = it.tasks.show(project, taskid)
+        shown = it.tasks.get(project, taskid)
         assert (shown.state, msgspec.msgpack.decode(shown.result)) == ("success", names)
     assert [parent.state for parent in it.tasks.parents("shop", "async")] == ["success"] * len(names)
 
@@ -230,7 +230,7 @@ def test_a_failure_is_retried_later_or_never(daemon: DaemonFactory, client: Clie
     it.failed(second, "no such page", retry=False)
     it.failed(third, "timeout")
 
-    shown = [it.tasks.show("news", url=page) for page in urls(3)]
+    shown = [it.tasks.get("news", url=page) for page in urls(3)]
     assert [task.state for task in shown] == ["delayed", "failed", "delayed"]
     assert [task.retried for task in shown] == [0, 0, 1]
     assert [task.error for task in shown] == ["500", "no such page", "timeout"]
@@ -289,7 +289,7 @@ def test_an_extended_lease_outlives_its_timeout(daemon: DaemonFactory, client: C
     refused = 0
     while not one.extend(extended, 60):  # this test stood still for as long as the lease lasted
         refused += 1
-        assert one.projects.show("news").totals.timeout >= refused, "the extension of a lease in force was refused"
+        assert one.projects.get("news").totals.timeout >= refused, "the extension of a lease in force was refused"
         (extended,) = one.select(1)
     one.push("news", urls(2)[1], timeout=2)
     (left,) = one.select(1)
@@ -403,7 +403,7 @@ def test_push_many_goes_on_through_kills_and_counts_each_task_once(
     pushed = one.push_many("news", pages())
 
     assert (pushed.new, pushed.total) == (MANY, MANY)
-    assert one.projects.show("news").totals.new == MANY
+    assert one.projects.get("news").totals.new == MANY
 
 
 def test_threads_that_push_one_by_one_go_on_through_kills_and_each_gets_its_own_outcome(
@@ -491,7 +491,7 @@ def test_what_the_daemon_refuses_is_raised_with_its_reason(daemon: DaemonFactory
     with pytest.raises(RequestRejected, match='"news" is unknown'):
         one.push("news", "http://a/")
     with pytest.raises(RequestRejected, match='"news" is unknown') as caught:
-        one.projects.show("news")
+        one.projects.get("news")
     with pytest.raises(RequestRejected, match="rate must be a number of at least 0"):
         one.projects.set("news", {"rate": "fast"})
 
@@ -538,7 +538,7 @@ def crawl(it: Daemon, make: Callable[[list[str]], Callable[[Task], Any]], **opti
             worker = Worker(one, make(fetched), projects=["news"], **options)
             serving = asyncio.ensure_future(worker.serve())
             await one.push("news", "http://site/")
-            while (await one.projects.show("news")).counts.success < len(LINKS):
+            while (await one.projects.get("news")).counts.success < len(LINKS):
                 assert not serving.done()
             worker.stop()
             await serving
@@ -607,7 +607,7 @@ def test_what_a_handler_raises_decides_the_outcome(daemon: DaemonFactory, client
 
     asyncio.run(main())
 
-    shown = [one.tasks.show("news", url=page) for page in urls(4)]
+    shown = [one.tasks.get("news", url=page) for page in urls(4)]
     assert [(task.state, task.retried) for task in shown] == [
         ("delayed", 0), ("failed", 0), ("delayed", 1), ("success", 0)
     ]  # fmt: skip
@@ -631,7 +631,7 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_what_was_not_started
 
     asyncio.run(main())
 
-    totals = one.projects.show("news").totals
+    totals = one.projects.get("news").totals
     assert counts(one) == {"ready": 19, "success": 1}
     assert (totals.retried, totals.timeout) == (0, 0)
 
@@ -720,7 +720,7 @@ def test_a_script_pushes_a_crawl_and_waits_for_its_end(
 
     assert waiting.result()
     assert script.projects.wait("news", timeout=0)
-    assert script.projects.show("news").finished == 1
+    assert script.projects.get("news").finished == 1
 
 
 def test_follow_ups_are_waited_for_too(
@@ -820,11 +820,11 @@ def test_a_project_that_is_held_is_not_finished(
             script.push("news", page)
             work_off(fetcher, 1)
         assert not script.projects.wait("news", timeout=0)
-        assert script.projects.show("news").held_by == 1
+        assert script.projects.get("news").held_by == 1
         assert not waiting.done()
 
     assert waiting.result()
-    assert script.projects.show("news").finished == 1
+    assert script.projects.get("news").finished == 1
 
 
 # ---------------------------------------------------------------------------------------- many tasks at once
@@ -846,7 +846,7 @@ def test_a_bulk_operation_tells_how_far_it_is_and_how_many_it_changed(
     assert seen[-1] == 2000
     assert counts(one) == {"delayed": 889, "cancelled": 1111}
     assert [view.id for view in one.operations.list()] == [ended.id, counted.id]
-    assert one.operations.show(ended.id) == ended
+    assert one.operations.get(ended.id) == ended
 
 
 def test_failed_tasks_are_found_by_their_error_and_run_again(daemon: DaemonFactory, client: ClientFactory) -> None:
@@ -864,8 +864,8 @@ def test_a_list_of_tasks_is_complete_over_its_pages(daemon: DaemonFactory, clien
     one = client(daemon())
     one.push_many("news", (new_task(page, priority=n % 7) for n, page in enumerate(urls(1200))))
 
-    rows = list(one.tasks.all("news", "ready"))
-    found = [row.url for row in one.tasks.all("news", "ready", url="*/11?")]
+    rows = list(one.tasks.iter("news", "ready"))
+    found = [row.url for row in one.tasks.iter("news", "ready", url="*/11?")]
 
     assert len(rows) == len({row.taskid for row in rows}) == 1200
     assert [row.priority for row in rows] == sorted((row.priority for row in rows), reverse=True)
@@ -884,7 +884,7 @@ def test_canonical_duplicates_are_one_task(daemon: DaemonFactory, client: Client
 
     assert (pushed.new, pushed.ignored) == (1, 2)
     assert one.push("news", spellings[0], canonical=True) == "ignored"
-    assert one.tasks.show("news", url="http://site/?a=1&b=2").url == "http://site/?a=1&b=2"
+    assert one.tasks.get("news", url="http://site/?a=1&b=2").url == "http://site/?a=1&b=2"
     assert one.push("news", spellings[0]) == "new"
 
 
@@ -921,8 +921,8 @@ def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: C
     stopped = one.groups.stop("shops")
     assert (stopped.projects, stopped.matched, bool(stopped.ended_at)) == (["a", "c"], 2, True)
     assert [view.state for view in one.status(group="shops").projects] == ["stopped", "stopped"]
-    assert [(stats.name, stats.windows.minutes.new) for stats in one.stats.all("shops")] == [("a", 1), ("c", 0)]
-    assert one.projects.show("b").state == "running"
+    assert [(stats.name, stats.windows.minutes.new) for stats in one.stats.iter("shops")] == [("a", 1), ("c", 0)]
+    assert one.projects.get("b").state == "running"
     with pytest.raises(RequestRejected, match="nobody") as caught:
         one.groups.stop("nobody")
     assert caught.value.code == "unknown-group"
@@ -972,4 +972,4 @@ def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, clien
     one.projects.stop("news")
 
     assert "stopped" in one.why("news")
-    assert one.why("news", one.tasks.show("news", url="http://site/").taskid)
+    assert one.why("news", one.tasks.get("news", url="http://site/").taskid)

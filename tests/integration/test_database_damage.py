@@ -208,9 +208,9 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
     with Client(it.url) as client:
         assert run_all(peer(it), 2) == {"sound http://site/1", "record-flipped http://site/kept"}
         for name in DAMAGES:
-            counts = client.projects.show(name).counts
+            counts = client.projects.get(name).counts
             assert (name, counts.ready, counts.failed) == (name, 0, 1)
-        assert client.projects.show("sound").counts.success == 1
+        assert client.projects.get("sound").counts.success == 1
         assert client.verify() == []
         # A spec that can't be read takes the place of its task with it.
         assert client.status().shell["damaged_rows"] == len(DAMAGES) + 2
@@ -229,7 +229,7 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
                 client.push("finished", "http://site/over", force_update=is_forced)
         assert client.push("finished", "http://site/2") == "new"
         assert client.push("spec-deleted", "http://site/lost", force_update=True) == "restarted"
-        counts = client.projects.show("spec-deleted").counts
+        counts = client.projects.get("spec-deleted").counts
         assert (counts.ready, counts.failed) == (2, 0)
     assert "spec-deleted http://site/lost" in run_all(peer(it), len(DAMAGES) + 2)
 
@@ -270,7 +270,7 @@ def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or
         assert ran == {f"news http://site/{number}" for number in range(19)}
         [failed] = client.tasks.list("news", "failed").tasks
         assert (failed.url, failed.error) == ("", "damaged")
-        counts = client.projects.show("news").counts
+        counts = client.projects.get("news").counts
         assert (counts.ready, counts.success, counts.failed) == (0, 19, 1)
         assert client.verify() == []
         assert client.tasks.retry("news", [failed.taskid]) == ["done"]

@@ -75,7 +75,7 @@ def test_what_was_dropped_is_deleted_though_nobody_asks_the_daemon_for_anything(
                 break
         assert rows == 0
         client.push("news", "http://site/1")
-        assert client.projects.show("news").counts.ready == 1
+        assert client.projects.get("news").counts.ready == 1
         assert client.verify() == []
 
 

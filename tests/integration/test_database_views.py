@@ -85,7 +85,7 @@ def test_projects_are_those_of_the_daemon_with_their_counts(
     it = start(daemon, target)
     live(it, peer)
     with Client(it.url) as client:
-        wanted = {view.name: (view.state, msgspec.structs.asdict(view.counts)) for view in client.projects.all()}
+        wanted = {view.name: (view.state, msgspec.structs.asdict(view.counts)) for view in client.projects.iter()}
         found = {
             name: (state, dict(zip(names, counts, strict=True)))
             for names in [["ready", "delayed", "processing", "success", "failed", "cancelled", "blocked"]]
@@ -107,7 +107,7 @@ def test_tasks_are_those_of_the_daemon_in_every_state(daemon: DaemonFactory, pee
     with Client(it.url) as client:
         counted = {
             (view.name, state): count
-            for view in client.projects.all()
+            for view in client.projects.iter()
             for state, count in msgspec.structs.asdict(view.counts).items()
             if count
         }
@@ -117,7 +117,7 @@ def test_tasks_are_those_of_the_daemon_in_every_state(daemon: DaemonFactory, pee
             "select project, taskid, state, url, priority, retried, itag, last_crawl_at from tasks "
             "where project in ('news', 'hosts')",
         ):
-            view = client.tasks.show(project, taskid)
+            view = client.tasks.get(project, taskid)
             assert (state, url, priority, retried) == (view.state, view.url, view.schedule.priority, view.retried)
             assert itag == (view.schedule.itag or "")
             assert (last and last.timestamp()) == pytest.approx(view.lastcrawltime or None, abs=1e-5)
@@ -138,7 +138,7 @@ def test_attempts_are_those_of_the_daemon(daemon: DaemonFactory, peer: PeerFacto
         wanted = [
             (taskid, attempt.outcome, attempt.fetcher, attempt.error)
             for taskid in ("t0", "t1", "t2", "t3")
-            for attempt in client.tasks.show("news", taskid).history
+            for attempt in client.tasks.get("news", taskid).history
         ]
     assert sorted((taskid, outcome, fetcher, error) for taskid, outcome, fetcher, _, error, _ in found) == sorted(
         wanted

@@ -188,7 +188,7 @@ def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_pa
     with Client(url, timeout=WAIT_SECONDS) as client:
         for line in lines(it):
             asked_at = time.monotonic()
-            looks.append((asked_at, client.projects.show("demo").totals.selected))
+            looks.append((asked_at, client.projects.get("demo").totals.selected))
             if line.startswith("Crawled 557 pages of the bundled site in "):
                 assert line.endswith(": 545 success, 12 failed.\n")
                 break

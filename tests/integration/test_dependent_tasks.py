@@ -73,4 +73,4 @@ def test_each_of_many_children_runs_once_though_the_daemon_is_killed_while_they_
             ran += [task.taskid for task in tasks]
         assert sorted(ran) == sorted(children)
         assert client.projects.wait("news", timeout=20)
-        assert client.projects.show("news").counts.success == len(children) + 1
+        assert client.projects.get("news").counts.success == len(children) + 1

@@ -106,11 +106,11 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert first.stdout is not None
     assert first.stdin is not None
     first.stdout.readline()
-    until(lambda: client.projects.show("news").counts.success > 100)
+    until(lambda: client.projects.get("news").counts.success > 100)
 
     status, said, _ = run("fetcher", "drain", "web1")
     assert (status, said.startswith("web1 is draining: 1 fetcher, still holds ")) == (0, True)
-    until(lambda: client.fetchers.show("web1").holds == 1)
+    until(lambda: client.fetchers.get("web1").holds == 1)
     assert "draining" in run("fetcher", "show", "web1")[1]
     assert "draining" in run("fetcher", "list")[1]
     assert "draining: web1; go on with: taskqueue fetcher resume web1" in run("why", "news")[1]
@@ -123,17 +123,17 @@ def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     assert "event=draining name=web1" in lines
     assert "event=drained name=web1" in lines
 
-    left = client.projects.show("news").counts
+    left = client.projects.get("news").counts
     assert (left.processing, left.failed, left.ready > 0) == (0, 0, True)
     assert work("web1").wait(WAIT_SECONDS) == 0
-    assert client.projects.show("news").counts.success == left.success
+    assert client.projects.get("news").counts.success == left.success
     assert "drained, and not connected: web1" in run("fetcher", "list")[1]
 
     client.projects.set("news", {"rate": inf})
     assert "no fetcher named web1 is connected" in run("fetcher", "resume", "web1")[1]
     work("web1")
-    until(lambda: client.projects.show("news").counts.success == TASKS + 1)
-    view = client.projects.show("news")
+    until(lambda: client.projects.get("news").counts.success == TASKS + 1)
+    view = client.projects.get("news")
     assert (view.totals.retried, view.totals.timeout) == (0, 0)
     ran = (tmp_path / "ran").read_text().splitlines()
     assert len(ran) == len(set(ran)) == TASKS + 1

@@ -123,7 +123,7 @@ def test_the_client_has_them_as_values(failed: Any) -> None:
 
         [group] = found.groups
         assert (group.name, group.failures, group.host) == ("HTTP 503 at <url>", 4, "a.org")
-        assert client.tasks.show("news", group.taskid).error == group.error
+        assert client.tasks.get("news", group.taskid).error == group.error
         assert (found.failures, found.count) == (6, 2)
         with pytest.raises(RequestRejected, match="unknown"):
             client.tasks.failures("nobody")

@@ -55,7 +55,7 @@ def submit_example(client: Client, name: str, *, reuse: bool = False) -> None:
 def run_all(client: Client, most: int, name: str = "nightly") -> list[str]:
     """Run tasks as they are handed out, ``most`` at once, until the flow has ended; their taskids, in order."""
     ran: list[str] = []
-    while not client.flows.show("shop", name).ended_at:
+    while not client.flows.get("shop", name).ended_at:
         for task in client.select(most, timeout=0.2):
             client.done(task)
             ran.append(task.taskid)
@@ -97,7 +97,7 @@ def test_a_flow_runs_each_task_once_after_its_parents(client: Client) -> None:
     assert in_order(ran)
     ended = client.flows.wait("shop", "nightly", timeout=WAIT_SECONDS)
     assert (ended.state, ended.counts.success) == ("success", 9)
-    assert [(task.taskid, task.state) for task in client.flows.tasks("shop", "nightly")] == [
+    assert [(task.taskid, task.state) for task in client.flows.iter_tasks("shop", "nightly")] == [
         (name, "success") for name in PARENTS
     ]
 
@@ -173,7 +173,7 @@ def test_a_known_task_refuses_a_flow_unless_it_is_to_be_reused(client: Client) -
 
     ran = run_all(client, 2, "again")
     assert sorted(ran) == sorted(set(PARENTS) - {"A"})
-    assert client.flows.show("shop", "again").state == "success"
+    assert client.flows.get("shop", "again").state == "success"
 
 
 def test_a_flow_with_a_task_that_fails_has_failed(client: Client, run: Run) -> None:
@@ -218,7 +218,7 @@ def test_a_daemon_that_is_killed_again_and_again_while_a_flow_is_made_makes_each
         it.kill()
         it.start()
         kills += 1
-        unrolled.append(client.flows.show("shop", "large").unrolled)
+        unrolled.append(client.flows.get("shop", "large").unrolled)
     ran = run_in_messages(peer(it), tasks)
 
     assert kills, "the flow was made before the daemon could be killed"

@@ -27,7 +27,7 @@ def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFact
             assert await client.projects.wait("news", WAIT_SECONDS)
             worker.stop()
             await serving
-            return (await client.tasks.show("news", url="http://a/")).error
+            return (await client.tasks.get("news", url="http://a/")).error
 
     error = asyncio.run(error_of_the_task())
 

@@ -116,7 +116,7 @@ def on_disk(disk: AnyDisk, daemon: DaemonFactory) -> Callable[[], Daemon]:
 def known(url: str) -> dict[str, str]:
     """All tasks of the project by taskid, with their states."""
     with Client(url) as client:
-        return {row.taskid: state for state in get_args(StateName) for row in client.tasks.all("news", state)}
+        return {row.taskid: state for state in get_args(StateName) for row in client.tasks.iter("news", state)}
 
 
 def wait_until_unavailable(asking: Peer) -> None:

@@ -59,7 +59,7 @@ def refused(web: Web, method: str, path: str, body: Any = None, **headers: str) 
 def test_a_project_is_told_with_every_field_of_the_daemons_view(web: Web, client: Client) -> None:
     told = web.got("GET", "/projects/shop")["project"]
 
-    assert told.keys() == as_plain(client.projects.show("shop")).keys()
+    assert told.keys() == as_plain(client.projects.get("shop")).keys()
     assert (told["name"], told["counts"]["ready"], told["settings"]["rate"]) == ("shop", 1, "inf")
 
 

@@ -58,7 +58,7 @@ def test_one_task_is_pushed_with_all_that_can_be_said_of_it(web: Web, client: Cl
 
     assert web.got("POST", "/projects/one/tasks", said) == {"outcome": "new"}
     assert web.got("POST", "/projects/one/tasks", said) == {"outcome": "ignored"}
-    task = client.tasks.show("one", "a")
+    task = client.tasks.get("one", "a")
     assert (task.state, task.schedule.priority, task.schedule.retries) == ("delayed", 5, 7)
     assert (task.schedule.age, task.schedule.expires_at) == (30 * 86_400, 7_229_235_600)
     assert msgpack.unpackb(task.body) == {"save": {"page": 1}}
@@ -69,7 +69,7 @@ def test_what_json_cannot_say_is_pushed_as_it_is_shown(web: Web, client: Client)
     shown = web.got("GET", "/projects/bytes/tasks/a")["body"]
     web.got("POST", "/projects/bytes/tasks", {"url": "http://bytes/b", "taskid": "b", "body": shown})
 
-    assert client.tasks.show("bytes", "b").body == client.tasks.show("bytes", "a").body
+    assert client.tasks.get("bytes", "b").body == client.tasks.get("bytes", "a").body
 
 
 def test_several_are_pushed_and_each_has_its_outcome(web: Web) -> None:
@@ -137,7 +137,7 @@ def test_thousands_of_lines_in_pieces_of_any_size_lose_nothing(web: Web, client:
     assert [json.loads(line) for line in answer.text.splitlines()] == [
         {"line": number, "outcome": "new"} for number in range(1, 5_001)
     ]
-    assert client.projects.show("many").counts.ready == 5_000
+    assert client.projects.get("many").counts.ready == 5_000
 
 
 def test_a_key_that_comes_again_is_answered_again_and_nothing_is_done_twice(web: Web, client: Client) -> None:
@@ -190,7 +190,7 @@ def test_a_worker_takes_reports_prolongs_and_releases_by_http(web: Web, client: 
     assert (done["outcomes"], done["new"]) == (["done", "done"], [["new"], []])
     assert (extended["counted"], released["counted"]) == (1, 1)
     assert web.got("POST", "/leases/release", {"leases": [names[3]]}) == {"counted": 0, "stale": [names[3]["token"]]}
-    assert client.tasks.show("run", names[0]["taskid"]).state == "success"
+    assert client.tasks.get("run", names[0]["taskid"]).state == "success"
 
 
 def test_a_report_by_http_may_come_in_parts(web: Web, client: Client) -> None:
@@ -199,7 +199,7 @@ def test_a_report_by_http_may_come_in_parts(web: Web, client: Client) -> None:
     report = {key: task[key] for key in ("project", "taskid", "token")}
 
     kept = web.got("POST", "/leases/done", {"tasks": [{**report, "new": ["http://parts/1"], "part": True}]})
-    state = client.tasks.show("parts", "a").state
+    state = client.tasks.get("parts", "a").state
     done = web.got("POST", "/leases/done", {"tasks": [{**report, "new": ["http://parts/2"]}]})
 
     assert (kept["outcomes"], kept["new"], state) == (["kept"], [["new"]], "processing")
@@ -219,7 +219,7 @@ def test_a_failure_by_http_may_bring_new_tasks_and_say_how_the_next_attempt_diff
 
     assert (done["outcomes"], done["new"]) == (["done"], [["new"]])
     assert (late["outcomes"], late["new"]) == (["stale"], [[]])
-    shown = client.tasks.show("again", "a")
+    shown = client.tasks.get("again", "a")
     assert (shown.state, shown.retried, shown.priority) == ("delayed", 1, 5)
     assert msgpack.unpackb(bytes(shown.body)) == {"save": {"proxy": 2}}
 

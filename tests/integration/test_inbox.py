@@ -73,7 +73,7 @@ def test_a_task_inserted_with_the_producers_own_rows_is_there_if_these_are(
             end()
         wait_until_empty(database)
 
-        assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://site/1#top")]
+        assert [row.taskid for row in client.tasks.iter("news", "ready")] == [default_taskid("http://site/1#top")]
         assert database.execute("select url from pages").fetchall() == [("http://site/1",)]
 
 
@@ -89,7 +89,7 @@ def test_a_row_may_say_all_that_a_push_may(daemon: DaemonFactory, target: Target
         database.commit()
         wait_until_empty(database)
 
-        task = client.tasks.show("news", "child")
+        task = client.tasks.get("news", "child")
         assert (task.state, task.url) == ("blocked", "http://site/child")
         assert (task.schedule.priority, task.schedule.retries, task.schedule.itag) == (7, 2, "v1")
         assert msgspec.msgpack.decode(task.body) == {
@@ -103,10 +103,10 @@ def test_texts_are_read_as_they_are_whatever_encoding_the_daemons_role_is_set_to
         it = daemon(url=server.url.replace("?", "?client_encoding=latin1&"), schema="taskqueue", projects={"news": {}})
         server.run("insert into taskqueue.inbox (project, url, taskid) values ('news', U&'http://site/\\00e4', 'a')")
         with Client(it.url) as client:
-            while not (found := list(client.tasks.all("news", "ready"))):
+            while not (found := list(client.tasks.iter("news", "ready"))):
                 pass
 
-            assert client.tasks.show("news", found[0].taskid).url == "http://site/\u00e4"
+            assert client.tasks.get("news", found[0].taskid).url == "http://site/\u00e4"
     finally:
         server.stop()
 
@@ -143,7 +143,7 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
         assert found["http://i"].startswith("on_parent_failure: ")
         assert found["http://k"].startswith("body: ")
         assert found["http://l"].startswith("body: ")
-        assert [row.taskid for row in client.tasks.all("news", "ready")] == [default_taskid("http://j")]
+        assert [row.taskid for row in client.tasks.iter("news", "ready")] == [default_taskid("http://j")]
         assert client.status().shell["reloads"] == 0
 
 
@@ -168,7 +168,7 @@ def test_a_row_that_may_close_a_cycle_is_judged_once_when_that_is_known(daemon: 
         ((url, reason),) = refusals(database)
         assert (url, "c2999" in reason) == ("http://a", True)
         assert client.status().shell["reloads"] == 0
-        assert client.projects.show("news").counts.ready == 3
+        assert client.projects.get("news").counts.ready == 3
 
 
 def test_a_notification_makes_it_look_at_once(daemon: DaemonFactory, target: Target) -> None:
@@ -222,7 +222,7 @@ def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
     with closing(producer(target, server.url)) as database, Client(it.url) as client:
         wait_until_empty(database)
         assert refusals(database) == []
-        project = client.projects.show("news")
+        project = client.projects.get("news")
         # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
         assert project.counts.ready == project.totals.new == next(numbers)
         assert client.verify() == []
@@ -242,4 +242,4 @@ def test_rows_that_somebody_deletes_while_they_are_taken_up_are_no_tasks_or_gone
             other.commit()
         wait_until_empty(database)
 
-        assert len(list(client.tasks.all("news", "ready"))) == kept
+        assert len(list(client.tasks.iter("news", "ready"))) == kept

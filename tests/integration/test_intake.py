@@ -94,7 +94,7 @@ def test_a_loop_of_callbacks_crawls_a_site_to_its_end_each_page_once(it: Daemon,
 
     assert engine.begun == Counter({f"http://site/{n}": 1 for n in range(PAGES)})
     assert {report.result().outcome for report in engine.reports} == {"done"}
-    assert other.projects.show("site").counts.success == PAGES
+    assert other.projects.get("site").counts.success == PAGES
 
 
 def test_it_goes_on_through_kills_of_the_daemon_and_each_page_counts_once(it: Daemon, other: Client) -> None:
@@ -112,7 +112,7 @@ def test_it_goes_on_through_kills_of_the_daemon_and_each_page_counts_once(it: Da
     assert engine.begun.keys() == {f"http://site/{n}" for n in range(PAGES)}
     assert outcomes["done"] == PAGES
     assert outcomes["stale"] == sum(engine.begun.values()) - PAGES
-    assert other.projects.show("site").counts.success == PAGES
+    assert other.projects.get("site").counts.success == PAGES
 
 
 def using(it: Daemon, use: Callable[[AsyncClient], Any]) -> None:
@@ -135,7 +135,7 @@ def test_what_an_operator_cancels_while_it_waits_in_a_loop_is_not_handed_out(it:
         intake = client.intake(["site"], 2, on_arrival=arrived.set)
         pages = [f"http://site/{n}" for n in range(2)]
         await asyncio.to_thread(other.push_many, "site", pages)
-        await until(lambda: other.projects.show("site").counts.processing == 2)
+        await until(lambda: other.projects.get("site").counts.processing == 2)
         await arrived.wait()
         first = intake.take_now()
         assert first is not None
@@ -147,7 +147,7 @@ def test_what_an_operator_cancels_while_it_waits_in_a_loop_is_not_handed_out(it:
 
     using(it, use)
 
-    assert other.projects.show("site").counts.cancelled == 2
+    assert other.projects.get("site").counts.cancelled == 2
 
 
 @pytest.mark.parametrize("how", ["closed", "no room"])
@@ -157,7 +157,7 @@ def test_what_was_not_taken_goes_back_and_what_was_is_still_run(it: Daemon, othe
     async def use(client: AsyncClient) -> None:
         arrived = asyncio.Event()
         intake = client.intake(["site"], 5, on_arrival=arrived.set)
-        await until(lambda: other.projects.show("site").counts.processing == 5)
+        await until(lambda: other.projects.get("site").counts.processing == 5)
         await arrived.wait()
         task = intake.take_now()
         assert task is not None
@@ -165,10 +165,10 @@ def test_what_was_not_taken_goes_back_and_what_was_is_still_run(it: Daemon, othe
             intake.close()
         else:
             intake.room = 0
-        await until(lambda: other.projects.show("site").counts.ready == 4)
+        await until(lambda: other.projects.get("site").counts.ready == 4)
         assert (await client.report_soon(task)).outcome == "done"
 
     using(it, use)
 
-    counts = other.projects.show("site").counts
+    counts = other.projects.get("site").counts
     assert (counts.ready, counts.success, counts.processing) == (4, 1, 0)

@@ -47,7 +47,7 @@ def other(it: Daemon) -> Iterator[Client]:
 
 
 def run_out(other: Client, task: Task) -> None:
-    while not other.projects.show("p").totals.timeout:
+    while not other.projects.get("p").totals.timeout:
         pass
 
 
@@ -85,8 +85,8 @@ def test_an_idle_client_whose_lease_has_ended_is_not_handed_the_task_again(
     for _ in range(LOOKS):
         other.status(limit=1)
 
-    assert other.projects.show("p").totals.selected == 1
-    assert other.projects.show("p").counts.ready == 1
+    assert other.projects.get("p").totals.selected == 1
+    assert other.projects.get("p").counts.ready == 1
 
 
 def test_a_success_that_comes_after_its_time_counts(idle: Client, other: Client) -> None:
@@ -95,7 +95,7 @@ def test_a_success_that_comes_after_its_time_counts(idle: Client, other: Client)
     run_out(other, task)
 
     assert idle.done(task).outcome == "done"
-    assert other.tasks.show("p", url=URL).state == "success"
+    assert other.tasks.get("p", url=URL).state == "success"
 
 
 def test_after_that_the_client_is_handed_tasks_as_before(idle: Client, other: Client) -> None:
@@ -126,15 +126,15 @@ def test_a_task_that_kills_its_workers_fails_alone(daemon: DaemonFactory, tmp_pa
     ]
     with Client(it.url) as client:
         client.push_many("p", ["http://site/poison", *(f"http://site/{n}" for n in range(30))])
-        counts = client.projects.show("p").counts
+        counts = client.projects.get("p").counts
         while counts.success + counts.failed < 31:
             with Forked(command, cwd=tmp_path) as worker:
                 while worker.poll() is None and counts.success + counts.failed < 31:
-                    counts = client.projects.show("p").counts
+                    counts = client.projects.get("p").counts
                 worker.terminate()
 
         assert (counts.success, counts.failed, counts.ready) == (30, 1, 0)
         assert "running=" in it.wait_for_log("fetcher-silent")
-        poison = client.tasks.show("p", url="http://site/poison")
+        poison = client.tasks.get("p", url="http://site/poison")
         assert {attempt.outcome for attempt in poison.history} == {"crashed"}
         assert poison.error.startswith("its fetcher fell silent while it ran")

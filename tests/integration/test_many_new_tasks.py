@@ -86,7 +86,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[[str], Process]]:
 def project_when(client: Client, true: Callable[[ProjectView], bool]) -> ProjectView:
     """The project as soon as this is true of it."""
     until = time.monotonic() + WAIT_SECONDS
-    while not true(view := client.projects.show("site")):
+    while not true(view := client.projects.get("site")):
         assert time.monotonic() < until, view
         time.sleep(0.05)
     return view
@@ -127,7 +127,7 @@ def test_what_a_killed_worker_had_sent_stays_and_the_next_one_goes_on_with_it(
     assert first.stdout is not None
     assert first.stdout.readline() == "has yielded all\n"
     first.kill()
-    sent = client.projects.show("site").totals.new
+    sent = client.projects.get("site").totals.new
 
     view = project_when(client, lambda view: view.counts.processing == 0)
     client.projects.set("site", FAST)

@@ -111,7 +111,7 @@ def test_the_example_crawls_a_site_and_knows_its_end(it: Daemon, client: Client,
 
     client.projects.wait("demo")
 
-    view = client.projects.show("demo")
+    view = client.projects.get("demo")
     assert (view.counts.success, view.totals.selected, view.finished) == (20, 20, 1)
     assert (view.totals.retried, view.totals.timeout) == (0, 0)
 
@@ -123,16 +123,16 @@ def test_what_was_passed_on_takes_no_slot_and_is_held_until_it_is_reported(
     fetcher = start("-c", FETCHER, it.url)
 
     tasks = [passed_on(fetcher) for _ in range(50)]
-    held = client.projects.show("news").counts.processing
+    held = client.projects.get("news").counts.processing
     for task in tasks:
         client.done(task, new=[f"{task.url}/more"] if task.url.endswith("/0") else [])
     last = passed_on(fetcher)
 
     assert held == 50
-    assert (last.url, client.projects.show("news").finished) == ("http://site/0/more", 0)
+    assert (last.url, client.projects.get("news").finished) == ("http://site/0/more", 0)
     client.done(last)
     assert client.projects.wait("news", timeout=WAIT_SECONDS)
-    assert client.projects.show("news").totals.selected == 51
+    assert client.projects.get("news").totals.selected == 51
     wait_until(lambda: fetcher_of(client).holds == 0)
 
 
@@ -146,7 +146,7 @@ def test_each_task_that_is_reported_before_its_fetcher_says_so_leaves_room_for_t
         client.done(passed_on(fetcher))
 
     assert client.projects.wait("news", timeout=WAIT_SECONDS)
-    assert client.projects.show("news").totals.selected == 200
+    assert client.projects.get("news").totals.selected == 200
 
 
 def test_a_processor_may_prolong_and_hand_back_what_it_was_passed(it: Daemon, client: Client, start: Start) -> None:
@@ -155,7 +155,7 @@ def test_a_processor_may_prolong_and_hand_back_what_it_was_passed(it: Daemon, cl
     first = passed_on(fetcher)
 
     extended = client.extend(first, 1000)
-    seconds = client.tasks.show("news", url="http://site/").lease_seconds
+    seconds = client.tasks.get("news", url="http://site/").lease_seconds
     released = client.release(first)
     second = passed_on(fetcher)
 
@@ -175,11 +175,11 @@ def test_a_fetcher_that_stops_leaves_what_it_passed_on_to_the_processors(
     fetcher.terminate()
     fetcher.wait(WAIT_SECONDS)
 
-    processing = client.projects.show("news").counts.processing
+    processing = client.projects.get("news").counts.processing
     outcome = client.done(task).outcome
 
     assert (processing, outcome) == (1, "done")
-    assert client.projects.show("news").totals.selected == 1
+    assert client.projects.get("news").totals.selected == 1
 
 
 def test_a_loop_that_works_on_a_task_is_handed_no_other_when_its_lease_ends_but_a_new_loop_is(
@@ -189,15 +189,15 @@ def test_a_loop_that_works_on_a_task_is_handed_no_other_when_its_lease_ends_but_
     client.push_many("news", [f"http://site/{number}" for number in range(3)])
     with Client(it.url, name="fetcher") as fetcher:
         for _ in fetcher.stream(["news"], capacity=1):
-            wait_until(lambda: client.projects.show("news").totals.timeout == 1)
-            selected = client.projects.show("news").totals.selected
+            wait_until(lambda: client.projects.get("news").totals.timeout == 1)
+            selected = client.projects.get("news").totals.selected
             client.projects.set("news", {"processing_timeout": 600})
             break
         done = [fetcher.done(task).outcome for task in islice(fetcher.stream(["news"], capacity=1), 3)]
 
     assert selected == 1
     assert done == ["done"] * 3
-    assert client.projects.show("news").totals.selected == 4
+    assert client.projects.get("news").totals.selected == 4
 
 
 def test_a_client_without_a_worker_passes_on_what_it_selected(it: Daemon, client: Client) -> None:

@@ -62,7 +62,7 @@ def test_its_producer_and_its_fetcher_do_a_crawl(it: Daemon, fetcher: subprocess
         assert ran[-1], "the fetcher has ended"
     with Client(it.url) as client:
         client.projects.wait("demo", timeout=WAIT_SECONDS)
-        counts = client.projects.show("demo").counts
+        counts = client.projects.get("demo").counts
     assert {*ran} == {"http://site/a", "http://site/b#top"}
     assert len(ran) == 2 or it.wait_for_log("fetcher-silent")  # the fetcher stood still
     assert counts.success == 2

@@ -58,7 +58,7 @@ def test_commands_and_workers_reach_a_daemon_on_ipv6(daemon: DaemonFactory, tmp_
 
     with Forked[bytes](work, cwd=tmp_path, stderr=subprocess.DEVNULL) as worker, Client(it.url) as client:
         assert client.projects.wait("news", timeout=WAIT_SECONDS)
-        assert [fetcher.address for fetcher in client.fetchers.all() if fetcher.capacity] == ["::1"]
+        assert [fetcher.address for fetcher in client.fetchers.iter() if fetcher.capacity] == ["::1"]
         worker.terminate()
 
     assert "1" in run("status", "--daemon", it.url)
@@ -179,4 +179,4 @@ def test_a_file_is_queued_in_its_order_by_a_client_that_has_just_connected(
     with Client(it.url) as client:
         for name in (f"p{n}" for n in range(RUNS)):
             run("push", name, "--file", str(file), "--daemon", it.url)
-            assert [task.url for task in client.tasks.all(name, state="ready")] == urls
+            assert [task.url for task in client.tasks.iter(name, state="ready")] == urls

@@ -119,14 +119,14 @@ def test_whoever_is_killed_each_retry_runs_with_its_body_and_each_failure_brings
         # Whoever was killed is not told; everybody else is, once, that his report counted and brought a new task.
         assert {said for _, said in told} == {"done new"}
         assert (max(told.values()), every - {run for run, _ in told} <= held) == (1, True)
-        parents, children = client.projects.show("parents"), client.projects.show("children")
+        parents, children = client.projects.get("parents"), client.projects.get("children")
         assert (parents.counts.failed, parents.totals.retried, parents.totals.failed) == (
             TASKS,
             TASKS * (RUNS - 1),
             TASKS,
         )
         assert (children.counts.ready, children.totals.new) == (ALL_RUNS, ALL_RUNS)
-        shown = client.tasks.show("parents", "p0")
+        shown = client.tasks.get("parents", "p0")
         assert (shown.retried, bytes(shown.body)) == (RUNS // 2, b"\x81\xa3run\x05")
         assert client.verify() == []
     assert "Traceback" not in it.log()

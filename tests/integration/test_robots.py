@@ -112,8 +112,8 @@ def test_a_polite_crawler_fetches_what_the_site_offers_and_wants_and_later_what_
 
     with Client(it.url) as client:
         crawl(it, client, site, {*files, *wanted})
-        counts = client.projects.show("demo").counts
-        dropped = client.tasks.show("demo", url=f"{site.url}/private/listed")
+        counts = client.projects.get("demo").counts
+        dropped = client.tasks.get("demo", url=f"{site.url}/private/listed")
 
         assert site.asked == dict.fromkeys([*files, *wanted], 1)
         assert site.agents == {"examplebot/1.0 (+https://example.com/bot)"}

@@ -104,7 +104,7 @@ def test_a_flow_of_many_pages_is_read_by_and_by(client: Client, pages: Pages, mo
 
 def test_the_drawing_has_the_layers_and_the_critical_path_of_the_command_line(client: Client, pages: Pages) -> None:
     graph = FlowGraph()
-    for task in client.flows.tasks("shop", "nightly"):
+    for task in client.flows.iter_tasks("shop", "nightly"):
         graph.add([each for each in task.depends_on if isinstance(each, int)], task.state, task.seconds)
 
     page = pages.page("/projects/shop/flows/nightly")
@@ -119,7 +119,7 @@ def test_a_flow_that_has_failed_can_be_run_again_and_not_cancelled(client: Clien
 
     page = pages.page("/projects/maps/flows/failing")
 
-    assert page.xpath("//button/@data-rerun") == [next(client.flows.tasks("maps", "failing")).taskid]
+    assert page.xpath("//button/@data-rerun") == [next(client.flows.iter_tasks("maps", "failing")).taskid]
     assert not page.xpath("//button[@data-key='cancel']")
     assert page.get_element_by_id("rerun").get("data-project") == "maps"
     running = pages.page("/projects/shop/flows/nightly")

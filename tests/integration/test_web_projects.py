@@ -154,7 +154,7 @@ def test_a_project_that_is_paused_for_a_time_says_until_when(client: Client, pag
 
 
 def test_a_project_tells_how_far_it_is(client: Client, pages: Pages) -> None:
-    remaining = client.projects.show("news").remaining
+    remaining = client.projects.get("news").remaining
 
     assert remaining is not None
     (told,) = pages.page("/projects/news").find_class("remaining")
@@ -166,7 +166,7 @@ def test_each_setting_stands_with_who_said_it(client: Client, pages: Pages) -> N
 
     rows = [list(row) for row in region.iter("tr")][1:]
     told = {words(name): words(source) for name, source, *_ in rows}
-    assert told == {name: said_by(client.projects.show("news"), name) for name in told}
+    assert told == {name: said_by(client.projects.get("news"), name) for name in told}
     assert (told["rate"], told["retries"]) == ("project set", "default")
     assert [each.get("value") for each in region.iter("input") if each.get("name") == "rate"] == ["5"]
 

@@ -156,7 +156,7 @@ def urls(count: int) -> list[str]:
 
 
 def counts(client: Client) -> dict[str, int]:
-    view = client.projects.show("news").counts
+    view = client.projects.get("news").counts
     return {name: count for name in view.__struct_fields__ if (count := getattr(view, name))}
 
 
@@ -181,7 +181,7 @@ def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client,
     wait_for(client, {"failed": 4})
 
     assert process.poll() is None
-    assert client.tasks.show("news", url="http://site/0").error.endswith("SystemExit: 3")
+    assert client.tasks.get("news", url="http://site/0").error.endswith("SystemExit: 3")
 
 
 # ---------------------------------------------------------------------------------------- what it says
@@ -337,7 +337,7 @@ def test_the_time_of_a_lease_belongs_to_the_run(client: Client, work: Work) -> N
         go_on(process)
     wait_for(client, {"success": 4})
 
-    totals = client.projects.show("news").totals
+    totals = client.projects.get("news").totals
     assert (totals.selected, totals.timeout) == (4, 0)
 
 
@@ -349,13 +349,13 @@ def test_what_is_behind_a_handler_that_hangs_goes_back_and_others_run_it(client:
     client.push_many("news", urls(8))
     hanging = work("handlers:wait", "news", "-j", "1", "--prefetch", "4")
     line_of(hanging)
-    wait_until(lambda: client.projects.show("news").totals.selected == 5)
+    wait_until(lambda: client.projects.get("news").totals.selected == 5)
 
     wait_for(client, {"processing": 1, "ready": 7})
     work("handlers:crawl", "news")
     wait_for(client, {"processing": 1, "success": 7})
 
-    totals = client.projects.show("news").totals
+    totals = client.projects.get("news").totals
     assert (totals.selected, totals.timeout) == (12, 0)
 
 
@@ -364,12 +364,12 @@ def test_a_worker_whose_handlers_hang_is_handed_nothing_more_when_their_leases_e
     client.push_many("news", urls(8))
     hanging = work("handlers:wait", "news", "-j", "1", "--max-hung", "2")
     line_of(hanging)
-    wait_until(lambda: client.projects.show("news").totals.timeout == 1)
+    wait_until(lambda: client.projects.get("news").totals.timeout == 1)
 
     work("handlers:crawl", "news")
     wait_for(client, {"success": 8})
 
-    totals = client.projects.show("news").totals
+    totals = client.projects.get("news").totals
     assert (totals.selected, totals.timeout) == (9, 1)
 
 
@@ -437,7 +437,7 @@ def test_a_process_whose_handler_blocks_the_event_loop_says_where_and_ends_and_t
         assert "_run_once" not in shown
         assert "event=gave-up reason='a handler blocks the event loop after its lease: seconds=" in lines
         start(*COMMAND, "handlers:crawl", "--daemon", it.url)
-        wait_until(lambda: not client.projects.show("news").unfinished)
+        wait_until(lambda: not client.projects.get("news").unfinished)
 
 
 def wait_until(true: Callable[[], object]) -> None:
@@ -464,7 +464,7 @@ def test_a_worker_ends_after_just_as_many_runs_as_it_may_do(
     assert f"event=max-tasks tasks={most} reason='no more tasks are taken" in lines
     assert lines.splitlines()[-1].endswith(f"event=stopped done={most} failed=0")
     wait_for(client, {"success": most, "ready": 12 - most})
-    assert client.projects.show("news").totals.retried == 0
+    assert client.projects.get("news").totals.retried == 0
 
 
 def test_the_last_run_of_a_worker_has_all_its_time_and_what_is_behind_it_goes_back_before(
@@ -509,7 +509,7 @@ def test_a_worker_ends_when_a_run_leaves_its_process_too_large(
     known = counts(client)
     assert 1 <= known["success"] <= concurrency
     assert known == {"success": known["success"], "ready": 9 - known["success"]}
-    assert client.projects.show("news").totals.retried == 0
+    assert client.projects.get("news").totals.retried == 0
 
 
 def test_a_leak_right_after_a_look_at_the_memory_is_seen_though_no_more_tasks_come(client: Client, work: Work) -> None:
@@ -543,7 +543,7 @@ def test_a_worker_ends_when_all_its_projects_have_finished(client: Client, work:
     assert len(run.splitlines()) == 8
     assert "event=finished projects=news,shop reason='no more tasks are taken" in lines
     assert counts(client) == {"success": 6, "delayed": 1}
-    assert client.projects.show("other").counts.ready == 1
+    assert client.projects.get("other").counts.ready == 1
 
 
 def test_a_worker_without_a_task_ends_when_another_one_runs_the_last_of_its_project(
@@ -606,7 +606,7 @@ def test_a_worker_in_a_loop_of_its_own_hands_back_its_tasks_on_sigterm(
 
     assert line_of_kind(process, "and now") == "and now something else\n"
     wait_for(client, {"ready": 4})
-    assert client.projects.show("news").totals.retried == 0
+    assert client.projects.get("news").totals.retried == 0
 
 
 def line_of_kind(process: Process, beginning: str) -> str:

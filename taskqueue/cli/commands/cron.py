@@ -45,7 +45,7 @@ def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
       taskqueue cron list news
     """
     with daemon.client() as client:
-        views = [*map(client.projects.show, projects)] if projects else list(client.projects.all())
+        views = [*map(client.projects.get, projects)] if projects else list(client.projects.iter())
     if as_json:
         print_lines(_told(views))
         return
@@ -97,7 +97,7 @@ def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, 
         raise click.UsageError("say when with --cron, or how often with --every")
     sent = json_of("--body", body) if body is not None else None
     with daemon.client() as client:
-        client.projects.show(project)  # The daemon would make one that is unknown, after a slip of the pen.
+        client.projects.get(project)  # The daemon would make one that is unknown, after a slip of the pen.
         view = client.cron.set(project, job, url=url, body=sent, **said)
     say(f"{project}: {job} {_next(view, job)}")
 

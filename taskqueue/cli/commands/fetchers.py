@@ -97,7 +97,7 @@ def show(name: str, as_json: bool, daemon: Daemon) -> None:
       taskqueue fetcher show web1
     """
     with daemon.client() as client:
-        reply = client.fetchers.show(name)
+        reply = client.fetchers.get(name)
     if as_json:
         print_object(without_envelope(reply))
         return

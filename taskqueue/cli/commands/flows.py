@@ -138,7 +138,7 @@ def list_flows(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None
       taskqueue flow list shop --json | jq -r 'select(.state == "failed") | .flow'
     """
     with daemon.client() as client:
-        found = chain.from_iterable(map(client.flows.all, set(projects) or [""]))
+        found = chain.from_iterable(map(client.flows.iter, set(projects) or [""]))
         views = sorted(found, key=lambda view: -view.began_at)
     if as_json:
         print_lines(views)
@@ -169,11 +169,11 @@ def show(project: str, name: str, each: bool, as_json: bool, daemon: Daemon) -> 
     from taskqueue.cli.output.flow_tables import TASKS_SHOWN, picture
 
     with daemon.client() as client:
-        view = client.flows.show(project, name)
+        view = client.flows.get(project, name)
         if as_json:
-            print_object(_for_programs(view, client.flows.tasks(project, name)))
+            print_object(_for_programs(view, client.flows.iter_tasks(project, name)))
             return
-        shown = picture(view, client.flows.tasks(project, name), sys.maxsize if each else TASKS_SHOWN)
+        shown = picture(view, client.flows.iter_tasks(project, name), sys.maxsize if each else TASKS_SHOWN)
     from taskqueue.cli.output.flow_tables import draw
 
     draw(shown, time.time())

@@ -59,7 +59,7 @@ def log(projects: tuple[str, ...], since: float | None, limit: int, as_json: boo
 
 def _newest_first(client: Client, projects: Sequence[str], since: float | None) -> Iterator[LogEntry]:
     """Changes of these projects (none: all changes), each once."""
-    logs = [client.log.all(project, since=since) for project in set(projects)] or [client.log.all(since=since)]
+    logs = [client.log.iter(project, since=since) for project in set(projects)] or [client.log.iter(since=since)]
     last = 0
     for entry in merge(*logs, key=lambda entry: -entry.number):
         if entry.number != last:  # one change may be of several projects

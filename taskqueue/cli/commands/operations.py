@@ -94,7 +94,7 @@ def show(number: int, as_json: bool, daemon: Daemon) -> None:
       taskqueue operation show 3
     """
     with daemon.client() as client:
-        view = client.operations.show(number)
+        view = client.operations.get(number)
     if as_json:
         print_object(view)
         return
@@ -119,7 +119,7 @@ def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> 
       taskqueue operation wait 3 && ./report
     """
     with daemon.client() as client:
-        view = client.operations.show(number)
+        view = client.operations.get(number)
         with _bar(view) as progress:
             view = client.operations.wait(view.id, progress, patience)
     if as_json:

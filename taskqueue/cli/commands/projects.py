@@ -83,7 +83,7 @@ def show(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
       taskqueue project show news
     """
     with daemon.client() as client:
-        views = [*map(client.projects.show, projects)]
+        views = [*map(client.projects.get, projects)]
     if as_json:
         print_lines(views)
         return
@@ -184,7 +184,7 @@ def unset(project: str, keys: tuple[str, ...], daemon: Daemon) -> None:
       taskqueue project unset news rate slot.delay fetch.proxy cron.daily
     """
     with daemon.client() as client:
-        before = client.projects.show(project).settings
+        before = client.projects.get(project).settings
         view = client.projects.unset(project, keys)
     say(f"{project}: {changes(before, view.settings)}")
 
@@ -202,7 +202,7 @@ def _among(settings: Mapping[str, Setting], said: Mapping[str, Setting]) -> dict
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
     """Those in force; None: there is no such project."""
     try:
-        return client.projects.show(name).settings
+        return client.projects.get(name).settings
     except RequestRejected:
         return None
 
@@ -387,7 +387,7 @@ def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[
         click.ClickException: the group has none.
     """
     if not group:
-        yield from (client.projects.show(name) for name in names)
+        yield from (client.projects.get(name) for name in names)
         return
     yield from full_status(client, group).projects
 
@@ -485,7 +485,7 @@ def _wait(client: Client, name: str, patience: float | None, *, ignore_retries: 
     waiting = _Waiting(client, name, patience, ignore_retries=ignore_retries)
     finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
     if not finished:
-        view = client.projects.show(name)
+        view = client.projects.get(name)
         to_go = to_go_text(view.unfinished, view.remaining, ignores_retries=ignore_retries) or NOTHING_LEFT
         say(f"taskqueue project wait: {name} has not finished, {to_go}", err=True)
     return finished

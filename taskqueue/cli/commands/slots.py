@@ -95,7 +95,7 @@ def show(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
       taskqueue slot show news example.org
     """
     with daemon.client() as client:
-        found = client.slots.show(project, name)
+        found = client.slots.get(project, name)
     if as_json:
         print_object(without_envelope(found))
         return

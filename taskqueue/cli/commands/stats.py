@@ -127,7 +127,7 @@ def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator
     Raises:
         click.ClickException: one of them isn't there, or the group has none.
     """
-    found = {project.name: project for project in client.stats.all(group or "")}
+    found = {project.name: project for project in client.stats.iter(group or "")}
     if group:
         check_group(group, list(found))
     for name in names:

@@ -153,7 +153,7 @@ def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
     """
     with daemon.client() as client:
         for name in names:
-            client.projects.show(name)
+            client.projects.get(name)
         for reply in client.projects.changes():
             pulses = [pulse for pulse in reply.projects if not names or pulse.name in names]
             gone = [name for name in reply.gone if not names or name in names]

@@ -137,7 +137,7 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, daemon: Daemon) 
       taskqueue task show news https://example.com/
     """
     with daemon.client() as client:
-        found = (client.tasks.show(project, taskid) for taskid in taskids_of(client, project, taskids))
+        found = (client.tasks.get(project, taskid) for taskid in taskids_of(client, project, taskids))
         if as_json:
             print_lines(map(without_envelope, found))
         else:

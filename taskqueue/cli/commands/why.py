@@ -67,7 +67,7 @@ def why(project: str | None, task: str | None, as_json: bool, daemon: Daemon) ->
 
 def _blocked(client: Client, project: str) -> str:
     """What the first task of a project waits for, all of whose tasks are blocked; empty: there is none."""
-    counts = client.projects.show(project).counts
+    counts = client.projects.get(project).counts
     if not counts.blocked or counts.ready or counts.delayed or counts.processing:
         return ""
     blocked = client.tasks.list(project, "blocked", limit=1).tasks

@@ -115,7 +115,7 @@ def _is_known(client: Client, project: str, taskid: str) -> bool:
     if len(taskid.encode()) > MAX_TASKID_BYTES:
         return False
     try:
-        client.tasks.show(project, taskid)
+        client.tasks.get(project, taskid)
     except RequestRejected as error:
         if error.code != "unknown-task":
             raise

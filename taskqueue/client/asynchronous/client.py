@@ -81,7 +81,7 @@ class AsyncClient:
     """A client of one daemon; close it, or use it as a context manager.
 
     What producers and fetchers call every day is here; what administrators call is in namespaces, such as
-    ``client.projects.pause``. There ``list`` is a page, and ``all`` goes through all of them, page by page.
+    ``client.projects.pause``. There ``get`` is one, ``list`` a page, and ``iter`` goes through all of them.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
     ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is

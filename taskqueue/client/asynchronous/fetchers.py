@@ -52,7 +52,7 @@ class AsyncFetchers:
         )
         return await self._exchange.ask(request)
 
-    async def all(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
+    async def iter(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
         page = await self.list(limit=500, project=project)
         while True:
@@ -62,7 +62,7 @@ class AsyncFetchers:
                 return
             page = await self.list(page.fetchers[-1].session, limit=500, project=project)
 
-    async def show(self, name: str) -> FetcherReply:
+    async def get(self, name: str) -> FetcherReply:
         """The fetchers of one name; one that has none has its pseudonym.
 
         Raises:

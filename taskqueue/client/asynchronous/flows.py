@@ -101,7 +101,7 @@ class AsyncFlows:
         """
         return await self._exchange.ask(FlowList(project=project, after=after, limit=limit))
 
-    async def all(self, project: str = "") -> AsyncGenerator[FlowView, None]:
+    async def iter(self, project: str = "") -> AsyncGenerator[FlowView, None]:
         """All flows, of a project or of all, asked for page by page."""
         page = await self.list(project, limit=500)
         while True:
@@ -112,12 +112,12 @@ class AsyncFlows:
             last = page.flows[-1]
             page = await self.list(project, f"{last.project}/{last.flow}", limit=500)
 
-    async def show(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
+    async def get(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
         patience = self._exchange.patience + checked_seconds("seconds", seconds)
         return await self._long_poll.flow(project, name, seconds, patience)
 
-    async def tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskView, None]:
+    async def iter_tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskView, None]:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""
         after = None
         while True:

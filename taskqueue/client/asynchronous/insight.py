@@ -21,7 +21,7 @@ class AsyncStats:
         """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
         return await self._exchange.ask(Stats(after=after, limit=limit, group=group))
 
-    async def all(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
+    async def iter(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
         """What happened to each project, by name, asked for page by page."""
         after, more = "", True
         while more:
@@ -104,7 +104,7 @@ class AsyncLog:
         start = unix_seconds_or_0("since", since)
         return await self._exchange.ask(Log(project=project, since=start, before=before, limit=limit))
 
-    async def all(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
+    async def iter(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
         """All changes that are kept, the newest first, asked for page by page."""
         before, more = 0, True
         while more:

@@ -109,7 +109,7 @@ class AsyncOperations:
         """
         return (await self._exchange.ask(OperationCancel(id=id))).operation
 
-    async def show(self, id: int, seconds: float = 0.0) -> OperationView:
+    async def get(self, id: int, seconds: float = 0.0) -> OperationView:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
 
         Args:

@@ -41,7 +41,7 @@ class AsyncProjects:
         self._long_poll = long_poll
         self._holding = holding
 
-    async def show(self, name: str) -> ProjectView:
+    async def get(self, name: str) -> ProjectView:
         """A project's state, counts and settings."""
         return project_of(await self._exchange.ask(ProjectShow(project=name)))
 
@@ -55,7 +55,7 @@ class AsyncProjects:
         """
         return await self._exchange.ask(Status(after=after, limit=limit, group=group, fetchers=0))
 
-    async def all(self, group: str = "") -> AsyncGenerator[ProjectView, None]:
+    async def iter(self, group: str = "") -> AsyncGenerator[ProjectView, None]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = "", True
         while more:
@@ -278,7 +278,7 @@ class AsyncGroups:
 
 
 class AsyncCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.show`` has them, and when each runs next."""
+    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, and when each runs next."""
 
     def __init__(self, projects: AsyncProjects) -> None:
         self._projects = projects

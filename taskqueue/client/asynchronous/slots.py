@@ -38,7 +38,7 @@ class AsyncSlots:
         """
         return await self._exchange.ask(SlotList(project=project, by=by, limit=limit, all=all))
 
-    async def show(self, project: str, slot: str) -> SlotReply:
+    async def get(self, project: str, slot: str) -> SlotReply:
         """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
 
         Raises:

@@ -44,9 +44,9 @@ class AsyncTasks:
         self._long_poll = long_poll
         self._parents = ParentPages(exchange)
 
-    async def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+    async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
-        return await self._exchange.ask(TaskShow(project=project, taskid=_named("show", taskid, url)))
+        return await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url)))
 
     async def wait(
         self,
@@ -56,7 +56,7 @@ class AsyncTasks:
         url: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
     ) -> TaskReply:
-        """Wait until a task is over, and return it as ``show`` does; its ``state`` says how it ended.
+        """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
         A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
         later is waited for.
@@ -166,7 +166,7 @@ class AsyncTasks:
         )
         return await self._exchange.ask(request)
 
-    async def all(
+    async def iter(
         self,
         project: str,
         state: StateName | Collection[StateName] | None = None,

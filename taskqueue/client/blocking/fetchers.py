@@ -51,7 +51,7 @@ class BlockingFetchers:
             )
         )
 
-    def all(self, project: str = "") -> Iterator[FetcherView]:
+    def iter(self, project: str = "") -> Iterator[FetcherView]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
         page = self.list(limit=500, project=project)
         while True:
@@ -60,13 +60,13 @@ class BlockingFetchers:
                 return
             page = self.list(page.fetchers[-1].session, limit=500, project=project)
 
-    def show(self, name: str) -> FetcherReply:
+    def get(self, name: str) -> FetcherReply:
         """The fetchers of one name; one that has none has its pseudonym.
 
         Raises:
             RequestRejected: nobody of that name is connected, and it is not drained.
         """
-        return self._background.run(self._client.show(name))
+        return self._background.run(self._client.get(name))
 
     def drain(self, name: str) -> FetcherReply:
         """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.

@@ -90,7 +90,7 @@ class BlockingFlows:
         """
         return self._background.run(self._client.list(project, after, limit))
 
-    def all(self, project: str = "") -> Iterator[FlowView]:
+    def iter(self, project: str = "") -> Iterator[FlowView]:
         """All flows, of a project or of all, asked for page by page."""
         page = self.list(project, limit=500)
         while True:
@@ -100,13 +100,13 @@ class BlockingFlows:
             last = page.flows[-1]
             page = self.list(project, f"{last.project}/{last.flow}", limit=500)
 
-    def show(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
+    def get(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
-        return self._background.run(self._client.show(project, name, seconds))
+        return self._background.run(self._client.get(project, name, seconds))
 
-    def tasks(self, project: str, name: str) -> Iterator[FlowTaskView]:
+    def iter_tasks(self, project: str, name: str) -> Iterator[FlowTaskView]:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""
-        return self._background.iterate(self._client.tasks(project, name))
+        return self._background.iterate(self._client.iter_tasks(project, name))
 
     def wait(
         self,

@@ -26,7 +26,7 @@ class BlockingStats:
         """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
         return self._background.run(self._client.list(after, limit, group))
 
-    def all(self, group: str = "") -> Iterator[ProjectStats]:
+    def iter(self, group: str = "") -> Iterator[ProjectStats]:
         """What happened to each project, by name, asked for page by page."""
         after, more = ("", True)
         while more:
@@ -108,7 +108,7 @@ class BlockingLog:
         """
         return self._background.run(self._client.list(project, since=since, before=before, limit=limit))
 
-    def all(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[LogEntry]:
+    def iter(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[LogEntry]:
         """All changes that are kept, the newest first, asked for page by page."""
         before, more = (0, True)
         while more:

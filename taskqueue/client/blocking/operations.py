@@ -106,13 +106,13 @@ class BlockingOperations:
         """
         return self._background.run(self._client.cancel(id))
 
-    def show(self, id: int, seconds: float = 0.0) -> OperationView:
+    def get(self, id: int, seconds: float = 0.0) -> OperationView:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
 
         Args:
             id: or ``number``, in all methods that take one.
         """
-        return self._background.run(self._client.show(id, seconds))
+        return self._background.run(self._client.get(id, seconds))
 
     def wait(
         self, id: int, progress: Callable[[OperationView], object] | None = None, timeout: float | None = None

@@ -31,9 +31,9 @@ class BlockingProjects:
         self._background = background
         self._client = projects
 
-    def show(self, name: str) -> ProjectView:
+    def get(self, name: str) -> ProjectView:
         """A project's state, counts and settings."""
-        return self._background.run(self._client.show(name))
+        return self._background.run(self._client.get(name))
 
     def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
         """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
@@ -45,7 +45,7 @@ class BlockingProjects:
         """
         return self._background.run(self._client.list(after, limit, group))
 
-    def all(self, group: str = "") -> Iterator[ProjectView]:
+    def iter(self, group: str = "") -> Iterator[ProjectView]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = ("", True)
         while more:
@@ -252,7 +252,7 @@ class BlockingGroups:
 
 
 class BlockingCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.show`` has them, and when each runs next."""
+    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, and when each runs next."""
 
     def __init__(self, background: Background, cron: AsyncCron) -> None:
         self._background = background

@@ -36,13 +36,13 @@ class BlockingSlots:
         """
         return self._background.run(self._client.list(project, by=by, limit=limit, all=all))
 
-    def show(self, project: str, slot: str) -> SlotReply:
+    def get(self, project: str, slot: str) -> SlotReply:
         """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or it has had no task of this slot.
         """
-        return self._background.run(self._client.show(project, slot))
+        return self._background.run(self._client.get(project, slot))
 
     def set(
         self,

@@ -31,14 +31,14 @@ class BlockingTasks:
         self._background = background
         self._client = tasks
 
-    def show(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+    def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
-        return self._background.run(self._client.show(project, taskid, url=url))
+        return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
         self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = None
     ) -> TaskReply:
-        """Wait until a task is over, and return it as ``show`` does; its ``state`` says how it ended.
+        """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
         A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
         later is waited for.
@@ -130,7 +130,7 @@ class BlockingTasks:
             )
         )
 
-    def all(
+    def iter(
         self,
         project: str,
         state: StateName | Collection[StateName] | None = None,

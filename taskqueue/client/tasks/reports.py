@@ -40,7 +40,7 @@ from taskqueue.protocol.values import Again, NewTask, TaskReport
 class Result:
     """Returned or yielded by a handler, alone or beside new tasks: kept with its task if that succeeds.
 
-    It is kept as long as the task's body, until its next success; ``client.tasks.show`` has it.
+    It is kept as long as the task's body, until its next success; ``client.tasks.get`` has it.
 
     Args:
         value: of 65,536 bytes as MessagePack, at most; None is no result.

@@ -402,7 +402,7 @@ def growing_pauses() -> Iterator[float]:
 async def _exists(client: AsyncClient, project: str) -> bool:
     """It is there, or nobody can tell now."""
     try:
-        await client.projects.show(project)
+        await client.projects.get(project)
     except RequestRejected as error:
         return error.code != "unknown-project"
     except ClientError:

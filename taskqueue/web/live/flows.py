@@ -95,7 +95,7 @@ class FlowReadings:
         Raises:
             RequestRejected: there is no such flow.
         """
-        view = await client.flows.show(project, flow)
+        view = await client.flows.get(project, flow)
         reader = self._readers.pop((project, flow), None) or _Reader()
         self._readers[project, flow] = reader
         while len(self._readers) > KEPT_MOST:

@@ -86,7 +86,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 async def look_at_one(request: Request) -> Mapping[str, Any]:
     """Ask for the fetchers of a name, and for what they hold."""
     services, name = services_of(request), name_of_segment(request.path_params["fetcher"])
-    reply = await services.client.fetchers.show(name)
+    reply = await services.client.fetchers.get(name)
     return {
         "reply": reply, "rows": _rows(services, reply.fetchers), "columns": PAGE_COLUMNS,
         "held": await _held(services, name, reply.fetchers) if reply.holds else [], "task_page": task_page,

@@ -49,7 +49,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     number = request.path_params["id"]
     if not (number.isascii() and number.isdecimal() and len(number) <= DIGITS_MOST):
         raise HTTPException(404, "operations have numbers")
-    view = await services_of(request).client.operations.show(int(number))
+    view = await services_of(request).client.operations.get(int(number))
     lines = rerun_lines(view)[:-1] if view.rerun is not None and view.ended_at else []
     return {"row": row_of(view), "lines": lines}
 

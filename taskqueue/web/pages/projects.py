@@ -262,7 +262,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     chosen = request.query_params.get("span", USUAL)
     chosen = chosen if chosen in SPANS else USUAL
     client = services.client
-    project = await client.projects.show(name)
+    project = await client.projects.get(name)
     windows = await _stats(services, name)
     slots = await _slots(services, project)
     return {

@@ -114,7 +114,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 async def look_again(request: Request) -> Mapping[str, Any]:
     """Ask how many tasks there are: a list that changed while somebody chooses from it would be no help."""
     search = _search(request)
-    view = await services_of(request).client.projects.show(search.project)
+    view = await services_of(request).client.projects.get(search.project)
     return {"tabs": _tabs(search, view.counts)}
 
 
@@ -126,7 +126,7 @@ async def jump(request: Request) -> Response:
         if not taskid or len(taskid.encode()) > TASKID_MOST:
             continue
         try:
-            await client.tasks.show(project, taskid)
+            await client.tasks.get(project, taskid)
         except RequestRejected as error:
             if error.code != "unknown-task":
                 raise
@@ -230,7 +230,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     client, now = services_of(request).client, time.time()
     project = request.path_params["project"]
     taskid = taskid_of(request)
-    task = await client.tasks.show(project, taskid)
+    task = await client.tasks.get(project, taskid)
     parents = [relative async for relative in _parents(client, project, taskid)]
     children = [relative async for relative in _children(client, project, taskid)]
     held_since = await _running_since(client, task, now)
@@ -262,7 +262,7 @@ async def _running_since(client: AsyncClient, task: TaskReply, now: float) -> fl
     """When it was handed out, or its lease last extended, which is told of its end only; 0: it is not processing."""
     if not task.session:
         return 0.0
-    whole = task.schedule.timeout or (await client.projects.show(task.project)).settings["processing_timeout"]
+    whole = task.schedule.timeout or (await client.projects.get(task.project)).settings["processing_timeout"]
     return now - max(0.0, float(str(whole)) - task.lease_seconds)
 
 

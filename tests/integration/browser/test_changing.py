@@ -14,7 +14,7 @@ def test_a_rate_is_edited_in_place(reader: Reader, site: Site) -> None:
     rate.press("Enter")
     expect(page.locator("#told")).to_contain_text("rate of recipes is changed")
 
-    assert site.client.projects.show("recipes").settings["rate"] == 7.5
+    assert site.client.projects.get("recipes").settings["rate"] == 7.5
 
 
 def test_a_rate_that_is_none_is_refused_by_its_name(reader: Reader, site: Site) -> None:
@@ -35,7 +35,7 @@ def test_pausing_says_what_will_happen_and_is_done_when_it_is_confirmed(reader: 
     dialog = page.get_by_role("dialog", name="Pause news?")
     expect(dialog).to_contain_text("Nothing of it is handed out until it is resumed.")
     dialog.get_by_role("button", name="Leave it").click()
-    assert site.client.projects.show("news").state == "running"
+    assert site.client.projects.get("news").state == "running"
 
     row.get_by_label("Actions of news").click()
     row.get_by_role("button", name="Pause").click()
@@ -57,12 +57,12 @@ def test_what_failed_is_retried(reader: Reader, site: Site) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Retry").click()
 
     expect(failed).to_have_text("0")
-    assert site.client.projects.show("hostile").counts.failed == 0
+    assert site.client.projects.get("hostile").counts.failed == 0
 
 
 def test_chosen_tasks_are_cancelled(reader: Reader, site: Site) -> None:
     page = reader.open("/projects/news/tasks?state=delayed")
-    before = site.client.projects.show("news").counts
+    before = site.client.projects.get("news").counts
     boxes = page.get_by_role("checkbox", name="Choose http")
     boxes.first.check()
     boxes.nth(1).check()
@@ -70,7 +70,7 @@ def test_chosen_tasks_are_cancelled(reader: Reader, site: Site) -> None:
     page.get_by_role("dialog", name="Cancel 2 tasks?").get_by_role("button", name="Cancel").click()
     expect(page.locator("#told")).to_contain_text("2 tasks cancelled")
 
-    assert site.client.projects.show("news").counts.cancelled == before.cancelled + 2
+    assert site.client.projects.get("news").counts.cancelled == before.cancelled + 2
 
 
 def test_all_tasks_that_match_are_counted_first_and_then_given_a_priority(reader: Reader, site: Site) -> None:
@@ -83,19 +83,19 @@ def test_all_tasks_that_match_are_counted_first_and_then_given_a_priority(reader
     dialog.get_by_role("button", name="Reprioritise").click()
     expect(page.locator("#progress-words")).to_contain_text("Reprioritised")
 
-    raised = [row.url for row in site.client.tasks.all("news", "ready") if row.priority == 7]
+    raised = [row.url for row in site.client.tasks.iter("news", "ready") if row.priority == 7]
     assert asked == ("Reprioritise 1 task?" if len(raised) == 1 else f"Reprioritise {len(raised)} tasks?")
     assert all("/11" in url for url in raised)
 
 
 def test_a_task_runs_again_with_those_that_depend_on_it_after_these_were_named(reader: Reader, site: Site) -> None:
-    task = site.client.tasks.show("shop", url="https://shop.example/")
+    task = site.client.tasks.get("shop", url="https://shop.example/")
     page = reader.open(f"/projects/shop/tasks/{task.taskid}")
     expect(page.locator("#standing .state")).to_have_text("success")
     page.get_by_label("And all tasks that depend on it").check()
     page.get_by_role("button", name="Which would run?").click()
     expect(page.locator("#rerun-words")).to_contain_text("tasks would run again")
-    assert site.client.tasks.show("shop", task.taskid).state == "success"
+    assert site.client.tasks.get("shop", task.taskid).state == "success"
     page.get_by_role("button", name="again").click()
 
     expect(page.locator("#standing .state")).not_to_have_text("success")
@@ -107,7 +107,7 @@ def test_a_task_of_a_flow_runs_again_with_what_depends_on_it_after_saying_how_ma
     page.get_by_label("Which tasks run again with it").select_option("downstream")
     page.locator("#rerun").get_by_role("button").click()
     dialog = page.get_by_role("dialog", name="Run again?")
-    tasks = site.client.flows.show("shop", "nightly").tasks
+    tasks = site.client.flows.get("shop", "nightly").tasks
     expect(dialog).to_contain_text(f"{tasks} tasks would run again, in 5 layers.")
 
     dialog.get_by_role("button", name="Run").click()
@@ -121,11 +121,11 @@ def test_a_fetcher_is_drained_and_resumed(reader: Reader, site: Site) -> None:
     page.get_by_role("button", name="Drain crawler-1@web3").click()
     page.get_by_role("dialog").get_by_role("button", name="Drain").click()
     expect(page.locator('[data-cell="state"]')).to_have_text("draining")
-    assert site.client.fetchers.show("crawler-1@web3").draining
+    assert site.client.fetchers.get("crawler-1@web3").draining
 
     page.get_by_role("button", name="Resume crawler-1@web3").click()
     expect(page.get_by_role("button", name="Drain crawler-1@web3")).to_be_visible()
-    assert not site.client.fetchers.show("crawler-1@web3").draining
+    assert not site.client.fetchers.get("crawler-1@web3").draining
 
 
 def test_everything_works_without_a_mouse_and_shows_where_one_is(reader: Reader, site: Site) -> None:

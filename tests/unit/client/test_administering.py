@@ -343,14 +343,14 @@ def test_all_pages_are_gone_through_by_either_client(daemon: Daemon) -> None:
 
     async def main() -> tuple[list[str], list[str], list[str]]:
         async with AsyncClient(daemon.url) as client:
-            names = [project.name async for project in client.stats.all(group="g")]
-            sessions = [fetcher.session async for fetcher in client.fetchers.all(project="p")]
-            return names, sessions, [row.taskid async for row in client.tasks.all("p", "failed", url="*")]
+            names = [project.name async for project in client.stats.iter(group="g")]
+            sessions = [fetcher.session async for fetcher in client.fetchers.iter(project="p")]
+            return names, sessions, [row.taskid async for row in client.tasks.iter("p", "failed", url="*")]
 
     with Client(daemon.url) as client:
-        names = [project.name for project in client.stats.all(group="g")]
-        sessions = [fetcher.session for fetcher in client.fetchers.all(project="p")]
-        taskids = [row.taskid for row in client.tasks.all("p", "failed", url="*")]
+        names = [project.name for project in client.stats.iter(group="g")]
+        sessions = [fetcher.session for fetcher in client.fetchers.iter(project="p")]
+        taskids = [row.taskid for row in client.tasks.iter("p", "failed", url="*")]
 
     assert asyncio.run(main()) == (names, sessions, taskids)
     assert (names, sessions, taskids) == (list("abcde"), list("abcde"), [f"t{n}" for n in range(5)])

@@ -50,7 +50,7 @@ def test_all_flows_are_asked_for_page_by_page(daemon: Daemon, client: Client) ->
 
     daemon.script = script
 
-    assert [each.flow for each in client.flows.all("news")] == ["a", "b", "c"]
+    assert [each.flow for each in client.flows.iter("news")] == ["a", "b", "c"]
     assert daemon.hear(FlowList).project == "news"
 
 
@@ -65,7 +65,7 @@ def test_all_tasks_of_a_flow_are_asked_for_page_by_page_short_pages_too(daemon: 
 
     daemon.script = script
 
-    assert list(client.flows.tasks("news", "nightly")) == [task(0), task(1), task(2, 0, 1)]
+    assert list(client.flows.iter_tasks("news", "nightly")) == [task(0), task(1), task(2, 0, 1)]
 
 
 def test_a_flow_is_waited_for_until_it_has_ended(daemon: Daemon, client: Client) -> None:
@@ -107,5 +107,5 @@ def test_a_flow_is_cancelled_by_its_name(daemon: Daemon, client: Client) -> None
 
     daemon.script = script
 
-    assert client.flows.cancel("news", "nightly") == client.flows.show("news", "nightly") == flow()
+    assert client.flows.cancel("news", "nightly") == client.flows.get("news", "nightly") == flow()
     assert (daemon.hear(FlowCancel).project, daemon.hear(FlowShow).flow) == ("news", "nightly")

@@ -26,7 +26,7 @@ with Client(sys.argv[1], timeout=inf) as client:
         "push_many": lambda: client.push_many("p", ["http://child/"]),
         "select": lambda: client.select(1),
         "tasks": lambda: next(client.stream()),
-        "project": lambda: client.projects.show("p"),
+        "project": lambda: client.projects.get("p"),
         "close": client.close,
     }
     child = os.fork()
