@@ -254,10 +254,10 @@ class Night:
         """Have the daemon think that its disk is full."""
         with Client(self.daemon.url) as client:
             self._leave_free("1000000 GiB")
-            _until(lambda: not client.daemon().has_room)
+            _until(lambda: not client.daemon.show().has_room)
             yield
             self._leave_free("1 MiB")
-            _until(lambda: client.daemon().has_room)
+            _until(lambda: client.daemon.show().has_room)
 
     def _leave_free(self, size: str) -> None:
         (self.daemon.folder / "taskqueue.toml").write_text(self._config(size))

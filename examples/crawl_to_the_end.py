@@ -13,7 +13,7 @@ from taskqueue import Client
 def main(*start: str) -> None:
     """Pages that are written in several ways are one task; all that they lead to is waited for."""
     with Client() as client:
-        with client.projects.holding("demo"):
+        with client.projects.keep_open("demo"):
             print(client.push_many("demo", start, canonical=True))
         client.projects.wait("demo")
         counts = client.projects.get("demo").counts

@@ -46,7 +46,7 @@ async def main() -> None:
         print(f"{flow.name}: {ended.state}, {' '.join(ran)}")
 
         ran.clear()
-        rerun = await client.operations.rerun("demo", tasks["A"].taskid, scope="downstream")
+        rerun = await client.tasks.rerun("demo", tasks["A"].taskid, scope="downstream")
         await client.operations.wait(rerun.id)
         ended = await client.flows.wait("demo", flow.name)
         print(f"again: {ended.state}, {' '.join(ran)}")

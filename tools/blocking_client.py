@@ -35,11 +35,14 @@ SOURCE: Final = PACKAGE / "asynchronous"
 TARGET: Final = PACKAGE / "blocking"
 
 PARTS: Final = {
-    "single_pushes": "BlockingSingles",
-    "single_reports": "BlockingSingles",
-    "batch_sender": "BlockingBatchSender",
+    "_single_pushes": "BlockingSingles",
+    "_single_reports": "BlockingSingles",
+    "_batch_sender": "BlockingBatchSender",
 }
 """Parts of the asynchronous client that have a twin for threads."""
+
+INTERNAL: Final = {"_ask"}
+"""Methods that have a copy although they are not public: commands call them."""
 
 LEFT_OUT: Final = {"close"}
 """Methods of which there is no copy: OPENING closes."""
@@ -166,7 +169,7 @@ def import_of(node: ast.Import | ast.ImportFrom) -> ast.Import | ast.ImportFrom:
 
 def class_of(node: ast.ClassDef) -> ast.ClassDef:
     """The blocking twin of a class."""
-    public = {each.name for each in methods(node) if not each.name.startswith("_")}
+    public = {each.name for each in methods(node) if not each.name.startswith("_") or each.name in INTERNAL}
     twins = [method_of(method, public) for method in methods(node) if method.name in public - LEFT_OUT]
     fields = dict(ast.iter_fields(node)) | {"name": twin_name(node.name)}
     return ast.ClassDef(**fields | {"body": [docstring(node), *opening(node), *twins]})

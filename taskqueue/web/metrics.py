@@ -240,7 +240,7 @@ class Scrape:
             rows = await self._projects.look(PATIENCE_SECONDS)
             self._activity.take(rows, self._projects.epoch, now)
             asking = DaemonShow(projects=self._activity.most_telling(rows, STANDS_MOST))
-            reply = await self._client.ask(asking, PATIENCE_SECONDS)
+            reply = await self._client._ask(asking, PATIENCE_SECONDS)
         except TaskQueueError:
             self._exposition.show_nothing()
             return
@@ -248,7 +248,7 @@ class Scrape:
 
     async def _ask(self) -> str:
         try:
-            await self._client.ask(DaemonShow(), READY_SECONDS)
+            await self._client._ask(DaemonShow(), READY_SECONDS)
         except TaskQueueError as error:
             return str(error)
         return ""
@@ -281,7 +281,7 @@ class Projects:
         """
         more = True
         while more:
-            reply = await self._client.ask(Watch(since=self._since, seconds=0.0), patience)
+            reply = await self._client._ask(Watch(since=self._since, seconds=0.0), patience)
             if reply.anew:
                 self._rows.clear()
             for name in reply.gone:

@@ -205,7 +205,7 @@ def start(it: Daemon) -> tuple[str, str]:
                 refused += ["push rejected"] * ("can't be read" in str(error))
         else:
             harm = sound(client)
-            refused += ["verify"] * bool(client.verify())
+            refused += ["verify"] * bool(client.daemon.verify())
     status = it.stop() if it.process is not None and it.process.poll() is None else it.ended()
     if status:
         return f"exit {status}", "all stand still"
@@ -235,7 +235,7 @@ def questions(client: Client) -> Iterator[Callable[[], object]]:
         for url in ("http://site/done", "http://site/bad", "http://site/child", "http://site/a", "http://site0/"):
             yield partial(client.tasks.get, project, url=url)
             yield partial(client.push, project, url, force_update=True)
-        yield partial(client.tasks.failures, project)
+        yield partial(client.failures, project)
         yield partial(client.log.list, project)
         yield lambda: list(client.flows.iter(project))  # noqa: B023
         yield lambda: list(client.flows.iter_tasks(project, "graph"))  # noqa: B023

@@ -814,7 +814,7 @@ def test_a_project_that_is_held_is_not_finished(
     script, fetcher = client(it), client(it)
     script.projects.start("news")
 
-    with script.projects.holding("news"):
+    with script.projects.keep_open("news"):
         waiting = thread.submit(script.projects.wait, "news")
         for page in urls(2):
             script.push("news", page)

@@ -211,7 +211,7 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
             counts = client.projects.get(name).counts
             assert (name, counts.ready, counts.failed) == (name, 0, 1)
         assert client.projects.get("sound").counts.success == 1
-        assert client.verify() == []
+        assert client.daemon.verify() == []
         # A spec that can't be read takes the place of its task with it.
         assert client.status().shell["damaged_rows"] == len(DAMAGES) + 2
     log = it.log()
@@ -256,7 +256,7 @@ def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or
         client.push_many("news", [f"http://site/{number}" for number in range(1, 20)])
         it.kill()
         it.start()
-        assert client.verify() == []  # the first turn, which reads heads, has been
+        assert client.daemon.verify() == []  # the first turn, which reads heads, has been
         assert sql.execute("delete from kv_specs where position('site/19'::bytea in value) > 0").rowcount == 1
         first = "(select min(key) from kv_ready)"
         assert sql.execute(f"update kv_ready set value = {FLIPPED} where key = {first}").rowcount == 1
@@ -272,7 +272,7 @@ def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or
         assert (failed.url, failed.error) == ("", "damaged")
         counts = client.projects.get("news").counts
         assert (counts.ready, counts.success, counts.failed) == (0, 19, 1)
-        assert client.verify() == []
+        assert client.daemon.verify() == []
         assert client.tasks.retry("news", [failed.taskid]) == ["done"]
     assert 'damaged project=news reason="task' in it.log()
 

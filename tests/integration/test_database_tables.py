@@ -76,7 +76,7 @@ def test_what_was_dropped_is_deleted_though_nobody_asks_the_daemon_for_anything(
         assert rows == 0
         client.push("news", "http://site/1")
         assert client.projects.get("news").counts.ready == 1
-        assert client.verify() == []
+        assert client.daemon.verify() == []
 
 
 def test_a_sync_looks_at_one_row_though_an_old_snapshot_keeps_those_before_it(

@@ -119,14 +119,14 @@ def test_failures_are_there_after_kill_9(failed: Any, run: Run) -> None:
 
 def test_the_client_has_them_as_values(failed: Any) -> None:
     with Client(failed.url) as client:
-        found = client.tasks.failures("news", by="error", since=time.time() - 3600, limit=1)
+        found = client.failures("news", by="error", since=time.time() - 3600, limit=1)
 
         [group] = found.groups
         assert (group.name, group.failures, group.host) == ("HTTP 503 at <url>", 4, "a.org")
         assert client.tasks.get("news", group.taskid).error == group.error
         assert (found.failures, found.count) == (6, 2)
         with pytest.raises(RequestRejected, match="unknown"):
-            client.tasks.failures("nobody")
+            client.failures("nobody")
 
 
 # ------------------------------------------------------------------------------------------------ single tasks

@@ -225,7 +225,7 @@ def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
         project = client.projects.get("news")
         # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
         assert project.counts.ready == project.totals.new == next(numbers)
-        assert client.verify() == []
+        assert client.daemon.verify() == []
 
 
 def test_rows_that_somebody_deletes_while_they_are_taken_up_are_no_tasks_or_gone_already(

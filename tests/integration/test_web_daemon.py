@@ -35,7 +35,7 @@ def pages(client: Client) -> Iterator[Pages]:
 
 
 def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client, pages: Pages) -> None:
-    told = facts(client.ask(DaemonShow()))
+    told = facts(client._ask(DaemonShow()))
 
     page = pages.page("/daemon")
 
@@ -50,7 +50,7 @@ def test_of_a_store_in_a_database_the_page_and_the_command_line_say_which_one(da
     it = daemon(url=postgres_url(), schema=target.schema)
 
     with Client(it.url) as client, pages_of(it.url) as pages:
-        told = dict(facts(client.ask(DaemonShow())))
+        told = dict(facts(client._ask(DaemonShow())))
         page = pages.page("/daemon")
 
     assert told["store"] == target.where
@@ -79,9 +79,9 @@ def test_the_minutes_of_the_last_day_are_told_as_at_the_command_line(daemon: Dae
     it.start()
 
     with Client(it.url) as client, pages_of(it.url) as pages:
-        before = list(client.daemon_history())
+        before = list(client.daemon.history())
         day = pages.page("/daemon").get_element_by_id("day")
-        after = list(client.daemon_history())
+        after = list(client.daemon.history())
 
     assert any(
         minute_sentence(slowest_minutes(told)[0]) in words(day) for told in (before, after)

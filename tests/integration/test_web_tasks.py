@@ -240,7 +240,7 @@ def test_failures_that_make_no_sense_are_refused_by_the_field(pages: Pages, quer
 def test_operations_are_told_in_the_words_of_the_command_line(client: Client, pages: Pages) -> None:
     began = client.operations.start("reprioritise", project="news", url="http://news/1*", priority=7)
     ended = client.operations.wait(began.id)
-    dry = client.operations.rerun("shop", default_taskid("http://shop/a"), scope="downstream", dry_run=True)
+    dry = client.tasks.rerun("shop", default_taskid("http://shop/a"), scope="downstream", dry_run=True)
     client.operations.wait(dry.id)
 
     rows = table(pages.page("/operations"), "Operations")

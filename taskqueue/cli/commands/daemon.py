@@ -235,10 +235,10 @@ def show(history: bool, since: float | None, until: float | None, as_json: bool,
         raise click.UsageError("--since and --until are for --history")
     with daemon.client() as client:
         if history:
-            points = list(client.daemon_history(since=since, until=until))
+            points = list(client.daemon.history(since=since, until=until))
             _show_history(daemon.address, points, as_json)
             return
-        reply = client.daemon()
+        reply = client.daemon.show()
     if as_json:
         print_object({"daemon": daemon.address} | {key: getattr(reply, key) for key in DAEMON_KEYS})
         return
@@ -287,7 +287,7 @@ def verify(as_json: bool, daemon: Daemon) -> int:
       taskqueue daemon verify
     """
     with daemon.client() as client:
-        problems = client.verify()
+        problems = client.daemon.verify()
     if as_json:
         print_object({"daemon": daemon.address, "problems": problems})
     elif problems:

@@ -77,8 +77,8 @@ def failures(
 def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: float, limit: int) -> FailuresReply:
     """Failures of these projects (none: of all), the largest groups first."""
     if len(projects) < 2:
-        return client.tasks.failures(*projects, by=by, since=since, limit=limit)
-    replies = [client.tasks.failures(project, by=by, since=since, limit=GROUPS_MOST) for project in set(projects)]
+        return client.failures(*projects, by=by, since=since, limit=limit)
+    replies = [client.failures(project, by=by, since=since, limit=GROUPS_MOST) for project in set(projects)]
     groups: dict[str, FailureGroup] = {}
     for group in (group for reply in replies for group in reply.groups):
         groups[group.name] = _together(groups[group.name], group) if group.name in groups else group

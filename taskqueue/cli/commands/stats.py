@@ -205,7 +205,7 @@ class Comparison(NamedTuple):
 def fetch_history(client: Client, project: str | None, span: Span, now: float) -> ProjectHistory:
     """Events in a time span: by minutes as long as these are kept, else by hours."""
     every: Resolution = "minute" if now - span.start <= MINUTES_KEPT else "hour"
-    return ProjectHistory(project, every, list(client.history.all(project, every, since=span.start, until=span.end)))
+    return ProjectHistory(project, every, list(client.stats.history(project, every, since=span.start, until=span.end)))
 
 
 def compare(client: Client, project: str | None, span: Span) -> Comparison:

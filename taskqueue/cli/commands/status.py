@@ -139,7 +139,7 @@ def status(
             return
         first = client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name", projects=projects)
         still = _standing_still(client, reply)
-        has_room = client.daemon().has_room
+        has_room = client.daemon.show().has_room
     from taskqueue.terminal.screen import Screen
 
     Screen().print(_drawn(daemon.address, reply, first, choice, still, has_room))
@@ -154,7 +154,7 @@ def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
     with daemon.client() as client:
         for name in names:
             client.projects.get(name)
-        for reply in client.projects.changes():
+        for reply in client.projects.watch():
             pulses = [pulse for pulse in reply.projects if not names or pulse.name in names]
             gone = [name for name in reply.gone if not names or name in names]
             if as_json:

@@ -375,7 +375,7 @@ def rerun(
         raise click.UsageError("choose one of --downstream, --upstream-failed and --only-failed")
     with daemon.client() as client:
         taskid = taskids_of(client, project, [task])[0]
-        view = client.operations.rerun(project, taskid, scope=scopes[0] if scopes else "task", dry_run=dry_run)
+        view = client.tasks.rerun(project, taskid, scope=scopes[0] if scopes else "task", dry_run=dry_run)
         if not no_wait:
             view = client.operations.wait(view.id)
     if as_json:

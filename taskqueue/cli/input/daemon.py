@@ -86,7 +86,7 @@ def _user_name() -> str:
 def why_of(client: Client, project: str) -> WhyReply | None:
     """Why nothing of a project is handed out; None: it has been deleted meanwhile."""
     try:
-        return client.ask(Why(project=project))
+        return client._ask(Why(project=project))
     except RequestRejected:
         return None
 
@@ -95,7 +95,7 @@ def standing_still(client: Client) -> Iterator[StandingProject]:
     """Projects that have tasks to do and stand still, fetched page by page."""
     after, more = "", True
     while more:
-        page = client.ask(Why(after=after))
+        page = client._ask(Why(after=after))
         yield from page.projects
         after, more = page.next, bool(page.next)
 

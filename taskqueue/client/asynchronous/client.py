@@ -18,9 +18,10 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, limit
+from taskqueue.client.asynchronous.daemon import AsyncDaemon
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
-from taskqueue.client.asynchronous.insight import AsyncHistory, AsyncLog, AsyncStats
+from taskqueue.client.asynchronous.insight import AsyncLog, AsyncStats
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.asynchronous.slots import AsyncSlots
@@ -64,17 +65,12 @@ from taskqueue.client.tasks.reports import (
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import NewOutcome, ProjectSort
+from taskqueue.protocol.choices import FailuresBy, NewOutcome, ProjectSort
 from taskqueue.protocol.daemon import (
-    DaemonHistory,
-    DaemonPoint,
-    DaemonReply,
-    DaemonShow,
     Status,
     StatusReply,
-    Verify,
 )
-from taskqueue.protocol.insight import Why
+from taskqueue.protocol.insight import Failures, FailuresReply, Why
 
 
 class AsyncClient:
@@ -98,9 +94,7 @@ class AsyncClient:
 
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
-        fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender, outbox, kept_leases: what callers of other threads and workers take
-            part in.
+        fetchers, stats, log, daemon: what can be seen of them, and of the daemon.
     """
 
     def __init__(
@@ -118,16 +112,16 @@ class AsyncClient:
         exchange = self._exchange = Exchange(
             self.url, session, timeout, self._arrive, self._ended, self._look, connect_timeout
         )
-        self.reachability = exchange.reachability
-        self.draining = Draining(session)
+        self._reachability = exchange.reachability
+        self._draining = Draining(session)
         self._leases = Leases(exchange)
         self._fetching = FetchBuffer(session, exchange.pump, self._leases.release_soon, ParentPages(exchange))
         self._relay = Relay(session, exchange.pump)
-        self.kept_leases = KeptLeases(self._leases.extend)
-        self.single_pushes = single_pushes(exchange)
-        self.single_reports = single_reports(exchange, self._leave, self._fetching.answered)
-        self.batch_sender = BatchSender(exchange)
-        self.outbox = Outbox(self.single_pushes, self.single_reports)
+        self._kept_leases = KeptLeases(self._leases.extend)
+        self._single_pushes = single_pushes(exchange)
+        self._single_reports = single_reports(exchange, self._leave, self._fetching.answered)
+        self._batch_sender = BatchSender(exchange)
+        self._outbox = Outbox(self._single_pushes, self._single_reports)
         self._holding = Holding(exchange)
         long_poll = LongPoll(exchange)
         self.projects = AsyncProjects(exchange, long_poll, self._holding)
@@ -138,8 +132,8 @@ class AsyncClient:
         self.operations = AsyncOperations(exchange, long_poll)
         self.flows = AsyncFlows(exchange, long_poll)
         self.fetchers = AsyncFetchers(exchange)
+        self.daemon = AsyncDaemon(exchange)
         self.stats = AsyncStats(exchange)
-        self.history = AsyncHistory(exchange)
         self.log = AsyncLog(exchange)
 
     async def __aenter__(self) -> Self:
@@ -156,10 +150,10 @@ class AsyncClient:
         self._holding.close()
         self._relay.close()
         self._fetching.close()
-        self.kept_leases.close()
-        self.outbox.close()
-        self.single_pushes.close()
-        self.single_reports.close()
+        self._kept_leases.close()
+        self._outbox.close()
+        self._single_pushes.close()
+        self._single_reports.close()
         await self._exchange.close()
 
     # ------------------------------------------------------------------------------------ producing
@@ -176,7 +170,7 @@ class AsyncClient:
             ValueError, TypeError: it is no task; nothing was sent.
             RequestRejected: the daemon does not take it, such as for an unknown project.
         """
-        return await self.single_pushes.ask(push_of(project, new_task(url, **options)))
+        return await self._single_pushes.ask(push_of(project, new_task(url, **options)))
 
     async def push_many(
         self,
@@ -218,7 +212,7 @@ class AsyncClient:
         pushed = Pushed()
         checked_count("window", window)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
-        async with self.batch_sender.window(project, window, pushed, progress, outcomes) as sending:
+        async with self._batch_sender.window(project, window, pushed, progress, outcomes) as sending:
             async for full in packer.pack_async(tasks):
                 await sending.send(full)
         return pushed
@@ -262,7 +256,7 @@ class AsyncClient:
                 async with asyncio.timeout(limit("timeout", patience)):
                     tasks = await self._fetching.select(n, projects, priority)
         for task in tasks:
-            self.kept_leases.hand_over(task)
+            self._kept_leases.hand_over(task)
         return tasks
 
     async def stream(
@@ -294,10 +288,10 @@ class AsyncClient:
             while tasks := await self._fetching.take(consumer, 1, until_drained=until_drained):
                 for task in tasks:
                     self._fetching.begin(task.token, consumer)
-                    self.kept_leases.hand_over(task, leases, consumer)
+                    self._kept_leases.hand_over(task, leases, consumer)
                     yield task
         except BaseException:
-            self.kept_leases.leave(consumer)
+            self._kept_leases.leave(consumer)
             raise
         finally:
             self._fetching.leave(consumer)
@@ -329,7 +323,7 @@ class AsyncClient:
             checked_task(task).fetched(**facts)
         said: list[Reported] = []
         for report in reports_of(checked_task(task), new, left_behind):
-            said.append(await self.single_reports.ask(report))
+            said.append(await self._single_reports.ask(report))
             if said[-1].outcome == "stale":
                 break
         return joined(said)
@@ -368,7 +362,7 @@ class AsyncClient:
         if facts:
             checked_task(task).fetched(**facts)
         report = failure_of(checked_task(task), error, pause, retry, kind, followers)
-        return await self.single_reports.ask(report)
+        return await self._single_reports.ask(report)
 
     async def retry(
         self,
@@ -409,7 +403,7 @@ class AsyncClient:
         if facts:
             task.fetched(**facts)
         report = failure_of(task, error, pause, True, kind, followers, again)
-        return await self.single_reports.ask(report)
+        return await self._single_reports.ask(report)
 
     async def release(self, *tasks: Task) -> int:
         """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
@@ -448,7 +442,7 @@ class AsyncClient:
         Raises:
             RequestRejected: the daemon refuses it, for a task that another process has sent here.
         """
-        return self.kept_leases.keeping(checked_task(task), checked_extend_most(extend_most))
+        return self._kept_leases.keeping(checked_task(task), checked_extend_most(extend_most))
 
     # ------------------------------------------------------------------------------------ without awaiting
 
@@ -485,7 +479,7 @@ class AsyncClient:
         """
         self._exchange.open()
         return Intake(
-            self._fetching, self.outbox, self.kept_leases, projects, room,
+            self._fetching, self._outbox, self._kept_leases, projects, room,
             on_arrival=on_arrival, prefetch=prefetch, priority=priority, patience=patience,
         )  # fmt: skip
 
@@ -507,7 +501,7 @@ class AsyncClient:
         """
         self._exchange.open()
         outcome: asyncio.Future[NewOutcome] = asyncio.get_running_loop().create_future()
-        self.outbox.push(push_of(project, new_task(url, **options)), partial(in_future, outcome))
+        self._outbox.push(push_of(project, new_task(url, **options)), partial(in_future, outcome))
         return outcome
 
     def report_soon(
@@ -559,7 +553,7 @@ class AsyncClient:
             parts = iter([failure_of(task, error, pause, retry, kind, followers, again)])
         first = next(parts)
         outcome: asyncio.Future[Reported] = asyncio.get_running_loop().create_future()
-        self.outbox.report(first, partial(in_future, outcome), parts)
+        self._outbox.report(first, partial(in_future, outcome), parts)
         self._fetching.finished([task.token])  # Its lease is kept until the last part leaves.
         return outcome
 
@@ -568,7 +562,7 @@ class AsyncClient:
 
         Call it before the client is closed: what has no outcome then gets Closed.
         """
-        await self.outbox.settled()
+        await self._outbox.settled()
 
     async def ready(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - the blocking client has no other way
         """Wait until the daemon has answered.
@@ -584,7 +578,7 @@ class AsyncClient:
 
     # ------------------------------------------------------------------------------------ until the end
 
-    async def drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
+    async def wait_drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
         """Wait until an operator has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
@@ -596,8 +590,8 @@ class AsyncClient:
         self._exchange.open()
         with suppress(TimeoutError):
             async with asyncio.timeout(limit("timeout", timeout)):
-                await self.draining.finished.wait()
-        return self.draining.finished.is_set()
+                await self._draining.finished.wait()
+        return self._draining.finished.is_set()
 
     # ------------------------------------------------------------------------------------ how things are
 
@@ -632,30 +626,31 @@ class AsyncClient:
         )  # fmt: skip
         return await self._exchange.ask(request)
 
-    async def daemon(self) -> DaemonReply:
-        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
-        return await self._exchange.ask(DaemonShow())
+    async def failures(
+        self,
+        project: str | None = None,
+        *,
+        by: FailuresBy = "error",
+        since: Moment | None = None,
+        limit: int = 100,
+    ) -> FailuresReply:
+        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
 
-    async def daemon_history(
-        self, *, since: Moment | None = None, until: Moment | None = None
-    ) -> AsyncGenerator[DaemonPoint, None]:
-        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
-
-        A minute has a point when the first turn after it was taken.
+        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
 
         Args:
-            since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
+            project: None: all of them.
+            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
+                project.
+            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
+            limit: 1 to 1,000 groups, those with the most failures.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or too many ask at once.
         """
-        start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
-        more = True
-        while more:
-            page = await self._exchange.ask(DaemonHistory(since=start, until=end))
-            for point in page.points:
-                yield point
-            start, more = page.next, page.next > 0
+        start = unix_seconds_or_0("since", since)
+        return await self._exchange.ask(Failures(project=project, by=by, since=start, limit=limit))
 
     async def why(self, project: str | None = None, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
@@ -670,26 +665,22 @@ class AsyncClient:
             found += [each.sentence for each in reply.projects]
         return "\n".join(found) or reply.sentence
 
-    async def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
+    async def _ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send any request of ``taskqueue.protocol``; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
         return await self._exchange.ask(request, patience, known_as)
 
-    async def verify(self) -> list[str]:
-        """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return (await self.ask(Verify())).problems
-
     def _look(self) -> None:
-        if self.draining.look():
+        if self._draining.look():
             self._fetching.drain()
 
     def _arrive(self, handed: HandedOut, now: float) -> None:
         self._fetching.arrive(handed.tasks, handed.fetch, now)
 
     def _ended(self, tokens: list[int]) -> None:
-        self.kept_leases.lose(tokens)
+        self._kept_leases.lose(tokens)
         self._fetching.lose(tokens)
 
     def _leave(self, tokens: list[int]) -> None:
@@ -697,7 +688,7 @@ class AsyncClient:
         self._fetching.leaving(tokens)
 
     def _finish(self, tokens: Sequence[int]) -> None:
-        self.kept_leases.finish(tokens)
+        self._kept_leases.finish(tokens)
         self._fetching.finished(tokens)
 
 

@@ -1,4 +1,4 @@
-"""``client.stats``: what happened lately and in all; ``client.history``: when; ``client.log``: who changed what."""
+"""``client.stats``: what happened lately, when, and in all; ``client.log``: who changed what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import HistoryReply, Log, LogReply, Point, ProjectStats, Stats, StatsHistory, StatsReply
+from taskqueue.protocol.insight import Log, LogReply, Point, ProjectStats, Stats, StatsHistory, StatsReply
 from taskqueue.protocol.values import LogEntry
 
 
@@ -31,39 +31,7 @@ class AsyncStats:
                 after = project.name
             more = page.more
 
-
-class AsyncHistory:
-    """Counts of events, by minute or hour."""
-
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-
-    async def list(
-        self,
-        project: str | None = None,
-        every: Resolution = "minute",
-        *,
-        since: Moment | None = None,
-        until: Moment | None = None,
-    ) -> HistoryReply:
-        """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
-
-        Where nothing happened there is no point. A minute has one when it is over.
-
-        Args:
-            project: to this one; None: to all together.
-            every: minute or hour.
-            since, until: unix seconds, or aware datetimes; None: from the first, to the last. The ``next`` of a page,
-                if it is not 0, is ``since`` for the one after it; a page may have few points, or none, and yet not be
-                the last.
-
-        Raises:
-            ValueError: since or until is a datetime without a zone.
-        """
-        start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
-        return await self._exchange.ask(StatsHistory(project=project, every=every, since=start, until=end))
-
-    async def all(
+    async def history(
         self,
         project: str | None = None,
         every: Resolution = "minute",
@@ -71,13 +39,25 @@ class AsyncHistory:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> AsyncGenerator[Point, None]:
-        """All points of a time, as ``list`` has them, asked for page by page."""
+        """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
+
+        Where nothing happened there is no point. A minute has one when it is over.
+
+        Args:
+            project: to this one; None: to all together.
+            every: minute or hour.
+            since, until: unix seconds, or aware datetimes; None: from the first, to the last.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
+        """
+        start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
         more = True
         while more:
-            page = await self.list(project, every, since=since, until=until)
+            page = await self._exchange.ask(StatsHistory(project=project, every=every, since=start, until=end))
             for point in page.points:
                 yield point
-            since, more = page.next, page.next > 0
+            start, more = page.next, page.next > 0
 
 
 class AsyncLog:

@@ -8,8 +8,8 @@ from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.choices import RerunScope, StateName
-from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList, Rerun
+from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList
 from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
 
 
@@ -81,25 +81,6 @@ class AsyncOperations:
             dry_run=dry_run,
         )
         return (await self._exchange.ask(request)).operation
-
-    async def rerun(
-        self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False
-    ) -> OperationView:
-        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
-
-        It goes on in the daemon, whatever becomes of this client: see ``wait``. Nothing is touched before it is known
-        which tasks are meant; no task runs before all are reset.
-
-        Args:
-            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
-                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
-                only-failed: of it and all that depend on it those that failed or were cancelled.
-            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
-
-        Raises:
-            RequestRejected: the project or the task is unknown.
-        """
-        return (await self._exchange.ask(Rerun(project=project, taskid=taskid, scope=scope, dry_run=dry_run))).operation
 
     async def cancel(self, id: int) -> OperationView:
         """End an operation; what it has changed stays changed, and what a rerun has reset runs.

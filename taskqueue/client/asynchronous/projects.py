@@ -10,7 +10,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal
 
-from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
@@ -65,24 +64,15 @@ class AsyncProjects:
                 after = project.name
             more = page.more
 
-    async def watch(self, since: str = "", seconds: float = 30.0) -> WatchReply:
-        """Which projects have changed: as soon as some have, or after so many seconds.
-
-        Args:
-            since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
-            seconds: to 60; 0: answer at once.
-        """
-        patience = self._exchange.patience + checked_seconds("seconds", seconds)
-        return await self._exchange.ask(Watch(since=since, seconds=seconds), patience)
-
-    async def changes(self) -> AsyncGenerator[WatchReply, None]:
+    async def watch(self) -> AsyncGenerator[WatchReply, None]:
         """All projects, and then, for ever, those that change, four times a second at most.
 
         A reply that is ``anew`` begins with all projects again: forget what those before said.
         """
         since = ""
         while True:
-            reply = await self.watch(since)
+            request = Watch(since=since)
+            reply = await self._exchange.ask(request, self._exchange.patience + request.seconds)
             since = reply.since
             if reply.projects or reply.gone or reply.anew:
                 yield reply
@@ -198,19 +188,11 @@ class AsyncProjects:
         async for reply in self._long_poll.standing(name, timeout, ignore_retries=ignore_retries):
             yield reply
 
-    async def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
-        """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.
+    def keep_open(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
+        """Keep the project from being finished as long as the ``async with`` lasts, such as while it is pushed to.
 
         Args:
-            seconds: instead of those of an earlier call; 0 lets go.
-        """
-        return await self._holding.hold(name, seconds)
-
-    def holding(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
-        """Hold the project open as long as the ``async with`` lasts, such as while pushing what may be done at once.
-
-        Args:
-            seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
+            seconds: for how long it stays open if this process dies; the client says so again three times as often.
         """
         return self._holding.holding(name, seconds)
 

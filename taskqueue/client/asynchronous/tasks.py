@@ -12,9 +12,9 @@ from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.client.tasks.pushes import check_several
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import FailuresBy, StateName
+from taskqueue.protocol.choices import RerunScope, StateName
 from taskqueue.protocol.fields import MAX_BATCH
-from taskqueue.protocol.insight import Failures, FailuresReply
+from taskqueue.protocol.operations import Rerun
 from taskqueue.protocol.tasks import (
     ChildView,
     TaskCancel,
@@ -28,6 +28,7 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TasksReply,
 )
+from taskqueue.protocol.values import OperationView
 
 NAMES_BYTES: Final = 400 << 10
 """About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""
@@ -108,6 +109,25 @@ class AsyncTasks:
             taskids,
             lambda some: TaskReprioritise(project=project, taskids=some, priority=priority),
         )
+
+    async def rerun(
+        self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False
+    ) -> OperationView:
+        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
+
+        It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
+        before it is known which tasks are meant; no task runs before all are reset.
+
+        Args:
+            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
+                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
+                only-failed: of it and all that depend on it those that failed or were cancelled.
+            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
+
+        Raises:
+            RequestRejected: the project or the task is unknown.
+        """
+        return (await self._exchange.ask(Rerun(project=project, taskid=taskid, scope=scope, dry_run=dry_run))).operation
 
     async def _change(
         self, taskids: Iterable[str], request: Callable[[list[str]], Request[TasksReply]]
@@ -199,32 +219,6 @@ class AsyncTasks:
             for row in page.tasks:
                 yield row
             after, more = page.next, bool(page.next)
-
-    async def failures(
-        self,
-        project: str | None = None,
-        *,
-        by: FailuresBy = "error",
-        since: Moment | None = None,
-        limit: int = 100,
-    ) -> FailuresReply:
-        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
-
-        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
-
-        Args:
-            project: None: all of them.
-            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
-                project.
-            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
-            limit: 1 to 1,000 groups, those with the most failures.
-
-        Raises:
-            ValueError: since is a datetime without a zone.
-            RequestRejected: there is no such project, or too many ask at once.
-        """
-        start = unix_seconds_or_0("since", since)
-        return await self._exchange.ask(Failures(project=project, by=by, since=start, limit=limit))
 
 
 def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:

@@ -15,9 +15,10 @@ from typing import Any, Self, Unpack
 
 from taskqueue.client.arguments import checked_count
 from taskqueue.client.asynchronous.client import AsyncClient
+from taskqueue.client.blocking.daemon import BlockingDaemon
 from taskqueue.client.blocking.fetchers import BlockingFetchers
 from taskqueue.client.blocking.flows import BlockingFlow, BlockingFlows
-from taskqueue.client.blocking.insight import BlockingHistory, BlockingLog, BlockingStats
+from taskqueue.client.blocking.insight import BlockingLog, BlockingStats
 from taskqueue.client.blocking.operations import BlockingOperations
 from taskqueue.client.blocking.projects import BlockingCron, BlockingGroups, BlockingProjects
 from taskqueue.client.blocking.slots import BlockingSlots
@@ -50,8 +51,9 @@ from taskqueue.client.tasks.reports import (
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import NewOutcome, ProjectSort
-from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, StatusReply, Verify
+from taskqueue.protocol.choices import FailuresBy, NewOutcome, ProjectSort
+from taskqueue.protocol.daemon import StatusReply
+from taskqueue.protocol.insight import FailuresReply
 
 
 class Client:
@@ -61,7 +63,7 @@ class Client:
     Any thread may call it. Make one in each process: in a forked one its methods raise Closed.
 
     What producers and fetchers call every day is here; what administrators call is in namespaces, such as
-    ``client.projects.pause``. There ``get`` is one, ``list`` is a page, and ``iter`` goes through all of them, page by page.
+    ``client.projects.pause``. There ``get`` is one, ``list`` a page, and ``iter`` goes through all of them.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
     ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
@@ -76,9 +78,7 @@ class Client:
 
     Attributes:
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
-        fetchers, stats, history, log: what can be seen of them.
-        single_pushes, single_reports, batch_sender, outbox, kept_leases: what callers of other threads and workers take
-            part in.
+        fetchers, stats, log, daemon: what can be seen of them, and of the daemon.
     """
 
     def __init__(
@@ -93,9 +93,9 @@ class Client:
         self._background = Background()
         self.url = self._client.url
         self.timeout = self._client.timeout
-        self.single_pushes = BlockingSingles(self._background, self._client.single_pushes)
-        self.single_reports = BlockingSingles(self._background, self._client.single_reports)
-        self.batch_sender = BlockingBatchSender(self._background, self._client.batch_sender)
+        self._single_pushes = BlockingSingles(self._background, self._client._single_pushes)
+        self._single_reports = BlockingSingles(self._background, self._client._single_reports)
+        self._batch_sender = BlockingBatchSender(self._background, self._client._batch_sender)
         self.projects = BlockingProjects(self._background, self._client.projects)
         self.groups = BlockingGroups(self._background, self._client.groups)
         self.tasks = BlockingTasks(self._background, self._client.tasks)
@@ -104,8 +104,8 @@ class Client:
         self.operations = BlockingOperations(self._background, self._client.operations)
         self.flows = BlockingFlows(self._background, self._client.flows)
         self.fetchers = BlockingFetchers(self._background, self._client.fetchers)
+        self.daemon = BlockingDaemon(self._background, self._client.daemon)
         self.stats = BlockingStats(self._background, self._client.stats)
-        self.history = BlockingHistory(self._background, self._client.history)
         self.log = BlockingLog(self._background, self._client.log)
 
     def __enter__(self) -> Self:
@@ -132,7 +132,7 @@ class Client:
             ValueError, TypeError: it is no task; nothing was sent.
             RequestRejected: the daemon does not take it, such as for an unknown project.
         """
-        return self.single_pushes.ask(push_of(project, new_task(url, **options)))
+        return self._single_pushes.ask(push_of(project, new_task(url, **options)))
 
     def push_many(
         self,
@@ -172,7 +172,7 @@ class Client:
         pushed = Pushed()
         checked_count("window", window)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
-        with self.batch_sender.window(project, window, pushed, progress, outcomes) as sending:
+        with self._batch_sender.window(project, window, pushed, progress, outcomes) as sending:
             for full in packer.pack(tasks):
                 sending.send(full)
         return pushed
@@ -260,7 +260,7 @@ class Client:
             checked_task(task).fetched(**facts)
         said: list[Reported] = []
         for report in reports_of(checked_task(task), new, left_behind):
-            said.append(self.single_reports.ask(report))
+            said.append(self._single_reports.ask(report))
             if said[-1].outcome == "stale":
                 break
         return joined(said)
@@ -299,7 +299,7 @@ class Client:
         if facts:
             checked_task(task).fetched(**facts)
         report = failure_of(checked_task(task), error, pause, retry, kind, followers)
-        return self.single_reports.ask(report)
+        return self._single_reports.ask(report)
 
     def retry(
         self,
@@ -505,7 +505,7 @@ class Client:
         """
         self._background.run(self._client.ready(timeout))
 
-    def drained(self, timeout: float = inf) -> bool:
+    def wait_drained(self, timeout: float = inf) -> bool:
         """Wait until an operator has drained this client's name, and all that it held is over: then it may end.
 
         As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
@@ -514,7 +514,7 @@ class Client:
         Args:
             timeout: seconds to wait; 0: only look.
         """
-        return self._background.run(self._client.drained(timeout))
+        return self._background.run(self._client.wait_drained(timeout))
 
     def status(
         self,
@@ -547,22 +547,25 @@ class Client:
             )
         )
 
-    def daemon(self) -> DaemonReply:
-        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
-        return self._background.run(self._client.daemon())
+    def failures(
+        self, project: str | None = None, *, by: FailuresBy = "error", since: Moment | None = None, limit: int = 100
+    ) -> FailuresReply:
+        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
 
-    def daemon_history(self, *, since: Moment | None = None, until: Moment | None = None) -> Iterator[DaemonPoint]:
-        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
-
-        A minute has a point when the first turn after it was taken.
+        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
 
         Args:
-            since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
+            project: None: all of them.
+            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
+                project.
+            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
+            limit: 1 to 1,000 groups, those with the most failures.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: since is a datetime without a zone.
+            RequestRejected: there is no such project, or too many ask at once.
         """
-        return self._background.iterate(self._client.daemon_history(since=since, until=until))
+        return self._background.run(self._client.failures(project, by=by, since=since, limit=limit))
 
     def why(self, project: str | None = None, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
@@ -572,13 +575,9 @@ class Client:
         """
         return self._background.run(self._client.why(project, taskid))
 
-    def ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
+    def _ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send any request of ``taskqueue.protocol``; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
-        return self._background.run(self._client.ask(request, patience, known_as))
-
-    def verify(self) -> list[str]:
-        """Have the daemon check its own invariants; returns what is wrong, in words."""
-        return self.ask(Verify()).problems
+        return self._background.run(self._client._ask(request, patience, known_as))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from taskqueue.client.asynchronous.insight import AsyncHistory, AsyncLog, AsyncStats
+from taskqueue.client.asynchronous.insight import AsyncLog, AsyncStats
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import HistoryReply, LogReply, Point, ProjectStats, StatsReply
+from taskqueue.protocol.insight import LogReply, Point, ProjectStats, StatsReply
 from taskqueue.protocol.values import LogEntry
 
 
@@ -36,39 +36,7 @@ class BlockingStats:
                 after = project.name
             more = page.more
 
-
-class BlockingHistory:
-    """Counts of events, by minute or hour."""
-
-    def __init__(self, background: Background, history: AsyncHistory) -> None:
-        self._background = background
-        self._client = history
-
-    def list(
-        self,
-        project: str | None = None,
-        every: Resolution = "minute",
-        *,
-        since: Moment | None = None,
-        until: Moment | None = None,
-    ) -> HistoryReply:
-        """What happened in each minute of the last day, or in each hour of the last 90 days: a page by time.
-
-        Where nothing happened there is no point. A minute has one when it is over.
-
-        Args:
-            project: to this one; None: to all together.
-            every: minute or hour.
-            since, until: unix seconds, or aware datetimes; None: from the first, to the last. The ``next`` of a page,
-                if it is not 0, is ``since`` for the one after it; a page may have few points, or none, and yet not be
-                the last.
-
-        Raises:
-            ValueError: since or until is a datetime without a zone.
-        """
-        return self._background.run(self._client.list(project, every, since=since, until=until))
-
-    def all(
+    def history(
         self,
         project: str | None = None,
         every: Resolution = "minute",
@@ -76,12 +44,19 @@ class BlockingHistory:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> Iterator[Point]:
-        """All points of a time, as ``list`` has them, asked for page by page."""
-        more = True
-        while more:
-            page = self.list(project, every, since=since, until=until)
-            yield from page.points
-            since, more = (page.next, page.next > 0)
+        """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
+
+        Where nothing happened there is no point. A minute has one when it is over.
+
+        Args:
+            project: to this one; None: to all together.
+            every: minute or hour.
+            since, until: unix seconds, or aware datetimes; None: from the first, to the last.
+
+        Raises:
+            ValueError: since or until is a datetime without a zone.
+        """
+        return self._background.iterate(self._client.history(project, every, since=since, until=until))
 
 
 class BlockingLog:

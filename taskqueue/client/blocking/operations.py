@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.choices import RerunScope, StateName
+from taskqueue.protocol.choices import StateName
 from taskqueue.protocol.values import BulkAction, OperationView
 
 
@@ -80,23 +80,6 @@ class BlockingOperations:
                 pushed_before=pushed_before,
             )
         )
-
-    def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> OperationView:
-        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
-
-        It goes on in the daemon, whatever becomes of this client: see ``wait``. Nothing is touched before it is known
-        which tasks are meant; no task runs before all are reset.
-
-        Args:
-            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
-                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
-                only-failed: of it and all that depend on it those that failed or were cancelled.
-            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
-
-        Raises:
-            RequestRejected: the project or the task is unknown.
-        """
-        return self._background.run(self._client.rerun(project, taskid, scope=scope, dry_run=dry_run))
 
     def cancel(self, id: int) -> OperationView:
         """End an operation; what it has changed stays changed, and what a rerun has reset runs.

@@ -55,26 +55,12 @@ class BlockingProjects:
                 after = project.name
             more = page.more
 
-    def watch(self, since: str = "", seconds: float = 30.0) -> WatchReply:
-        """Which projects have changed: as soon as some have, or after so many seconds.
-
-        Args:
-            since: that of the reply before; empty: from the beginning, so all projects are told, page by page.
-            seconds: to 60; 0: answer at once.
-        """
-        return self._background.run(self._client.watch(since, seconds))
-
-    def changes(self) -> Iterator[WatchReply]:
+    def watch(self) -> Iterator[WatchReply]:
         """All projects, and then, for ever, those that change, four times a second at most.
 
         A reply that is ``anew`` begins with all projects again: forget what those before said.
         """
-        since = ""
-        while True:
-            reply = self.watch(since)
-            since = reply.since
-            if reply.projects or reply.gone or reply.anew:
-                yield reply
+        return self._background.iterate(self._client.watch())
 
     def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
         """Change settings of a project, now and across restarts; an unknown project is made.
@@ -179,21 +165,13 @@ class BlockingProjects:
         """
         return self._background.iterate(self._client.progress(name, timeout, ignore_retries=ignore_retries))
 
-    def hold(self, name: str, seconds: float = HOLD_SECONDS) -> ProjectView:
-        """Don't let the project be finished for so many seconds (to 86,400) from now, or until this client lets go.
+    def keep_open(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractContextManager[None]:
+        """Keep the project from being finished as long as the ``with`` lasts, such as while it is pushed to.
 
         Args:
-            seconds: instead of those of an earlier call; 0 lets go.
+            seconds: for how long it stays open if this process dies; the client says so again three times as often.
         """
-        return self._background.run(self._client.hold(name, seconds))
-
-    def holding(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractContextManager[None]:
-        """Hold the project open as long as the ``with`` lasts, such as while pushing what may be done at once.
-
-        Args:
-            seconds: for how long it stays open if this process dies; the hold is renewed three times as often.
-        """
-        return self._background.within(self._client.holding(name, seconds))
+        return self._background.within(self._client.keep_open(name, seconds))
 
 
 class BlockingGroups:

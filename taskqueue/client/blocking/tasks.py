@@ -11,14 +11,14 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.choices import FailuresBy, StateName
-from taskqueue.protocol.insight import FailuresReply
+from taskqueue.protocol.choices import RerunScope, StateName
 from taskqueue.protocol.tasks import (
     ChildView,
     TaskListReply,
     TaskReply,
     TaskRow,
 )
+from taskqueue.protocol.values import OperationView
 
 
 class BlockingTasks:
@@ -81,6 +81,23 @@ class BlockingTasks:
     def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
         return self._background.run(self._client.reprioritise(project, taskids, priority))
+
+    def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> OperationView:
+        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
+
+        It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
+        before it is known which tasks are meant; no task runs before all are reset.
+
+        Args:
+            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
+                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
+                only-failed: of it and all that depend on it those that failed or were cancelled.
+            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
+
+        Raises:
+            RequestRejected: the project or the task is unknown.
+        """
+        return self._background.run(self._client.rerun(project, taskid, scope=scope, dry_run=dry_run))
 
     def list(
         self,
@@ -162,23 +179,3 @@ class BlockingTasks:
             )
             yield from page.tasks
             after, more = (page.next, bool(page.next))
-
-    def failures(
-        self, project: str | None = None, *, by: FailuresBy = "error", since: Moment | None = None, limit: int = 100
-    ) -> FailuresReply:
-        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
-
-        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
-
-        Args:
-            project: None: all of them.
-            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
-                project.
-            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
-            limit: 1 to 1,000 groups, those with the most failures.
-
-        Raises:
-            ValueError: since is a datetime without a zone.
-            RequestRejected: there is no such project, or too many ask at once.
-        """
-        return self._background.run(self._client.failures(project, by=by, since=since, limit=limit))

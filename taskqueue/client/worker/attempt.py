@@ -87,13 +87,13 @@ class Attempts(Struct, frozen=True):
         assert this is not None
         run = self.watch.begin(task, this, self.time())
         if self.extend > 1:
-            run.kept_lease = self.client.kept_leases.keep(task, self.extend)
+            run.kept_lease = self.client._kept_leases.keep(task, self.extend)
         return run
 
     def _stop(self, task: Task, running: Run) -> Ran:
         """It has ended, whichever way."""
         if running.kept_lease is not None:
-            self.client.kept_leases.end(running.kept_lease)
+            self.client._kept_leases.end(running.kept_lease)
         now = self.time()
         seconds = now - running.began_at
         if running.outcome == "late":

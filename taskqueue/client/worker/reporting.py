@@ -35,8 +35,8 @@ class Reporting:
     """
 
     def __init__(self, client: AsyncClient, log: WorkerLog) -> None:
-        self._reports = client.single_reports
-        self._outbox = client.outbox
+        self._reports = client._single_reports
+        self._outbox = client._outbox
         self._log = log
         self._unanswered: dict[Task, tuple[Outgoing, Ran]] = {}
         self._answered = asyncio.Event()

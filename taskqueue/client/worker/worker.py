@@ -250,7 +250,7 @@ class Worker:
         reporting = Reporting(client, self._log)
         fetching = asyncio.ensure_future(self._fetch(client, handler, reporting))
         stopping = asyncio.ensure_future(self._stopping.wait())
-        drained = asyncio.ensure_future(tell_draining(client.draining, ends=self._exit_when_drained))
+        drained = asyncio.ensure_future(tell_draining(client._draining, ends=self._exit_when_drained))
         telling = [asyncio.ensure_future(tell_reach(client, self._projects, self._concurrency))]
         if self._projects:
             telling.append(asyncio.ensure_future(tell_unknown(client, self._projects)))

@@ -310,7 +310,7 @@ NAMES_MOST: Final = 10
 
 async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots: int) -> None:
     """Say whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
-    reach = client.reachability
+    reach = client._reachability
     wanted = "any" if projects is None else ",".join(projects)
     while True:
         await reach.known(SILENCE_SECONDS)

@@ -42,7 +42,7 @@ def answering(operation: Operation) -> Endpoint:
         app = request.app.state
         naming = app.waiting_sessions.known_as() if operation.waits else app.repeats.known_as(request, asked.request)
         with naming as known:
-            asking = services.client.ask(asked.request, patience, known)
+            asking = services.client._ask(asked.request, patience, known)
             reply = await while_there(request, asking)
         body = json_of(reply if operation.shown is None else operation.shown(reply, asked.said))
         headers = {}

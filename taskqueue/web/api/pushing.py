@@ -113,7 +113,7 @@ async def _push(request: Request, project: str, items: list[NewTask | Flaw]) -> 
         elif len(tasks) > MAX_BATCH:
             raise Problem(413, f"body: with {HEADER} at most {MAX_BATCH} tasks are taken", "body", "too-large")
         else:
-            found = iter(outcomes_of(await client.ask(asked, known_as=known)))
+            found = iter(outcomes_of(await client._ask(asked, known_as=known)))
         return [next(found) if isinstance(item, NewTask) else ("rejected", item) for item in items]
 
 
@@ -250,7 +250,7 @@ async def push(client: AsyncClient, project: str, tasks: list[NewTask]) -> list[
         return await _in_halves(client, project, tasks)
     request = NewTasks(project=project, tasks=list(tasks))
     try:
-        return outcomes_of(await client.ask(request, PATIENCE_SECONDS))
+        return outcomes_of(await client._ask(request, PATIENCE_SECONDS))
     except MessageTooLarge as error:
         if len(tasks) == 1:
             return [("rejected", Flaw("body", str(error)))]

@@ -127,7 +127,7 @@ class _Reader:
                 return
             self._next, self._after, self._began_at = _nothing(view), None, time.monotonic()
         for _ in range(PAGES_A_LOOK):
-            page = await client.ask(FlowTasks(project=view.project, flow=view.flow, after=self._after))
+            page = await client._ask(FlowTasks(project=view.project, flow=view.flow, after=self._after))
             for task in page.tasks:
                 _add(self._next, task)
             self._after = page.next
@@ -183,4 +183,4 @@ async def _complete(client: AsyncClient, reading: FlowReading) -> FlowReading:
 
 
 async def _task(client: AsyncClient, view: FlowView, index: int) -> FlowTaskView:
-    return (await client.ask(FlowTasks(project=view.project, flow=view.flow, after=index, limit=1))).tasks[0]
+    return (await client._ask(FlowTasks(project=view.project, flow=view.flow, after=index, limit=1))).tasks[0]

@@ -23,7 +23,7 @@ from typing import Final
 
 from taskqueue import AsyncClient
 from taskqueue.errors import RequestRejected, TaskQueueError
-from taskqueue.protocol.insight import Point, ProjectPulse, Windows
+from taskqueue.protocol.insight import Point, ProjectPulse, StatsHistory, Watch, Windows
 from taskqueue.protocol.values import Counts, Totals
 
 LOOK_SECONDS: Final = 0.5
@@ -137,7 +137,7 @@ class ProjectTable:
         for row in old[:MINUTES_AT_ONCE]:
             row.minutes_at = now
             with suppress(RequestRejected):  # it has just been deleted
-                reply = await self._client.history.list(row.name, since=since)
+                reply = await self._client._ask(StatsHistory(project=row.name, since=since))
                 row.minutes = _by_minute(reply.points, since)
 
     def _row(self, pulse: ProjectPulse) -> ProjectRow:
@@ -273,7 +273,7 @@ class ProjectPulses:
         more, rows = True, 0
         found = self._pulses
         while more:
-            reply = await self._client.projects.watch(self._since, seconds)
+            reply = await self._client._ask(Watch(since=self._since, seconds=seconds), self._client.timeout + seconds)
             if reply.anew:
                 found = {}
             for name in reply.gone:

@@ -75,7 +75,7 @@ MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
 async def look(request: Request) -> Mapping[str, Any]:
     """Ask how it is."""
     services = services_of(request)
-    reply = await services.client.ask(DaemonShow())
+    reply = await services.client._ask(DaemonShow())
     samples = services.samples
     samples.take(time.monotonic(), reply)
     size = sum(level.bytes for level in reply.levels) + reply.log_bytes
@@ -151,7 +151,7 @@ def _seconds(seconds: float) -> str:
 
 async def _day(services: Services) -> Sequence[DaemonPoint]:
     async def ask() -> list[DaemonPoint]:
-        return [point async for point in services.client.daemon_history()]
+        return [point async for point in services.client.daemon.history()]
 
     return await services.recent.ask("daemon-history", DAY_SECONDS, ask)
 

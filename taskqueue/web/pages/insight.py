@@ -67,7 +67,7 @@ async def look_at_failures(request: Request) -> Mapping[str, Any]:
     if seconds is None:
         raise HTTPException(400, f'since: "{since}" is no duration, such as {EXAMPLES}')
     client = services_of(request).client
-    found = await client.tasks.failures(project or None, by=by, since=max(0.0, time.time() - seconds), limit=GROUPS)
+    found = await client.failures(project or None, by=by, since=max(0.0, time.time() - seconds), limit=GROUPS)
     return {
         "by": by,
         "project": project,

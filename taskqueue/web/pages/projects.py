@@ -296,7 +296,7 @@ def _level(project: ProjectView) -> float:
 async def _stats(services: Services, name: str) -> Windows:
     """The windows of one project: the page of projects that begins with it."""
     before = name[:-1] + chr(ord(name[-1]) - 1) + "\U0010ffff"
-    reply = await services.client.ask(Stats(after=before, limit=1))
+    reply = await services.client._ask(Stats(after=before, limit=1))
     return next((stats.windows for stats in reply.projects if stats.name == name), Windows())
 
 
@@ -311,7 +311,7 @@ def _windows(totals: Totals, windows: Windows) -> list[WindowRow]:
 async def _failures(services: Services, name: str, by: FailuresBy) -> list[FailureRow]:
     async def ask() -> list[FailureRow]:
         since = time.time() - DAY
-        found = await services.client.tasks.failures(name, by=by, since=since, limit=GROUPS_SHOWN)
+        found = await services.client.failures(name, by=by, since=since, limit=GROUPS_SHOWN)
         return [failure_row(group, by, found.failures, "1d") for group in found.groups]
 
     return await services.recent.ask(("failures", name, by), SLOW_SECONDS, ask)
@@ -349,7 +349,9 @@ def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
 
 async def _chart(services: Services, name: str, span: Span) -> Chart:
     async def ask() -> list[Point]:
-        return [point async for point in services.client.history.all(name, span.every, since=_begin(span, time.time()))]
+        return [
+            point async for point in services.client.stats.history(name, span.every, since=_begin(span, time.time()))
+        ]
 
     points = await services.recent.ask(("history", name, span), SLOW_SECONDS, ask)
     return draw_chart(*_parts(points, span, _begin(span, time.time())))

@@ -259,14 +259,14 @@ def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, threa
 def test_a_held_project_is_held_until_the_block_is_left(daemon: Daemon) -> None:
     daemon.script = patient
     with Client(daemon.url) as client:
-        with client.projects.holding("p"):
+        with client.projects.keep_open("p"):
             assert daemon.hear(ProjectHold).seconds == 60
         assert daemon.hear(ProjectHold).seconds == 0
 
 
 def test_a_hold_is_renewed_while_the_block_lasts(daemon: Daemon) -> None:
     daemon.script = patient
-    with Client(daemon.url) as client, client.projects.holding("p", seconds=0.03):
+    with Client(daemon.url) as client, client.projects.keep_open("p", seconds=0.03):
         renewals = [daemon.hear(ProjectHold).seconds for _ in range(4)]
 
     assert renewals == [0.03] * 4
@@ -274,13 +274,11 @@ def test_a_hold_is_renewed_while_the_block_lasts(daemon: Daemon) -> None:
 
 def test_who_holds_the_same_project_in_one_client_lets_go_together(daemon: Daemon) -> None:
     daemon.script = patient
-    with Client(daemon.url) as client:
-        with client.projects.holding("p"), client.projects.holding("p"):
-            pass
-        client.projects.hold("q", 5)
+    with Client(daemon.url) as client, client.projects.keep_open("p"), client.projects.keep_open("p"):
+        pass
 
     heard = [(hold.project, hold.seconds) for hold in daemon.heard if isinstance(hold, ProjectHold)]
-    assert heard == [("p", 60), ("p", 60), ("p", 0), ("q", 5)]
+    assert heard == [("p", 60), ("p", 60), ("p", 0)]
 
 
 def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
@@ -294,7 +292,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
     caplog.set_level(logging.WARNING, "taskqueue.client")
 
     def fail(client: Client) -> None:
-        with client.projects.holding("p"):
+        with client.projects.keep_open("p"):
             daemon.script = refuse
             raise KeyError("mine")
 
@@ -305,7 +303,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
 
 
 def test_what_can_not_be_held_is_raised_at_once(daemon: Daemon) -> None:
-    with Client(daemon.url) as client, pytest.raises(RequestRejected), client.projects.holding("p"):
+    with Client(daemon.url) as client, pytest.raises(RequestRejected), client.projects.keep_open("p"):
         pytest.fail("it is not held")
 
 
@@ -313,7 +311,7 @@ def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> 
     daemon.script = patient
     client = Client(daemon.url)
 
-    with client.projects.holding("p"):
+    with client.projects.keep_open("p"):
         client.close()
 
 
@@ -396,11 +394,11 @@ def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
     with Client(daemon.url) as client:
         client.operations.start("cancel", project="p", before=december)
         client.log.list(since=december)
-        client.history.list(since=december, until=1796083260.0)
+        list(client.stats.history(since=december, until=1796083260.0))
         for call in (
             lambda: client.operations.start("cancel", project="p", before=naive),
             lambda: client.log.list(since=naive),
-            lambda: client.history.list(until=naive),
+            lambda: list(client.stats.history(until=naive)),
         ):
             with pytest.raises(ValueError, match="has no time zone"):
                 call()

@@ -18,7 +18,7 @@ from taskqueue.robots.blocking import Robots
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 
 NAMESPACES: Final = (
-    "projects", "groups", "tasks", "slots", "cron", "operations", "flows", "fetchers", "stats", "history", "log",
+    "projects", "groups", "tasks", "slots", "cron", "operations", "flows", "fetchers", "stats", "daemon", "log",
 )  # fmt: skip
 
 NUMBERS: Final = {"int", "float", "Duration", "Moment"}
@@ -102,7 +102,7 @@ def test_every_odd_number_is_refused_or_heeded_at_once(daemon: Daemon) -> None:
         (lambda client: client.select(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
         (lambda client: client.select(timeout=-1), "timeout: expected at least 0 seconds, got -1"),
         (lambda client: client.projects.wait("p", timeout="5"), "timeout: expected a number of seconds, got str"),
-        (lambda client: client.drained(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
+        (lambda client: client.wait_drained(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
         (lambda client: next(client.stream(capacity=0)), "capacity: expected an integer from 1 to 100000, got 0"),
         (lambda client: next(client.stream(capacity=2.5)), "capacity: expected an integer from 1 to 100000, got 2.5"),
         (lambda client: client.select(priority=0.5), "priority: expected an integer from -2^31 to 2^31 - 1, got 0.5"),

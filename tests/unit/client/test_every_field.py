@@ -21,7 +21,7 @@ from taskqueue.protocol.daemon import DaemonShow
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged, FlowTasks, FlowTasksReply
-from taskqueue.protocol.insight import Why, WhyReply
+from taskqueue.protocol.insight import Watch, Why, WhyReply
 from taskqueue.protocol.messages import REQUESTS, AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
     TaskChildren,
@@ -64,6 +64,8 @@ BY_ITSELF: Final = {
     (Hung, "url"): "as above",
     (TaskWait, "seconds"): "tasks.wait asks again and again, for as long as a request may take",
     (DaemonShow, "projects"): "metrics ask so, of a thousand projects at once",
+    (Watch, "since"): "projects.watch begins with all projects, and goes on from each reply",
+    (Watch, "seconds"): "as above",
     (FlowTasks, "limit"): "flows.iter_tasks goes through the largest pages",
     (TaskReport, "part"): "done sends parts by itself, if there are too many new tasks for a message",
 }
@@ -98,24 +100,29 @@ def _flow(client: Client) -> None:
     flow.submit(reuse=True)
 
 
+def _keep_open(client: Client) -> None:
+    with client.projects.keep_open("p", 5.0):
+        pass
+
+
 CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     _reports,
     lambda client: client.push("p", "http://a/", **SCHEDULE),
     lambda client: client.push_many("p", [FULL], outcomes=print),
     lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2, projects=["p"]),
-    lambda client: client.daemon(),
-    lambda client: list(client.daemon_history(since=1.0, until=2.0)),
+    lambda client: client.daemon.show(),
+    lambda client: list(client.daemon.history(since=1.0, until=2.0)),
     lambda client: client.why("p", "t"),
     lambda client: client.why(),
-    lambda client: client.verify(),
+    lambda client: client.daemon.verify(),
     lambda client: client.projects.get("p"),
     lambda client: client.projects.set("p", {"rate": 1.0}),
     lambda client: client.projects.unset("p", ["rate"]),
     lambda client: client.projects.pause("p", 5.0),
     lambda client: client.projects.pause_all(5.0),
-    lambda client: client.projects.watch("1.2", 1.0),
+    lambda client: next(client.projects.watch()),
     lambda client: client.projects.wait("p", 0.0, ignore_retries=True),
-    lambda client: client.projects.hold("p", 5.0),
+    _keep_open,
     lambda client: client.groups.pause("g", 5.0),
     lambda client: client.groups.set("g", {"rate": 1.0}),
     lambda client: client.tasks.get("p", "t"),
@@ -130,12 +137,12 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
         pushed_before=2.0,
     ),
     lambda client: client.tasks.list("p", ["failed", "ready"]),
-    lambda client: client.tasks.failures("p", by="host", since=1.0, limit=5),
+    lambda client: client.failures("p", by="host", since=1.0, limit=5),
     lambda client: client.operations.start(
         "reschedule", project="p", group="g", states=["ready"], url="u", error="e", before=2.0, since=1.0, priority=1,
         exetime=5.0, delay=1.0, dry_run=True, pushed_since=1.0, pushed_before=2.0,
     ),
-    lambda client: client.operations.rerun("p", "t", scope="downstream", dry_run=True),
+    lambda client: client.tasks.rerun("p", "t", scope="downstream", dry_run=True),
     lambda client: client.operations.cancel(1),
     lambda client: client.operations.get(1, 5.0),
     lambda client: client.operations.list(),
@@ -144,11 +151,12 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.flows.get("p", "f", 5.0),
     lambda client: list(client.flows.iter_tasks("p", "f")),
     lambda client: client.flows.cancel("p", "f"),
-    lambda client: client.fetchers.list("a", 5, project="p", group="g", filter="f", sort="holds", skip=1, projects=["p"]),
+    lambda client: client.fetchers.list("a", 5, project="p", group="g", filter="f", sort="holds", skip=1),
+    lambda client: client.fetchers.list(projects=["p"]),
     lambda client: client.fetchers.get("f"),
     lambda client: client.fetchers.drain("f"),
     lambda client: client.stats.list("a", 5, "g"),
-    lambda client: client.history.list("p", "hour", since=1.0, until=2.0),
+    lambda client: list(client.stats.history("p", "hour", since=1.0, until=2.0)),
     lambda client: client.log.list("p", since=1.0, before=5, limit=5),
     lambda client: client.slots.list("p", by="errors", limit=5, all=True),
     lambda client: client.slots.get("p", "s"),

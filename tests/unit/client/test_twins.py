@@ -16,7 +16,7 @@ from tools import blocking_client
 ROOT = Path(blocking_client.__file__).parent.parent
 PAGE = ROOT / "docs" / "python.md"
 NAMESPACES = (
-    "projects", "groups", "tasks", "slots", "operations", "flows", "cron", "fetchers", "stats", "history", "log",
+    "projects", "groups", "tasks", "slots", "operations", "flows", "cron", "fetchers", "stats", "daemon", "log",
 )  # fmt: skip
 
 

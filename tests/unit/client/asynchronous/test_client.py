@@ -138,7 +138,7 @@ def test_neither_is_what_a_daemon_says_that_can_not_answer_now(daemon: Daemon) -
 
     async def main(loop: LeapingLoop) -> str:
         async with AsyncClient(daemon.url, timeout=600) as client:
-            asking = asyncio.ensure_future(client.verify())
+            asking = asyncio.ensure_future(client.daemon.verify())
             for _ in range(2):  # that it asks again shows that it was heard
                 await asyncio.to_thread(daemon.hear, Verify)
                 loop.leap(2.0)
@@ -170,7 +170,7 @@ def test_push_raises_with_the_code_slot_full_when_the_slot_of_the_task_is(daemon
 
 def test_a_refused_request_raises_with_its_code(daemon: Daemon) -> None:
     with pytest.raises(RequestRejected, match="not in the script") as caught:
-        using(daemon, lambda client: client.verify())
+        using(daemon, lambda client: client.daemon.verify())
 
     assert caught.value.code == "malformed"
 
@@ -185,7 +185,7 @@ def test_a_wrong_argument_is_told_before_anything_is_sent(daemon: Daemon) -> Non
 def test_a_daemon_that_is_not_there_is_a_timeout_that_says_where() -> None:
     async def main() -> None:
         async with AsyncClient("tcp://127.0.0.1:9", timeout=0.05) as client:
-            await client.verify()
+            await client.daemon.verify()
 
     with pytest.raises(RequestTimeout, match=r"tcp://127\.0\.0\.1:9 in 0\.05 s"):
         run(main())
@@ -211,7 +211,7 @@ def test_a_daemon_of_another_version_is_told_at_once(daemon: Daemon) -> None:
     daemon.script = lambda request: [ErrorReply(n=request.n, code="version", reason="speaks version 2")]
 
     with pytest.raises(RequestRejected, match="speaks version 2"):
-        using(daemon, lambda client: client.verify())
+        using(daemon, lambda client: client.daemon.verify())
 
 
 def test_requests_survive_a_restart_of_the_daemon(daemon: Daemon) -> None:

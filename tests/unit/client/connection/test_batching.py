@@ -450,7 +450,7 @@ def test_closing_ends_the_calls_of_all_threads(daemon: Daemon, threads: ThreadPo
     daemon.script = silent
     client = Client(daemon.url, timeout=1000)
     pushes = [threads.submit(client.push, "p", f"http://a/{n}") for n in range(8)]
-    calls: list[Future[Any]] = [*pushes, threads.submit(client.verify), threads.submit(client.select, 1)]
+    calls: list[Future[Any]] = [*pushes, threads.submit(client.daemon.verify), threads.submit(client.select, 1)]
     daemon.hear(NewTasks)
 
     client.close()

@@ -123,7 +123,7 @@ def test_who_is_not_reached_is_told_with_the_addresses_that_were_tried(names: Na
 
 def test_a_name_that_is_not_known_yet_is_looked_up_again(daemon: Daemon, names: Names) -> None:
     async def use(client: AsyncClient) -> str:
-        await client.reachability.lost.wait()
+        await client._reachability.lost.wait()
         names.hosts = ["127.0.0.1"]
         return await client.push("p", "http://a/")
 
@@ -132,7 +132,7 @@ def test_a_name_that_is_not_known_yet_is_looked_up_again(daemon: Daemon, names: 
 
 def test_the_random_numbers_of_the_program_stay_as_it_has_seeded_them(daemon: Daemon, names: Names) -> None:
     async def use(client: AsyncClient) -> str:
-        await client.reachability.lost.wait()  # from here on it pauses by chance before it tries again
+        await client._reachability.lost.wait()  # from here on it pauses by chance before it tries again
         names.hosts = ["127.0.0.1"]
         return await client.push("p", "http://a/")
 
@@ -151,7 +151,7 @@ def test_somebody_else_in_the_place_of_the_daemon_may_be_the_daemon_later() -> N
                 stranger, _ = await asyncio.to_thread(listening.accept)
                 stranger.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
                 stranger.close()
-                await client.reachability.lost.wait()
+                await client._reachability.lost.wait()
             daemon = await asyncio.to_thread(Daemon, url)
             try:
                 return await client.push("p", "http://a/")

@@ -72,10 +72,10 @@ def test_a_client_that_holds_nothing_is_drained_as_soon_as_it_is_told(daemon: Da
     drainer = Drainer(daemon)
 
     async def use(client: AsyncClient) -> None:
-        assert not await client.drained(timeout=0)
+        assert not await client.wait_drained(timeout=0)
         await asyncio.to_thread(daemon.hear, Hello)
         drainer.drain()
-        assert await client.drained()
+        assert await client.wait_drained()
 
     using(daemon, use)
 
@@ -89,10 +89,10 @@ def test_a_client_is_drained_when_all_that_it_holds_is_reported(daemon: Daemon) 
         daemon.hand_out(1)
         [task] = await selecting
         drainer.drain()
-        await client.draining.told.wait()
-        assert not await client.drained(timeout=0)
+        await client._draining.told.wait()
+        assert not await client.wait_drained(timeout=0)
         await client.done(task)
-        assert await client.drained(timeout=0)
+        assert await client.wait_drained(timeout=0)
 
     using(daemon, use)
 
@@ -108,7 +108,7 @@ def test_a_loop_that_waits_ends_when_it_is_drained_and_what_it_has_not_yielded_g
             assert await released(daemon) == [2, 3]
             await client.done(task)
         assert taken == [1]
-        assert await client.drained(timeout=0)
+        assert await client.wait_drained(timeout=0)
 
     async def hand_out() -> None:
         await wanted(daemon, 3)
@@ -153,12 +153,12 @@ def test_who_is_resumed_takes_tasks_again(daemon: Daemon) -> None:
 
     async def use(client: AsyncClient) -> None:
         selecting = asyncio.ensure_future(client.select(1, timeout=60))
-        assert await client.drained()
+        assert await client.wait_drained()
         drainer.resume()
-        await client.draining.taking.wait()
+        await client._draining.taking.wait()
         daemon.hand_out(1)
         [task] = await selecting
-        assert (task.token, await client.drained(timeout=0)) == (1, False)
+        assert (task.token, await client.wait_drained(timeout=0)) == (1, False)
 
     using(daemon, use)
 
@@ -167,10 +167,10 @@ def test_the_blocking_client_is_drained_likewise(daemon: Daemon) -> None:
     drainer = Drainer(daemon)
 
     with Client(daemon.url) as client:
-        assert not client.drained(timeout=0)
+        assert not client.wait_drained(timeout=0)
         daemon.hear(Hello)
         drainer.drain()
-        assert client.drained()
+        assert client.wait_drained()
         assert list(client.stream(until_drained=True)) == []
 
 
@@ -244,8 +244,8 @@ def test_a_drained_worker_waits_for_a_handler_whose_lease_has_ended(daemon: Daem
         await started.wait()
         drainer.ended = [1]
         drainer.drain()
-        await client.draining.told.wait()
-        assert not await client.drained(timeout=0)
+        await client._draining.told.wait()
+        assert not await client.wait_drained(timeout=0)
         go_on.set()
         await serving
         assert ended == [1]
@@ -266,10 +266,10 @@ def test_a_worker_that_does_not_end_waits_and_goes_on_when_it_is_resumed(
         async with AsyncClient(daemon.url, name="w2") as client:
             worker = Worker(client, handler, concurrency=1)
             serving = asyncio.ensure_future(worker.serve())
-            await client.drained()
+            await client.wait_drained()
             await wanted(daemon, 1)
             drainer.resume()
-            await client.draining.taking.wait()
+            await client._draining.taking.wait()
             daemon.hand_out(1)
             await asyncio.to_thread(daemon.hear, Done)
             worker.stop()

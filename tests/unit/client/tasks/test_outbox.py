@@ -167,7 +167,7 @@ async def all_sent(client: AsyncClient) -> None:
     """Wait until the daemon has heard what was to be sent at once."""
     for _ in range(2):  # What was said leaves at the end of the loop's turn.
         with pytest.raises(RequestRejected):
-            await client.verify()
+            await client.daemon.verify()
 
 
 def test_a_push_of_a_task_that_is_being_reported_waits_for_the_report_but_others_do_not(daemon: Daemon) -> None:
@@ -409,10 +409,10 @@ def test_what_is_given_up_is_settled_and_does_not_leave_if_it_has_not(daemon: Da
 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         silent = Silent(daemon)
-        left = client.outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append)
+        left = client._outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append)
         await heard(silent, 1)
         client.push_soon("p", "http://a/")
-        held = client.outbox.report(reports.failure_of(tasks[1], "", None, retry=True), told.append)
+        held = client._outbox.report(reports.failure_of(tasks[1], "", None, retry=True), told.append)
         left.give_up()
         held.give_up()
         silent.speak()
@@ -429,7 +429,7 @@ def test_what_is_given_up_is_not_told_when_its_client_is_closed(daemon: Daemon) 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         Silent(daemon)
         client.push_soon("p", "http://a/")
-        client.outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append).give_up()
+        client._outbox.report(reports.failure_of(tasks[0], "", None, retry=True), told.append).give_up()
         await client.close()
 
     using(daemon, use)
