@@ -20,4 +20,4 @@ def crawl(task: Task) -> list[str]:
 
 if __name__ == "__main__":
     logging.basicConfig(level="INFO")
-    Worker(None, crawl, projects=["demo"], concurrency=10).run()
+    Worker(crawl, ["demo"], concurrency=10).run()

@@ -36,7 +36,7 @@ def fetcher() -> None:
         await channel.send_multipart([task.to_bytes(), msgspec.msgpack.encode(page)])
         raise PassedOn
 
-    Worker(None, fetch, projects=["demo"], concurrency=10).run()
+    Worker(fetch, ["demo"], concurrency=10).run()
 
 
 def processor() -> None:

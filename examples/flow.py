@@ -40,7 +40,7 @@ async def main() -> None:
             tasks[name] = flow.task(f"data:,{name}", after=after, taskid=taskid, save={"name": name})
         await flow.submit()
 
-        worker = Worker(client, handle, projects=["demo"])
+        worker = Worker(handle, ["demo"], client=client)
         serving = asyncio.ensure_future(worker.serve())
         ended = await client.flows.wait("demo", flow.name)
         print(f"{flow.name}: {ended.state}, {' '.join(ran)}")

@@ -10,7 +10,7 @@ from taskqueue import AsyncClient
 async def main() -> None:
     """Take tasks of the project demo one by one; while one is done, the next ones are on their way."""
     async with AsyncClient() as client:
-        async for task in client.stream(["demo"], capacity=8):
+        async for task in client.stream(["demo"], places=8):
             if task.retried > 1:
                 await client.failed(task, "given up by examples/own_loop.py", retry=False)
             else:

@@ -33,7 +33,7 @@ def main(site: str) -> None:
 
         client.push(PROJECT, site)
         client.push_many(PROJECT, robots.sitemap_tasks(site))
-        Worker(None, crawl, projects=[PROJECT], concurrency=10).run()
+        Worker(crawl, [PROJECT], concurrency=10).run()
 
 
 if __name__ == "__main__":

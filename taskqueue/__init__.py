@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from taskqueue.client.worker.worker import Worker
     from taskqueue.errors import (
         BacklogFull,
+        ClientClosed,
         ClientError,
-        Closed,
         Hung,
         MessageTooLarge,
         RequestRejected,
@@ -37,8 +37,8 @@ __all__ = [
     "AsyncClient",
     "BacklogFull",
     "Client",
+    "ClientClosed",
     "ClientError",
-    "Closed",
     "Drop",
     "FlowTask",
     "Hung",

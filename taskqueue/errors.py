@@ -147,5 +147,5 @@ class BacklogFull(ClientError):
     """Too much that was said by ``push_soon`` and ``report_soon`` has no outcome yet; nothing was done."""
 
 
-class Closed(ClientError):
+class ClientClosed(ClientError):
     """The client was closed while, or before, the call was made."""

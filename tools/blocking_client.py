@@ -103,14 +103,14 @@ def __init__(self, background: Background, {twin}: {original}) -> None:
 
 CLIENT_NOTE: Final = """
     The asynchronous one lives in a thread of its own, so what is held stays held while the caller computes or sleeps.
-    Any thread may call it. Make one in each process: in a forked one its methods raise Closed.
+    Any thread may call it. Make one in each process: in a forked one its methods raise ClientClosed.
 """
 
 CLIENT_OPENING: Final = """
 def __init__({signature}) -> None:
     self._client = AsyncClient({arguments})
     self._background = Background()
-    self.url = self._client.url
+    self.daemon_address = self._client.daemon_address
     self.timeout = self._client.timeout
 
 def __enter__(self) -> Self:
@@ -120,7 +120,7 @@ def __exit__(self, kind: type[BaseException] | None, error: BaseException | None
     self.close()
 
 def close(self) -> None:
-    '''Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed.'''
+    '''Give back what this client holds, and disconnect. Calls that wait for an answer raise ClientClosed.'''
     self._background.close(self._client.close())
 """
 
@@ -195,7 +195,7 @@ def opening(node: ast.ClassDef) -> list[ast.stmt]:
         twin = node.name.removeprefix("Async").lower()
         return ast.parse(NAMESPACE_OPENING.format(twin=twin, original=node.name)).body
     keywords = ", ".join(f"{each.arg}={each.arg}" for each in init.args.kwonlyargs)
-    text = CLIENT_OPENING.format(signature=ast.unparse(init.args), arguments=f"url, {keywords}")
+    text = CLIENT_OPENING.format(signature=ast.unparse(init.args), arguments=f"daemon, {keywords}")
     parsed = ast.parse(text).body
     made = parsed[0]
     assert isinstance(made, ast.FunctionDef)

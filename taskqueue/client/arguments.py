@@ -57,13 +57,13 @@ def checked_count(name: str, count: int, least: int = 1) -> int:
     return count
 
 
-def limit(name: str, seconds: float | None) -> float | None:
+def time_limit(name: str, seconds: float) -> float | None:
     """Seconds as ``asyncio.timeout`` takes them: None for no limit.
 
     Raises:
         TypeError, ValueError: the argument of that name can't be; see ``checked_seconds``.
     """
-    return None if seconds is None or (checked := checked_seconds(name, seconds)) == inf else checked
+    return None if (checked := checked_seconds(name, seconds)) == inf else checked
 
 
 def checked_priority(priority: int) -> int:

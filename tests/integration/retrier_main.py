@@ -24,7 +24,7 @@ CAPACITY = 50
 
 async def main(url: str, project: str, runs: int, record: Record) -> None:
     async with AsyncClient(url, timeout=inf) as client, asyncio.TaskGroup() as reporting:
-        async for task in client.stream([project], capacity=CAPACITY):
+        async for task in client.stream([project], places=CAPACITY):
             record.write(f"start {task.taskid} {task.body['run']}")
             reporting.create_task(report(client, task, runs, record))
 

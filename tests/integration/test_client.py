@@ -18,8 +18,8 @@ import pytest
 from taskqueue import (
     AsyncClient,
     Client,
+    ClientClosed,
     ClientError,
-    Closed,
     Drop,
     MessageTooLarge,
     RequestRejected,
@@ -204,9 +204,12 @@ def test_a_handler_has_the_results_of_what_its_task_has_waited_for(
     it.push("shop", "http://a/", taskid="async", depends_on=[("news", name) for name in names])
 
     async def work() -> None:
-        workers = [Worker(it.url, handle, projects=["news"]), Worker(it.url, handle_in_loop, projects=["shop"])]
+        workers = [
+            Worker(handle, ["news"], client=it.daemon_address),
+            Worker(handle_in_loop, ["shop"], client=it.daemon_address),
+        ]
         serving = [asyncio.ensure_future(worker.serve()) for worker in workers]
-        async with AsyncClient(it.url) as own:
+        async with AsyncClient(it.daemon_address) as own:
             for name in ("news", "shop"):
                 await own.projects.wait(name)
         for worker in workers:
@@ -309,7 +312,7 @@ def test_a_task_that_an_operator_cancels_is_lost_at_once_to_whoever_has_it(
     one, operator = client(it), client(it)
     one.push_many("news", urls(2))
     (selected,) = one.select(1)
-    stream = one.stream(capacity=1)
+    stream = one.stream(places=1)
     streamed = next(iter(stream))
 
     with one.keep(selected) as lost:
@@ -329,7 +332,7 @@ def test_tasks_goes_through_everything_and_what_it_had_fetched_ahead_goes_back(
     one.push_many("news", urls(300))
 
     fetched = []
-    for task in one.stream(capacity=50):
+    for task in one.stream(places=50):
         one.done(task)
         fetched.append(task.url)
         if len(fetched) == 200:
@@ -512,7 +515,7 @@ def test_a_closed_client_and_a_wrong_url_are_told_apart(daemon: DaemonFactory) -
     one = Client(daemon().url)
     one.close()
 
-    with pytest.raises(Closed):
+    with pytest.raises(ClientClosed):
         one.push("news", "http://a/")
     with Client("localhost:7400") as wrong, pytest.raises(ClientError, match="localhost:7400"):
         wrong.push("news", "http://a/")
@@ -535,7 +538,7 @@ def crawl(it: Daemon, make: Callable[[list[str]], Callable[[Task], Any]], **opti
 
     async def main() -> None:
         async with AsyncClient(it.url) as one:
-            worker = Worker(one, make(fetched), projects=["news"], **options)
+            worker = Worker(make(fetched), ["news"], client=one, **options)
             serving = asyncio.ensure_future(worker.serve())
             await one.push("news", "http://site/")
             while (await one.projects.get("news")).counts.success < len(LINKS):
@@ -598,7 +601,7 @@ def test_what_a_handler_raises_decides_the_outcome(daemon: DaemonFactory, client
                 case "2":
                     raise ValueError("a bug")
 
-        worker = Worker(it.url, handle)
+        worker = Worker(handle, client=it.url)
         serving = asyncio.ensure_future(worker.serve())
         for _ in range(4):
             await ended.get()
@@ -626,7 +629,7 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_what_was_not_started
         async def handle(task: Task) -> None:
             worker.stop()
 
-        worker = Worker(it.url, handle, concurrency=1, prefetch=9)
+        worker = Worker(handle, client=it.url, concurrency=1, prefetch=9)
         await worker.serve()
 
     asyncio.run(main())

@@ -21,7 +21,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "from-pyspider.md"
 def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFactory) -> None:
     async def error_of_the_task() -> str:
         async with AsyncClient(daemon(defaults={"retries": 0}).url) as client:
-            worker = Worker(client, lambda task: {"url": task.url, "title": "A"}, projects=["news"])
+            worker = Worker(lambda task: {"url": task.url, "title": "A"}, ["news"], client=client)
             serving = asyncio.create_task(worker.serve())
             await client.push("news", "http://a/")
             assert await client.projects.wait("news", WAIT_SECONDS)

@@ -188,12 +188,12 @@ def test_a_loop_that_works_on_a_task_is_handed_no_other_when_its_lease_ends_but_
     client.projects.set("news", {"processing_timeout": 2})
     client.push_many("news", [f"http://site/{number}" for number in range(3)])
     with Client(it.url, name="fetcher") as fetcher:
-        for _ in fetcher.stream(["news"], capacity=1):
+        for _ in fetcher.stream(["news"], places=1):
             wait_until(lambda: client.projects.get("news").totals.timeout == 1)
             selected = client.projects.get("news").totals.selected
             client.projects.set("news", {"processing_timeout": 600})
             break
-        done = [fetcher.done(task).outcome for task in islice(fetcher.stream(["news"], capacity=1), 3)]
+        done = [fetcher.done(task).outcome for task in islice(fetcher.stream(["news"], places=1), 3)]
 
     assert selected == 1
     assert done == ["done"] * 3
@@ -204,7 +204,7 @@ def test_a_client_without_a_worker_passes_on_what_it_selected(it: Daemon, client
     client.push_many("news", [f"http://site/{number}" for number in range(3)])
     with Client(it.url, name="fetcher") as fetcher:
         travelled = []
-        for task in fetcher.stream(["news"], capacity=1):
+        for task in fetcher.stream(["news"], places=1):
             travelled.append(task.to_bytes())
             fetcher.pass_on(task)
             if len(travelled) == 3:

@@ -66,7 +66,7 @@ def site() -> Iterator[JudgingSite]:
 async def by_worker(client: AsyncClient, record: Record, concurrency: int) -> None:
     """Run all tasks by a worker; more wait in it."""
     await Worker(
-        client, record.fetch, projects=["news"], concurrency=concurrency, prefetch=16, until_finished=True
+        record.fetch, ["news"], client=client, concurrency=concurrency, prefetch=16, until_finished=True
     ).serve()
 
 
@@ -82,7 +82,7 @@ async def by_stream(client: AsyncClient, record: Record, at_once: int) -> None:
             await client.done(task)
 
     async def run_all(running: asyncio.TaskGroup) -> None:
-        async for task in client.stream(["news"], capacity=16):
+        async for task in client.stream(["news"], places=16):
             if at_once == 1:
                 await run(task)
             else:

@@ -89,7 +89,7 @@ def test_a_worker_in_whose_session_somebody_else_speaks_goes_on_in_another(
 
     async def work() -> list[str]:
         async with AsyncClient(it.url) as worker, AsyncClient(it.url) as producer:
-            tasks = worker.stream(capacity=1)
+            tasks = worker.stream(places=1)
             await producer.push("news", "http://a/1")
             first = await anext(tasks)
             attacker = peer(it, session=worker._exchange._session.id)

@@ -43,7 +43,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def pages(client: Client) -> Iterator[Pages]:
-    with pages_of(client.url) as it:
+    with pages_of(client.daemon_address) as it:
         yield it
 
 

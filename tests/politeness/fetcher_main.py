@@ -50,7 +50,7 @@ def main(url: str, name: str, concurrency: int, prefetch: int | None, record: Pa
                 print(urlsplit(task.url).hostname, f"{begun.at:.6f}", file=lines)
             raise
 
-    Worker(url, fetch, concurrency=concurrency, prefetch=prefetch, name=name, middleware=[begun]).run()
+    Worker(fetch, client=url, concurrency=concurrency, prefetch=prefetch, name=name, middleware=[begun]).run()
 
 
 if __name__ == "__main__":

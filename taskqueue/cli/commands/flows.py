@@ -213,7 +213,7 @@ def _show_planned(said: FlowFile, plan: FlowPlan, as_json: bool) -> None:
 @click.argument("name", metavar="FLOW", type=flow_name)
 @json_option
 @waiting_options
-def wait(project: str, name: str, patience: float | None, as_json: bool, daemon: Daemon) -> int:
+def wait(project: str, name: str, patience: float, as_json: bool, daemon: Daemon) -> int:
     """Wait until a flow has ended.
 
     The exit status says how: it is 0 if all of its tasks succeeded, 3 if one failed, 4 if one was cancelled and none
@@ -237,7 +237,7 @@ def wait(project: str, name: str, patience: float | None, as_json: bool, daemon:
     return END_STATUSES[view.state] if view.ended_at else NOT_OVER_STATUS
 
 
-def _watch(client: Client, project: str, name: str, patience: float | None) -> FlowView:
+def _watch(client: Client, project: str, name: str, patience: float) -> FlowView:
     """Wait with a line on the terminal that says how far it is."""
     from taskqueue.terminal.screen import Screen, Text
 

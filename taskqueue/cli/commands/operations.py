@@ -108,7 +108,7 @@ def show(number: int, as_json: bool, daemon: Daemon) -> None:
 @click.argument("number", metavar="NUMBER|ID", type=operation_id)
 @json_option
 @waiting_options
-def wait(number: int, as_json: bool, patience: float | None, daemon: Daemon) -> int:
+def wait(number: int, as_json: bool, patience: float, daemon: Daemon) -> int:
     """Wait until a bulk operation has ended.
 
     The exit status says how: it is 0 if it went to its end, 4 if it was cancelled, 1 if it has not ended within
@@ -202,7 +202,7 @@ class BulkChoice(NamedTuple):
     """The options of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        before, since, pushed_since, pushed_before: unix seconds, None if nothing was said; see
+        until, since, pushed_since, pushed_before: unix seconds, None if nothing was said; see
             ``protocol.values.TaskFilter``.
     """
 
@@ -210,7 +210,7 @@ class BulkChoice(NamedTuple):
     states: tuple[StateName, ...] = ()
     url_glob: str = ""
     error_glob: str = ""
-    before: float | None = None
+    until: float | None = None
     since: float | None = None
     pushed_since: float | None = None
     pushed_before: float | None = None
@@ -222,7 +222,7 @@ class BulkChoice(NamedTuple):
     @property
     def filters(self) -> bool:
         """Whether any filter on tasks is set."""
-        of_time = self.before or self.since or self.pushed_since or self.pushed_before
+        of_time = self.until or self.since or self.pushed_since or self.pushed_before
         return bool(self.states or self.url_glob or self.error_glob or of_time)
 
 
@@ -251,7 +251,6 @@ OPTIONS: Final = (
     ),
     click.option(
         "--until",
-        "before",
         metavar="DURATION|TIME",
         type=times.past,
         default=None,
@@ -377,7 +376,7 @@ def _begin(
         states=choice.states,
         url=choice.url_glob,
         error=choice.error_glob,
-        before=choice.before,
+        until=choice.until,
         since=choice.since,
         pushed_since=choice.pushed_since,
         pushed_before=choice.pushed_before,

@@ -446,7 +446,7 @@ NOTHING_LEFT: Final = "nothing is left, but it is held open"
 @named_projects_argument
 @click.option("--ignore-retries", is_flag=True, help="End while only tasks are left that wait for a retry.")
 @waiting_options
-def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float | None, daemon: Daemon) -> int:
+def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float, daemon: Daemon) -> int:
     """Wait until projects have finished.
 
     A project has finished when no task is left that has to end first; one with nothing to do has. Recurring tasks that
@@ -465,13 +465,12 @@ def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float | None
       taskqueue project wait news blog --ignore-retries && ./report
       taskqueue push news -f tasks.jsonl && taskqueue project wait news
     """
-    end = None if patience is None else time.monotonic() + patience
+    end = time.monotonic() + patience
     waited_for = projects
     with daemon.client() as client:
         while waited_for:
             for name in waited_for:
-                left = None if end is None else max(0.0, end - time.monotonic())
-                if not _wait(client, name, left, ignore_retries=ignore_retries):
+                if not _wait(client, name, max(0.0, end - time.monotonic()), ignore_retries=ignore_retries):
                     return 1
             # The handlers of one project may have pushed tasks to another one that had finished before.
             others = projects if len(projects) > 1 else ()
@@ -481,7 +480,7 @@ def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float | None
     return 0
 
 
-def _wait(client: Client, name: str, patience: float | None, *, ignore_retries: bool) -> bool:
+def _wait(client: Client, name: str, patience: float, *, ignore_retries: bool) -> bool:
     waiting = _Waiting(client, name, patience, ignore_retries=ignore_retries)
     finished = waiting.on_terminal() if sys.stderr.isatty() else waiting.in_lines()
     if not finished:
@@ -494,7 +493,7 @@ def _wait(client: Client, name: str, patience: float | None, *, ignore_retries: 
 class _Waiting:
     """One wait, and what is said of it meanwhile."""
 
-    def __init__(self, client: Client, project: str, patience: float | None, *, ignore_retries: bool) -> None:
+    def __init__(self, client: Client, project: str, patience: float, *, ignore_retries: bool) -> None:
         self._client = client
         self._project = project
         self._patience = patience

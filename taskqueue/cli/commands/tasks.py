@@ -148,7 +148,7 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, daemon: Daemon) 
 @click.argument("project", type=project_name)
 @click.argument("taskid", metavar="TASK")
 @waiting_options
-def wait(project: str, taskid: str, patience: float | None, daemon: Daemon) -> int:
+def wait(project: str, taskid: str, patience: float, daemon: Daemon) -> int:
     """Wait until a task has finished.
 
     The exit status says how: it is 0 if the task has succeeded, 3 if it has failed for good, 4 if it was cancelled, 1

@@ -171,9 +171,9 @@ def work(
         function = load(handler)
         _log_to_stderr("warning" if quiet else log_level)
     worker = Worker(
-        daemon,
         function,
-        projects=projects or None,
+        projects or None,
+        client=daemon,
         concurrency=concurrency,
         prefetch=prefetch,
         priority=priority,

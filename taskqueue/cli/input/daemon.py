@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 import click
@@ -194,7 +195,7 @@ def daemon_options(command: Command) -> Command:
 def waiting_options(command: Command) -> Command:
     """Add --daemon and --timeout to a command that waits for the end of something.
 
-    It gets the ``daemon``, and ``patience``: the seconds of --timeout, None if it is absent.
+    It gets the ``daemon``, and ``patience``: the seconds of --timeout, ``inf`` if it is absent.
     """
 
     @click.option(
@@ -206,8 +207,9 @@ def waiting_options(command: Command) -> Command:
         help="Longest wait for the end.  [default: no limit]",
     )
     @wraps(command)
-    def with_daemon(*args: object, daemon: str, **options: object) -> object:
-        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS), **options)
+    def with_daemon(*args: object, daemon: str, patience: float | None, **options: object) -> object:
+        within = inf if patience is None else patience
+        return command(*args, daemon=Daemon(daemon, ANSWER_SECONDS), patience=within, **options)
 
     return address_option(cast("Command", with_daemon))
 

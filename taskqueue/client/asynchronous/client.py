@@ -17,7 +17,7 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, limit
+from taskqueue.client.arguments import checked_capacity, checked_count, checked_seconds, time_limit
 from taskqueue.client.asynchronous.daemon import AsyncDaemon
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
@@ -80,37 +80,38 @@ class AsyncClient:
     ``client.projects.pause``. There ``get`` is one, ``list`` a page, and ``iter`` goes through all of them.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
-    ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
+    ``MessageTooLarge`` instead of sending what it would not take, ``ClientClosed`` after ``close``. While the daemon is
     away, requests wait and are sent again when it is back; none is done twice.
 
     It is made anywhere, and used in one event loop.
 
     Args:
-        url: of the daemon; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
+        daemon: its address; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
+        daemon_address: of the daemon.
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, log, daemon: what can be seen of them, and of the daemon.
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        daemon: str | None = None,
         *,
         timeout: float = ANSWER_SECONDS,
         name: str | None = None,
         connect_timeout: float = inf,
     ) -> None:
-        self.url = url or os.environ.get("TASKQUEUE_DAEMON") or URL
+        self.daemon_address = daemon or os.environ.get("TASKQUEUE_DAEMON") or URL
         self.timeout = checked_seconds("timeout", timeout)
         connect_timeout = checked_seconds("connect_timeout", connect_timeout)
         session = ClientSession(_new_session(), name or f"{socket.gethostname()}:{os.getpid()}", _new_session)
         exchange = self._exchange = Exchange(
-            self.url, session, timeout, self._arrive, self._ended, self._look, connect_timeout
+            self.daemon_address, session, timeout, self._arrive, self._ended, self._look, connect_timeout
         )
         self._reachability = exchange.reachability
         self._draining = Draining(session)
@@ -146,7 +147,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
+        """Give back what this client holds, and disconnect. Calls that wait for an answer raise ClientClosed."""
         self._holding.close()
         self._relay.close()
         self._fetching.close()
@@ -230,13 +231,13 @@ class AsyncClient:
 
     async def select(
         self,
-        n: int = 1,
+        limit: int = 1,
         *,
         projects: Iterable[str] | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the blocking client has no other way
         priority: int = 0,
     ) -> list[Task]:
-        """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
+        """Take up to ``limit`` tasks to run, of these projects (None: of any); waits for the first of them.
 
         Args:
             timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
@@ -250,11 +251,11 @@ class AsyncClient:
         patience = self.timeout if timeout is None else checked_seconds("timeout", timeout)
         tasks: list[Task] = []
         if patience == 0:
-            tasks = await self._fetching.select(n, projects, priority, self._leases.handed_out)
+            tasks = await self._fetching.select(limit, projects, priority, self._leases.handed_out)
         else:
             with suppress(TimeoutError):
-                async with asyncio.timeout(limit("timeout", patience)):
-                    tasks = await self._fetching.select(n, projects, priority)
+                async with asyncio.timeout(time_limit("timeout", patience)):
+                    tasks = await self._fetching.select(limit, projects, priority)
         for task in tasks:
             self._kept_leases.hand_over(task)
         return tasks
@@ -263,7 +264,7 @@ class AsyncClient:
         self,
         projects: Iterable[str] | None = None,
         *,
-        capacity: int = 16,
+        places: int = 16,
         until_drained: bool = False,
         priority: int = 0,
         extend: bool = False,
@@ -273,17 +274,17 @@ class AsyncClient:
 
         Args:
             projects: whose tasks; None is any project's.
-            capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+            places: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
             extend: keep the lease of each task from here on, as ``keep`` does, until it is reported or the loop is
                 broken off; not of those that wait here, which go back when their leases run out.
             extend_most: as for ``keep``.
         """
-        checked_capacity("capacity", capacity, least=1)
+        checked_capacity("places", places, least=1)
         leases = checked_extend_most(extend_most) if extend else 1
         await self._exchange.ready()
-        consumer = self._fetching.join(projects, capacity, priority=priority)
+        consumer = self._fetching.join(projects, places, priority=priority)
         try:
             while tasks := await self._fetching.take(consumer, 1, until_drained=until_drained):
                 for task in tasks:
@@ -475,7 +476,7 @@ class AsyncClient:
 
         Raises:
             ValueError, TypeError: such as a name that no project can have; nothing has changed.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         self._exchange.open()
         return Intake(
@@ -497,7 +498,7 @@ class AsyncClient:
             ValueError, TypeError: it is no task.
             RequestRejected: no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         self._exchange.open()
         outcome: asyncio.Future[NewOutcome] = asyncio.get_running_loop().create_future()
@@ -537,7 +538,7 @@ class AsyncClient:
                 yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
             MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
                 one message, that is an error of the future.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         self._exchange.open()
         check_fits(error, result, retry, after=after, kind=kind, counts=counts, body=body, priority=priority)
@@ -560,7 +561,7 @@ class AsyncClient:
     async def settled(self) -> None:
         """Wait until all that ``push_soon`` and ``report_soon`` have been told by now has an outcome or an error.
 
-        Call it before the client is closed: what has no outcome then gets Closed.
+        Call it before the client is closed: what has no outcome then gets ClientClosed.
         """
         await self._outbox.settled()
 
@@ -589,7 +590,7 @@ class AsyncClient:
         """
         self._exchange.open()
         with suppress(TimeoutError):
-            async with asyncio.timeout(limit("timeout", timeout)):
+            async with asyncio.timeout(time_limit("timeout", timeout)):
                 await self._draining.finished.wait()
         return self._draining.finished.is_set()
 

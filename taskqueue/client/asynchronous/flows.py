@@ -7,6 +7,7 @@ goes by itself, and is shown, waited for and cancelled by its name (``AsyncFlows
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable
+from math import inf
 from typing import Unpack
 
 from taskqueue.client.arguments import checked_seconds
@@ -133,14 +134,14 @@ class AsyncFlows:
         project: str,
         name: str,
         progress: Callable[[FlowView], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> FlowView:
         """Wait until a flow has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
             progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
                 client itself calls it.
-            timeout: None: for ever, also for a daemon that goes away meanwhile.
+            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return await self._long_poll.flow_ended(project, name, progress, timeout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
@@ -29,7 +30,7 @@ class AsyncOperations:
         states: Iterable[StateName] = (),
         url: str = "",
         error: str = "",
-        before: Moment | None = None,
+        until: Moment | None = None,
         since: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
@@ -49,7 +50,7 @@ class AsyncOperations:
             states: in one of these; empty: those that the action makes sense for (retry: failed only).
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
-            before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
+            until: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
             since: the same of those that are over, or were last run, at that time or later.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
@@ -65,7 +66,7 @@ class AsyncOperations:
             list(states),
             url,
             error,
-            before=unix_seconds_or_0("before", before),
+            before=unix_seconds_or_0("until", until),
             since=unix_seconds_or_0("since", since),
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
@@ -103,14 +104,14 @@ class AsyncOperations:
         self,
         id: int,
         progress: Callable[[OperationView], object] | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> OperationView:
         """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
             progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
                 client itself calls it.
-            timeout: None: for ever, also for a daemon that goes away meanwhile.
+            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return await self._long_poll.ended(id, progress, timeout)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+from math import inf
 from typing import Final
 
 from taskqueue.client.connection.exchange import Exchange
@@ -55,7 +56,7 @@ class AsyncTasks:
         taskid: str | None = None,
         *,
         url: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 - ends without an error
+        timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> TaskReply:
         """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
@@ -64,7 +65,8 @@ class AsyncTasks:
 
         Args:
             url: names the task instead of the taskid, if that was made of it.
-            timeout: seconds after which the task is returned that is not over; 0: only look; None: wait for ever.
+            timeout: seconds after which the task is returned that is not over; 0: only look; None: the client's;
+                inf: wait for ever.
 
         Raises:
             RequestRejected: there is no such task, or it was dropped meanwhile.

@@ -60,38 +60,39 @@ class Client:
     """A client of one daemon; close it, or use it as a context manager.
 
     The asynchronous one lives in a thread of its own, so what is held stays held while the caller computes or sleeps.
-    Any thread may call it. Make one in each process: in a forked one its methods raise Closed.
+    Any thread may call it. Make one in each process: in a forked one its methods raise ClientClosed.
 
     What producers and fetchers call every day is here; what administrators call is in namespaces, such as
     ``client.projects.pause``. There ``get`` is one, ``list`` a page, and ``iter`` goes through all of them.
 
     Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
-    ``MessageTooLarge`` instead of sending what it would not take, ``Closed`` after ``close``. While the daemon is
+    ``MessageTooLarge`` instead of sending what it would not take, ``ClientClosed`` after ``close``. While the daemon is
     away, requests wait and are sent again when it is back; none is done twice.
 
     Args:
-        url: of the daemon; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
+        daemon: its address; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
         name: for people, shown among the fetchers and in the log of changes; None: host:pid.
         connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
             there is somebody else; without it as long as for an answer, because a daemon may be about to start.
 
     Attributes:
+        daemon_address: of the daemon.
         projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
         fetchers, stats, log, daemon: what can be seen of them, and of the daemon.
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        daemon: str | None = None,
         *,
         timeout: float = ANSWER_SECONDS,
         name: str | None = None,
         connect_timeout: float = inf,
     ) -> None:
-        self._client = AsyncClient(url, timeout=timeout, name=name, connect_timeout=connect_timeout)
+        self._client = AsyncClient(daemon, timeout=timeout, name=name, connect_timeout=connect_timeout)
         self._background = Background()
-        self.url = self._client.url
+        self.daemon_address = self._client.daemon_address
         self.timeout = self._client.timeout
         self._single_pushes = BlockingSingles(self._background, self._client._single_pushes)
         self._single_reports = BlockingSingles(self._background, self._client._single_reports)
@@ -117,7 +118,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Give back what this client holds, and disconnect. Calls that wait for an answer raise Closed."""
+        """Give back what this client holds, and disconnect. Calls that wait for an answer raise ClientClosed."""
         self._background.close(self._client.close())
 
     @explains_options
@@ -187,9 +188,9 @@ class Client:
         return BlockingFlow(self._background, self._client.flow(project, name))
 
     def select(
-        self, n: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None, priority: int = 0
+        self, limit: int = 1, *, projects: Iterable[str] | None = None, timeout: float | None = None, priority: int = 0
     ) -> list[Task]:
-        """Take up to ``n`` tasks to run, of these projects (None: of any); waits for the first of them.
+        """Take up to ``limit`` tasks to run, of these projects (None: of any); waits for the first of them.
 
         Args:
             timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
@@ -199,13 +200,13 @@ class Client:
         Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
         when it is closed goes back. An empty list: there was none in time.
         """
-        return self._background.run(self._client.select(n, projects=projects, timeout=timeout, priority=priority))
+        return self._background.run(self._client.select(limit, projects=projects, timeout=timeout, priority=priority))
 
     def stream(
         self,
         projects: Iterable[str] | None = None,
         *,
-        capacity: int = 16,
+        places: int = 16,
         until_drained: bool = False,
         priority: int = 0,
         extend: bool = False,
@@ -215,7 +216,7 @@ class Client:
 
         Args:
             projects: whose tasks; None is any project's.
-            capacity: tasks held at once, those that wait here included; what waits here uses up its lease, too.
+            places: tasks held at once, those that wait here included; what waits here uses up its lease, too.
             until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
             extend: keep the lease of each task from here on, as ``keep`` does, until it is reported or the loop is
@@ -225,7 +226,7 @@ class Client:
         return self._background.iterate(
             self._client.stream(
                 projects,
-                capacity=capacity,
+                places=places,
                 until_drained=until_drained,
                 priority=priority,
                 extend=extend,
@@ -403,7 +404,7 @@ class Client:
 
         Raises:
             ValueError, TypeError: such as a name that no project can have; nothing has changed.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         return BlockingIntake(
             self._background,
@@ -430,7 +431,7 @@ class Client:
             ValueError, TypeError: it is no task.
             RequestRejected: no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         return self._background.future(partial(self._client.push_soon, project, url, **options))
 
@@ -467,7 +468,7 @@ class Client:
                 yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
             MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
                 one message, that is an error of the future.
-            Closed: see ``taskqueue.errors``.
+            ClientClosed: see ``taskqueue.errors``.
         """
         return self._background.future(
             partial(
@@ -489,7 +490,7 @@ class Client:
     def settled(self) -> None:
         """Wait until all that ``push_soon`` and ``report_soon`` have been told by now has an outcome or an error.
 
-        Call it before the client is closed: what has no outcome then gets Closed.
+        Call it before the client is closed: what has no outcome then gets ClientClosed.
         """
         self._background.run(self._client.settled())
 

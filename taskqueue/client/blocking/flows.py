@@ -6,6 +6,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from typing import Unpack
 
 from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
@@ -109,18 +110,14 @@ class BlockingFlows:
         return self._background.iterate(self._client.iter_tasks(project, name))
 
     def wait(
-        self,
-        project: str,
-        name: str,
-        progress: Callable[[FlowView], object] | None = None,
-        timeout: float | None = None,
+        self, project: str, name: str, progress: Callable[[FlowView], object] | None = None, timeout: float | None = inf
     ) -> FlowView:
         """Wait until a flow has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
             progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
                 client itself calls it.
-            timeout: None: for ever, also for a daemon that goes away meanwhile.
+            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return self._background.run(self._client.wait(project, name, progress, timeout))
 

@@ -6,6 +6,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.connection.background import Background
@@ -30,7 +31,7 @@ class BlockingOperations:
         states: Iterable[StateName] = (),
         url: str = "",
         error: str = "",
-        before: Moment | None = None,
+        until: Moment | None = None,
         since: Moment | None = None,
         priority: int = 0,
         exetime: Moment | None = None,
@@ -50,7 +51,7 @@ class BlockingOperations:
             states: in one of these; empty: those that the action makes sense for (retry: failed only).
             url: a glob that the url matches.
             error: a glob that the error of the last attempt matches.
-            before: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
+            until: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
             since: the same of those that are over, or were last run, at that time or later.
             exetime: unix seconds, or an aware datetime; None is now.
             delay: seconds from the arrival of this at the daemon; wins over exetime.
@@ -70,7 +71,7 @@ class BlockingOperations:
                 states=states,
                 url=url,
                 error=error,
-                before=before,
+                until=until,
                 since=since,
                 priority=priority,
                 exetime=exetime,
@@ -98,14 +99,14 @@ class BlockingOperations:
         return self._background.run(self._client.get(id, seconds))
 
     def wait(
-        self, id: int, progress: Callable[[OperationView], object] | None = None, timeout: float | None = None
+        self, id: int, progress: Callable[[OperationView], object] | None = None, timeout: float | None = inf
     ) -> OperationView:
         """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
             progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
                 client itself calls it.
-            timeout: None: for ever, also for a daemon that goes away meanwhile.
+            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return self._background.run(self._client.wait(id, progress, timeout))
 

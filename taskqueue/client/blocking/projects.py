@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from math import inf
 from typing import Any, Literal
 
 from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
@@ -125,7 +126,7 @@ class BlockingProjects:
     def wait(
         self,
         name: str,
-        timeout: float | None = None,
+        timeout: float | None = inf,
         progress: Callable[[int], object] | None = None,
         *,
         ignore_retries: bool = False,
@@ -134,11 +135,13 @@ class BlockingProjects:
         """Wait until the project has finished: until no task is left that has to end first.
 
         Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
-        False: ``timeout`` seconds were over first (0: only look; None: wait for ever). The client's own timeout limits
-        the first answer only: a daemon that goes away later is waited for. ``progress`` is called now and then with how
-        many tasks are left; it must not wait, because the client itself calls it.
+        False: ``timeout`` seconds were over first.
 
         Args:
+            timeout: seconds to wait; 0: only look; None: the client's; inf: for ever, also for a daemon that goes away
+                after the first answer.
+            progress: called now and then with how many tasks are left; it must not wait, because the client itself
+                calls it.
             ignore_retries: return as soon as only tasks are left that wait for a retry, which may take a day.
             on_remaining: like ``progress``, but is told how fast it is and how long that may take; called about each
                 30 seconds if there is no ``progress``.
@@ -150,12 +153,12 @@ class BlockingProjects:
             self._client.wait(name, timeout, progress, ignore_retries=ignore_retries, on_remaining=on_remaining)
         )
 
-    def progress(self, name: str, timeout: float | None = None, *, ignore_retries: bool = False) -> Iterator[WaitReply]:
+    def progress(self, name: str, timeout: float | None = inf, *, ignore_retries: bool = False) -> Iterator[WaitReply]:
         """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
 
         ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
         ``finished``, which the last one does, or how many tasks are ``unfinished``. Without that the iterator has ended
-        after ``timeout`` seconds (0: after the first reply; None: never).
+        after ``timeout`` seconds (0: after the first reply; None: the client's timeout; inf: never).
 
         Args:
             ignore_retries: as for ``wait``; ``unfinished`` counts what waits for a retry all the same.

@@ -6,6 +6,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
 
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
@@ -36,7 +37,7 @@ class BlockingTasks:
         return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
-        self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = None
+        self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = inf
     ) -> TaskReply:
         """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
@@ -45,7 +46,8 @@ class BlockingTasks:
 
         Args:
             url: names the task instead of the taskid, if that was made of it.
-            timeout: seconds after which the task is returned that is not over; 0: only look; None: wait for ever.
+            timeout: seconds after which the task is returned that is not over; 0: only look; None: the client's;
+                inf: wait for ever.
 
         Raises:
             RequestRejected: there is no such task, or it was dropped meanwhile.

@@ -25,7 +25,7 @@ from sys import is_finalizing
 from typing import Any, Generic, TypeVar, cast
 
 from taskqueue.client.connection.batching import Batching, Single
-from taskqueue.errors import Closed
+from taskqueue.errors import ClientClosed
 
 I = TypeVar("I")  # noqa: E741 - an item
 T = TypeVar("T")
@@ -114,7 +114,7 @@ class BackgroundCall(Generic[T]):
 
     def _end(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self._outcome.set_exception(Closed("the client was closed"))
+            self._outcome.set_exception(ClientClosed("the client was closed"))
         elif (error := task.exception()) is not None:
             self._outcome.set_exception(error)
         else:
@@ -122,7 +122,7 @@ class BackgroundCall(Generic[T]):
 
 
 class Background:
-    """Runs until ``close``. Any thread may call it, of the process that made it; in a forked one it raises Closed."""
+    """Runs until ``close``. Any thread of its process may call it; in a forked one it raises ClientClosed."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -138,7 +138,7 @@ class Background:
         """Run it, and wait for nothing.
 
         Raises:
-            Closed: nothing is run any more, or not in this process.
+            ClientClosed: nothing is run any more, or not in this process.
         """
         if not self._is_alive():
             coroutine.close()
@@ -150,7 +150,7 @@ class Background:
                 self._post(running.begin)
                 return running
         coroutine.close()
-        raise Closed("the client was closed")
+        raise ClientClosed("the client was closed")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run it, and wait for its result."""
@@ -195,7 +195,7 @@ class Background:
         except StopAsyncIteration:
             return
         finally:
-            with suppress(Closed):
+            with suppress(ClientClosed):
                 self.run(items.aclose())
 
     @contextmanager
@@ -205,7 +205,7 @@ class Background:
         try:
             yield entered
         finally:
-            with suppress(Closed):
+            with suppress(ClientClosed):
                 self.run(_left(block))
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
@@ -228,10 +228,10 @@ class Background:
         """Asked before any lock is taken: another thread may have held it when the process was forked."""
         return self._process == os.getpid() and not is_finalizing()
 
-    def _dead(self) -> Closed:
+    def _dead(self) -> ClientClosed:
         if is_finalizing():
-            return Closed("the program is ending, so the client is closed; use it before that, not in __del__")
-        return Closed(
+            return ClientClosed("the program is ending, so the client is closed; use it before that, not in __del__")
+        return ClientClosed(
             f"the client belongs to process {self._process}, which forked this one; make a Client in each process"
         )
 

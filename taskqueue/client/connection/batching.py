@@ -32,7 +32,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import Struct
 
 from taskqueue.client.connection.exchange import OTHER_LOOP, Answer
-from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue.errors import ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
 
 MOST: Final = 256
 """Singles in a message."""
@@ -111,7 +111,7 @@ class Batching(Generic[I, A]):
         """Let it leave with the next message, and wait for its outcome.
 
         Raises:
-            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+            RequestTimeout, RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -145,7 +145,7 @@ class Batching(Generic[I, A]):
             What ends the waiting; the caller cancels it. None: nothing does.
 
         Raises:
-            Closed: see ``taskqueue.errors``; nothing is told.
+            ClientClosed: see ``taskqueue.errors``; nothing is told.
         """
         if self.add(Single(item, answer, self.size_of(item))):
             asyncio.get_running_loop().call_soon(self.gather)
@@ -157,7 +157,7 @@ class Batching(Generic[I, A]):
         """Let it leave with the next message. True: call ``gather`` in the loop; else that is going to happen.
 
         Raises:
-            Closed: nothing leaves any more.
+            ClientClosed: nothing leaves any more.
         """
         self._waiting.append(single)
         # Looked at only now: ``close`` answers what was added before it.
@@ -331,5 +331,5 @@ def _nothing() -> None:
     """There is nothing to give up."""
 
 
-def _closed() -> Closed:
-    return Closed("the client was closed")
+def _closed() -> ClientClosed:
+    return ClientClosed("the client was closed")

@@ -30,7 +30,7 @@ from contextlib import suppress
 from math import inf, isinf
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from taskqueue.client.arguments import limit
+from taskqueue.client.arguments import time_limit
 from taskqueue.client.connection.connection import Connection
 from taskqueue.client.connection.session import (
     Answered,
@@ -43,7 +43,7 @@ from taskqueue.client.connection.session import (
     Unreadable,
     Welcomed,
 )
-from taskqueue.errors import ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue.errors import ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.protocol.base import ErrorReply, Request
 from taskqueue.protocol.messages import REPLY_TO, AnyReply, AnyRequest
 
@@ -171,7 +171,7 @@ class Exchange:
             known_as: see ``KnownAs``.
 
         Raises:
-            RequestTimeout, RequestRejected, MessageTooLarge, Closed: see ``taskqueue.errors``.
+            RequestTimeout, RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
         """
         patience = self.patience if patience is None else patience
         self._check_open()
@@ -199,7 +199,7 @@ class Exchange:
         For many small ones: a coroutine and a timer for each cost more than the message.
 
         Args:
-            answer: gets the daemon's reply, or Closed.
+            answer: gets the daemon's reply, or ClientClosed.
 
         Returns:
             None: nothing was sent, because it would have to wait for the daemon, or for room; ``ask`` does so.
@@ -251,11 +251,11 @@ class Exchange:
         self._sleep_until(self._session.next_at(), loop)
 
     async def close(self) -> None:
-        """Give back what is held, and disconnect; whoever waits for an answer gets Closed."""
+        """Give back what is held, and disconnect; whoever waits for an answer gets ClientClosed."""
         if self._closed:
             return
         self._closed = True
-        self._fail_all(Closed("the client was closed"))
+        self._fail_all(ClientClosed("the client was closed"))
         if self._connection is None:
             return
         await self._say_goodbye()
@@ -268,7 +268,7 @@ class Exchange:
 
     async def _in_time(self, waiting: Coroutine[Any, Any, None], patience: float) -> None:
         try:
-            async with asyncio.timeout(limit("patience", patience)):
+            async with asyncio.timeout(time_limit("patience", patience)):
                 await waiting
         except TimeoutError:
             raise self.late(patience) from None
@@ -351,7 +351,7 @@ class Exchange:
         """Connect, unless there is a connection; doesn't wait for anything.
 
         Raises:
-            Closed: the client has been closed.
+            ClientClosed: the client has been closed.
             ClientError: the url is none.
         """
         self._check_open()
@@ -360,7 +360,7 @@ class Exchange:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("the client was closed")
+            raise ClientClosed("the client was closed")
         if self._connection is not None and self._connection.loop is not asyncio.get_running_loop():
             raise ClientError(OTHER_LOOP)
 

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
-from taskqueue.client.arguments import limit
+from taskqueue.client.arguments import time_limit
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import OVER_STATES
 from taskqueue.protocol.flows import FlowShow, FlowView
@@ -56,14 +56,14 @@ class LongPoll:
         ignore_retries: bool = False,
         on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
-        """Wait until it has finished; False: it has not, in so many seconds (None: for ever).
+        """Wait until it has finished; False: it has not, in so many seconds (None: the client's timeout).
 
         That it finished between two questions, and has new tasks already, is seen by how often it has.
 
         Args:
             on_remaining: is told how far it is at first, and each WAIT_SECONDS; more often if there is ``progress``.
         """
-        within = limit("timeout", timeout)
+        within = self._limit(timeout)
         seconds = PROGRESS_SECONDS if progress else WAIT_SECONDS
         first = reply = await self._wait(project, 0.0, ignore_retries=ignore_retries)
         with suppress(TimeoutError):
@@ -84,10 +84,10 @@ class LongPoll:
     ) -> AsyncGenerator[WaitReply, None]:
         """How far the project is, now and each time that this changes, until it has finished.
 
-        Ends after so many seconds (None: never) if it has not. The time limits each request, not what a caller does
-        between two of them.
+        Ends after so many seconds (None: the client's timeout) if it has not. The time limits each request, not what a
+        caller does between two of them.
         """
-        loop, within = asyncio.get_running_loop(), limit("timeout", timeout)
+        loop, within = asyncio.get_running_loop(), self._limit(timeout)
         ends_at = None if within is None else loop.time() + within
         first = told = await self._wait(project, 0.0, ignore_retries=ignore_retries)
         yield first
@@ -109,11 +109,11 @@ class LongPoll:
         taskid: str,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> TaskReply:
-        """Wait until it is over, or for so many seconds (None: for ever); returns it as it was when it was last shown.
+        """Wait until it is over, or for so many seconds (None: the client's timeout).
 
-        One that runs again by then is waited for again.
+        Returns it as it was when it was last shown. One that runs again by then is waited for again.
         """
-        within = limit("timeout", timeout)
+        within = self._limit(timeout)
         show = TaskShow(project=project, taskid=taskid)
         task = await self._exchange.ask(show)
         with suppress(TimeoutError):
@@ -130,8 +130,8 @@ class LongPoll:
         progress: Callable[[OperationView], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> OperationView:
-        """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
-        within = limit("timeout", timeout)
+        """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
+        within = self._limit(timeout)
         view = await self.operation(operation, 0.0)
         _tell(progress, view)
         with suppress(TimeoutError):
@@ -144,7 +144,7 @@ class LongPoll:
     async def done(self, request: GroupDo) -> OperationView:
         """Do something with several projects, and wait until it is done with each of them."""
         view = (await self._exchange.ask(request)).operation
-        return view if view.ended_at else await self.ended(view.id, None, None)
+        return view if view.ended_at else await self.ended(view.id, None, inf)
 
     async def operation(self, operation: int, seconds: float, patience: float | None = None) -> OperationView:
         """How it stands: when it has ended, or in so many seconds."""
@@ -157,8 +157,8 @@ class LongPoll:
         progress: Callable[[FlowView], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> FlowView:
-        """Wait until it has ended, or for so many seconds (None: for ever); returns how it stands then."""
-        within = limit("timeout", timeout)
+        """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
+        within = self._limit(timeout)
         view = await self.flow(project, name, 0.0)
         _tell(progress, view)
         with suppress(TimeoutError):
@@ -175,6 +175,10 @@ class LongPoll:
     async def _wait(self, project: str, seconds: float, *, ignore_retries: bool) -> WaitReply:
         request = ProjectWait(project=project, seconds=seconds, ignore_retries=ignore_retries)
         return await self._exchange.ask(request, inf if seconds else None)
+
+    def _limit(self, timeout: float | None) -> float | None:
+        """Seconds as ``asyncio.timeout`` takes them."""
+        return time_limit("timeout", self._exchange.patience if timeout is None else timeout)
 
     def _turn(self, thing: Thing) -> asyncio.Lock:
         """Held by the one who waits; forgotten when nobody does."""

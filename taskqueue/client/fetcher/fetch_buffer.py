@@ -36,7 +36,7 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.parents import ParentPages
 from taskqueue.client.tasks.put_offs import PutOffs, SlotOf
 from taskqueue.client.tasks.task import Task
-from taskqueue.errors import Closed
+from taskqueue.errors import ClientClosed
 from taskqueue.protocol.fetchers import Hung
 from taskqueue.protocol.fields import MAX_CAPACITY
 from taskqueue.protocol.values import Assignment
@@ -240,7 +240,7 @@ class FetchBuffer:
             asked: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait for
                 the first task.
         """
-        wanted = checked_capacity("n", n)
+        wanted = checked_capacity("limit", n)
         consumer = self.join(projects, priority=priority)
         consumer.wanted = wanted
         self.tell_session()
@@ -406,7 +406,7 @@ class FetchBuffer:
         """Whoever waits for a task is told that there won't be one."""
         for _, sleeper in self._sleepers:
             if not sleeper.done():
-                sleeper.set_exception(Closed("the client was closed"))
+                sleeper.set_exception(ClientClosed("the client was closed"))
         self._sleepers.clear()
         for consumer in self._consumers:
             if consumer.closed is not None:

@@ -50,7 +50,7 @@ from taskqueue.client.fetcher.fetch_buffer import FetchBuffer
 from taskqueue.client.fetcher.leases import KeptLeases
 from taskqueue.client.tasks.outbox import Outbox
 from taskqueue.client.tasks.task import Task
-from taskqueue.errors import Closed
+from taskqueue.errors import ClientClosed
 from taskqueue.protocol.fetchers import Hung
 
 WAIT_SECONDS: Final = 10.0
@@ -158,12 +158,12 @@ class Intake:
         """The next task to run, as soon as there are one and room for it. Several coroutines may wait.
 
         Raises:
-            Closed: the intake, or its client, is or was meanwhile closed.
+            ClientClosed: the intake, or its client, is or was meanwhile closed.
         """
         self._consumer.is_lazy = False
         while (task := self.take_now()) is None:
             if self._closed:
-                raise Closed("the intake was closed")
+                raise ClientClosed("the intake was closed")
             if len(self._running) >= self._room or self._outbox.is_busy:
                 self._freed.clear()
                 await self._freed.wait()
@@ -296,13 +296,13 @@ class BlockingIntake:
 
     def take_now(self) -> Task | None:
         """See ``Intake.take_now``."""
-        with suppress(Closed):
+        with suppress(ClientClosed):
             return self._background.call(self._intake.take_now)
         return None
 
     def close(self) -> None:
         """See ``Intake.close``."""
-        with suppress(Closed):
+        with suppress(ClientClosed):
             self._background.call(self._intake.close)
 
 

@@ -30,7 +30,7 @@ from msgspec import Struct
 from taskqueue.client.connection.batching import Batching
 from taskqueue.client.tasks.pushes import Push
 from taskqueue.client.tasks.reports import Reported
-from taskqueue.errors import BacklogFull, ClientError, Closed
+from taskqueue.errors import BacklogFull, ClientClosed, ClientError
 from taskqueue.protocol.choices import NewOutcome
 from taskqueue.protocol.values import TaskReport
 
@@ -239,7 +239,7 @@ class Outbox:
         self._held_pushes.clear()
         self._held_reports.clear()
         for outgoing in held:
-            outgoing.end(Closed("the client was closed"))
+            outgoing.end(ClientClosed("the client was closed"))
 
     def _check_room(self, size: int) -> None:
         count = len(self._unsettled)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.errors import Closed
+from taskqueue.errors import ClientClosed
 from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
 
 
@@ -92,15 +92,15 @@ class ParentPages:
 
     def _wait_for_page(self, project: str, taskid: str, after: int) -> TaskParentsReply:
         if self._process != os.getpid():
-            raise Closed(f"the client of this task belongs to process {self._process}, which forked this one")
+            raise ClientClosed(f"the client of this task belongs to process {self._process}, which forked this one")
         loop = self._loop
         if loop is None or loop.is_closed():
-            raise Closed("the client was closed")
+            raise ClientClosed("the client was closed")
         asking = asyncio.run_coroutine_threadsafe(self._page(project, taskid, after), loop)
         try:
             return asking.result()
         except CancelledError:
-            raise Closed("the client was closed") from None
+            raise ClientClosed("the client was closed") from None
         except BaseException:
             # A Ctrl-C must not leave the request waiting in the loop.
             asking.cancel()

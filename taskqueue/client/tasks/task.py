@@ -28,7 +28,7 @@ from typing import Any, Final, Unpack
 import msgspec
 from msgspec import Raw
 
-from taskqueue.client.arguments import limit
+from taskqueue.client.arguments import time_limit
 from taskqueue.client.tasks import fetched
 from taskqueue.client.tasks.fetched import Headers, PageFacts
 from taskqueue.client.tasks.parents import ParentPages, Parents
@@ -67,7 +67,7 @@ class Cancelled:
             TypeError, ValueError: ``timeout`` can't be.
             RuntimeError: this would block an event loop, in which it may never be set then.
         """
-        seconds = limit("timeout", timeout)
+        seconds = None if timeout is None else time_limit("timeout", timeout)
         if self._is_set or seconds == 0:
             return self._is_set
         if _is_in_loop():

@@ -83,7 +83,7 @@ class Interruptible:
         """Wait in the code's thread for a call in the event loop, which is cancelled if the code is told to end.
 
         Raises:
-            RunEnded, Closed: it was; else what the call raises.
+            RunEnded, ClientClosed: it was; else what the call raises.
         """
         self._awaited = call
         try:

@@ -20,7 +20,7 @@ from taskqueue.client.tasks.outbox import Outgoing
 from taskqueue.client.tasks.reports import Reported, part_of, refusal_of
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.worker_log import Ran, WorkerLog
-from taskqueue.errors import Closed, RequestTimeout
+from taskqueue.errors import ClientClosed, RequestTimeout
 from taskqueue.protocol.values import NewTask, TaskReport
 
 log = logging.getLogger("taskqueue.worker")
@@ -86,7 +86,7 @@ class Reporting:
         if isinstance(said, Reported):
             self._count(ran)
             self._note(ran.task, said, first)
-        elif isinstance(said, RequestTimeout | Closed):
+        elif isinstance(said, RequestTimeout | ClientClosed):
             self._lose(ran, said)
         else:
             self._fail(ran, said)

@@ -80,10 +80,10 @@ class Worker:
     """A fetcher process around a handler.
 
     Args:
-        client: an AsyncClient to use, or the url of a daemon, or None for the default one. A client made here waits
-            for the daemon as long as it takes.
         handler: called with each Task; see ``taskqueue.client.worker.handler`` for what it may be, return and raise.
         projects: whose tasks; None is any project's.
+        client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
+            tcp://127.0.0.1:7400. A client made here waits for the daemon as long as it takes.
         concurrency: tasks that run at once, and threads for a plain function.
         prefetch: tasks that wait here beside those that run; None: as many as the places finish in a tenth of a second,
             at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
@@ -117,10 +117,10 @@ class Worker:
 
     def __init__(
         self,
-        client: AsyncClient | str | None,
         handler: Handle,
-        *,
         projects: Iterable[str] | None = None,
+        *,
+        client: AsyncClient | str | None = None,
         concurrency: int = CONCURRENCY,
         prefetch: int | None = None,
         priority: int = 0,

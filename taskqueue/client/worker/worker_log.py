@@ -318,12 +318,16 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots:
         while not reach.answers.is_set():
             log.warning(
                 "event=unreachable url=%s reason='nobody answers: is the daemon running there? It is waited for'",
-                client.url,
+                client.daemon_address,
             )
             with suppress(TimeoutError):
                 await asyncio.wait_for(reach.answers.wait(), next(pauses))
         log.info(
-            "event=connected url=%s version=%s projects=%s slots=%d", client.url, reach.version or "?", wanted, slots
+            "event=connected url=%s version=%s projects=%s slots=%d",
+            client.daemon_address,
+            reach.version or "?",
+            wanted,
+            slots,
         )
         await reach.lost.wait()
 

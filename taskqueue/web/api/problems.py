@@ -9,7 +9,7 @@ from typing import Any, Final
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from taskqueue.errors import Closed, MessageTooLarge, Rejected, RequestRejected, RequestTimeout, TaskQueueError
+from taskqueue.errors import ClientClosed, MessageTooLarge, Rejected, RequestRejected, RequestTimeout, TaskQueueError
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -102,7 +102,7 @@ def problem_of(error: Exception) -> Problem | None:
             return of_reason(error.reason, 413 if error.code == "too-large" else 400, error.code)
         case MessageTooLarge():
             return Problem(413, str(error), code="too-large")
-        case RequestTimeout() | Closed():
+        case RequestTimeout() | ClientClosed():
             return Problem(503, str(error), code="unavailable", Retry_After=str(RETRY_SECONDS))
         case TaskQueueError():
             return Problem(502, str(error), code="unavailable")

@@ -37,7 +37,8 @@ HOSTILE_NAME: Final = MARKUP[:64]
 def crawl(client: Client) -> Iterator[None]:
     """Fill a daemon; the fetchers stay connected."""
     with ExitStack() as stack:
-        fetchers = [stack.enter_context(Client(client.url, name=name)) for name in ("crawler-1@web3", HOSTILE_NAME)]
+        names = ("crawler-1@web3", HOSTILE_NAME)
+        fetchers = [stack.enter_context(Client(client.daemon_address, name=name)) for name in names]
         _projects(client)
         _news(client, fetchers[0])
         _shop(client, fetchers[0])

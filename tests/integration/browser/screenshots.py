@@ -112,7 +112,8 @@ def crawling(site: Site) -> Iterator[None]:
         stack.callback(ended.set)
         fill(site.client)
         for number in range(3):
-            client = stack.enter_context(Client(site.client.url, name=f"crawler-{number + 1}@web{number % 2 + 1}"))
+            name = f"crawler-{number + 1}@web{number % 2 + 1}"
+            client = stack.enter_context(Client(site.client.daemon_address, name=name))
             pool.submit(fetch, client, Random(number), ended)
         yield
 

@@ -366,7 +366,7 @@ def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:
     )
     with Client(daemon.url) as client:
         client.operations.start(
-            "retry", project="p", states=["failed"], url="*/a", error="*503*", before=5.0, dry_run=True
+            "retry", project="p", states=["failed"], url="*/a", error="*503*", until=5.0, dry_run=True
         )
         client.operations.start("reprioritise", group="g", priority=9)
         client.operations.start("reschedule", group="g", exetime=datetime(2026, 12, 1, tzinfo=UTC))
@@ -392,11 +392,11 @@ def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
         else friendly(request)
     )
     with Client(daemon.url) as client:
-        client.operations.start("cancel", project="p", before=december)
+        client.operations.start("cancel", project="p", until=december)
         client.log.list(since=december)
         list(client.stats.history(since=december, until=1796083260.0))
         for call in (
-            lambda: client.operations.start("cancel", project="p", before=naive),
+            lambda: client.operations.start("cancel", project="p", until=naive),
             lambda: client.log.list(since=naive),
             lambda: list(client.stats.history(until=naive)),
         ):

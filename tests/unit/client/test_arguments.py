@@ -32,8 +32,8 @@ FOR_EVER: Final = (inf, 2**70, 10**400, None)
 PLAIN: Final[dict[str, Any]] = {"str": "x", "Iterable[str]": ["x"], "Mapping[str, Setting]": {}, "Iterable[Item]": []}
 """A value for each kind of argument that has no default."""
 
-LEFT_OUT: Final = {"stream", "ask"}
-"""Methods that wait for tasks whatever they are given, or take requests that are made already."""
+LEFT_OUT: Final = {"stream"}
+"""Methods that wait for tasks whatever they are given."""
 
 
 def numbers(call: Callable[..., Any]) -> Iterator[str]:
@@ -103,8 +103,8 @@ def test_every_odd_number_is_refused_or_heeded_at_once(daemon: Daemon) -> None:
         (lambda client: client.select(timeout=-1), "timeout: expected at least 0 seconds, got -1"),
         (lambda client: client.projects.wait("p", timeout="5"), "timeout: expected a number of seconds, got str"),
         (lambda client: client.wait_drained(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
-        (lambda client: next(client.stream(capacity=0)), "capacity: expected an integer from 1 to 100000, got 0"),
-        (lambda client: next(client.stream(capacity=2.5)), "capacity: expected an integer from 1 to 100000, got 2.5"),
+        (lambda client: next(client.stream(places=0)), "places: expected an integer from 1 to 100000, got 0"),
+        (lambda client: next(client.stream(places=2.5)), "places: expected an integer from 1 to 100000, got 2.5"),
         (lambda client: client.select(priority=0.5), "priority: expected an integer from -2^31 to 2^31 - 1, got 0.5"),
         (lambda client: client.done("a"), "task: expected a Task, as select gives it, got str"),
         (lambda client: client.failed({}, status_code=404), "task: expected a Task, as select gives it, got dict"),
@@ -130,7 +130,7 @@ def test_a_client_is_not_made_with_a_patience_that_can_not_be(argument: str, odd
 @pytest.mark.parametrize("odd", [nan, -1, "5", True])
 def test_a_worker_is_not_made_with_a_number_that_can_not_be(argument: str, odd: Any) -> None:
     with pytest.raises((ValueError, TypeError), match=f"{argument}: expected "):
-        Worker("tcp://127.0.0.1:9", print, **{argument: odd})
+        Worker(print, client="tcp://127.0.0.1:9", **{argument: odd})
 
 
 def absent(url: str) -> tuple[int, bytes]:

@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from taskqueue import (
     AsyncClient,
+    ClientClosed,
     ClientError,
-    Closed,
     MessageTooLarge,
     Pushed,
     PushOutcome,
@@ -275,7 +275,7 @@ def test_a_closed_client_says_so(daemon: Daemon) -> None:
         await client.close()
         await client.push("p", "http://a/")
 
-    with pytest.raises(Closed):
+    with pytest.raises(ClientClosed):
         run(main())
 
 
@@ -290,7 +290,7 @@ def test_closing_ends_the_calls_that_wait(daemon: Daemon) -> None:
         await client.close()
         return list(await asyncio.gather(selecting, pushing, return_exceptions=True))
 
-    assert [type(error) for error in run(main())] == [Closed, Closed]
+    assert [type(error) for error in run(main())] == [ClientClosed, ClientClosed]
 
 
 # ---------------------------------------------------------------------------------------- push_many
@@ -444,7 +444,7 @@ def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
             for _ in range(3):
                 await asyncio.to_thread(daemon.hear, NewTasks)
             await has_read_ahead.wait()
-        with pytest.raises(Closed):
+        with pytest.raises(ClientClosed):
             await pushing
 
     run(main())
@@ -507,10 +507,10 @@ def test_select_states_its_capacity_and_takes_it_back(daemon: Daemon) -> None:
 def test_a_number_of_tasks_that_can_not_be_is_told_and_the_client_goes_on(daemon: Daemon, n: Any) -> None:
     async def main() -> str:
         async with AsyncClient(daemon.url) as client:
-            with pytest.raises(ValueError, match="n: expected an integer from 0 to 100000, got "):
+            with pytest.raises(ValueError, match="limit: expected an integer from 0 to 100000, got "):
                 await client.select(n)
-            with pytest.raises(ValueError, match="capacity: expected an integer from 1 to 100000, got "):
-                await anext(client.stream(capacity=n))
+            with pytest.raises(ValueError, match="places: expected an integer from 1 to 100000, got "):
+                await anext(client.stream(places=n))
             return await client.push("p", "http://a/")
 
     assert asyncio.run(main()) == "new"
@@ -575,7 +575,7 @@ def test_finishing_a_selected_task_does_not_ask_for_another(daemon: Daemon) -> N
 
 def test_reports_made_at_the_same_time_share_one_message(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[str]:
-        tasks = client.stream(capacity=50)
+        tasks = client.stream(places=50)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 50:
             pass
@@ -782,7 +782,7 @@ def test_extend_and_release_tell_whether_the_lease_was_in_force(daemon: Daemon) 
 
 def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_yield(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[int]:
-        tasks = client.stream(["p"], capacity=3)
+        tasks = client.stream(["p"], places=3)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
             pass
@@ -799,7 +799,7 @@ def test_a_generator_of_tasks_keeps_its_capacity_and_gives_back_what_it_did_not_
 
 def test_a_task_whose_lease_ran_out_while_it_waited_is_not_run(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> str:
-        tasks = client.stream(capacity=3)
+        tasks = client.stream(places=3)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 3:
             pass

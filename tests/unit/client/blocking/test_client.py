@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 from msgspec import Raw
 
-from taskqueue import Client, Closed, PushOutcome
+from taskqueue import Client, ClientClosed, PushOutcome
 from taskqueue.protocol.fetchers import Hello, Release, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import Done, NewTasks
@@ -92,7 +92,7 @@ def test_a_blocking_push_many_reads_no_further_than_its_window(daemon: Daemon) -
             for _ in range(3):
                 daemon.hear(NewTasks)
             assert has_read_ahead.wait(WAIT_SECONDS)
-        assert isinstance(pushing.exception(), Closed)
+        assert isinstance(pushing.exception(), ClientClosed)
 
     assert len(read) == 40
 
@@ -100,7 +100,7 @@ def test_a_blocking_push_many_reads_no_further_than_its_window(daemon: Daemon) -
 def test_tasks_are_yielded_until_the_loop_is_left(daemon: Daemon, client: Client) -> None:
     handing = hand_out_when_wanted(daemon, 4, 1, 2, 3)
     taken = []
-    tasks = client.stream(capacity=4)
+    tasks = client.stream(places=4)
     for task in tasks:
         taken.append(task.token)
         client.done(task)
@@ -126,7 +126,7 @@ def test_tasks_keep_what_their_project_said_of_fetching_when_they_were_handed_ou
 
     handing = threading.Thread(target=say)
     handing.start()
-    fetched = [task.fetch for task in islice(client.stream(capacity=4), 4)]
+    fetched = [task.fetch for task in islice(client.stream(places=4), 4)]
     handing.join()
 
     assert fetched == [{"proxy": "A"}, {"proxy": "A"}, {"proxy": "B"}, {}]
@@ -154,7 +154,7 @@ def test_the_url_comes_from_the_environment_when_the_client_is_made(
 def test_without_anything_said_the_url_is_the_daemons_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TASKQUEUE_DAEMON", raising=False)
     with Client() as client:
-        assert client.url == "tcp://127.0.0.1:7400"
+        assert client.daemon_address == "tcp://127.0.0.1:7400"
 
 
 def test_a_closed_client_says_so_and_leaves_no_thread(daemon: Daemon) -> None:
@@ -166,7 +166,7 @@ def test_a_closed_client_says_so_and_leaves_no_thread(daemon: Daemon) -> None:
     client.close()
 
     assert threading.active_count() == before
-    with pytest.raises(Closed):
+    with pytest.raises(ClientClosed):
         client.push("p", "http://a/")
 
 

@@ -17,7 +17,7 @@ from tests.unit.client.conftest import WAIT_SECONDS, Daemon
 FORKED = """
 import os, sys
 from math import inf
-from taskqueue import Client, Closed
+from taskqueue import Client, ClientClosed
 
 with Client(sys.argv[1], timeout=inf) as client:
     client.push("p", "http://parent/")
@@ -34,7 +34,7 @@ with Client(sys.argv[1], timeout=inf) as client:
         for name, call in calls.items():
             try:
                 call()
-            except Closed as error:
+            except ClientClosed as error:
                 print(name, error, flush=True)
         with Client(sys.argv[1], timeout=20) as own:
             print(own.push("p", "http://own/"), flush=True)
@@ -47,7 +47,7 @@ with Client(sys.argv[1], timeout=inf) as client:
 
 ENDING = """
 import sys
-from taskqueue import Client, Closed
+from taskqueue import Client, ClientClosed
 
 class Spider:
     def __init__(self):
@@ -57,7 +57,7 @@ class Spider:
     def __del__(self):
         try:
             self.client.push("p", "http://last/")
-        except Closed as error:
+        except ClientClosed as error:
             print(error, flush=True)
         self.client.close()
 

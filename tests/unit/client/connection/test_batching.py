@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from taskqueue import AsyncClient, Client, ClientError, Closed, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue import AsyncClient, Client, ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.client.connection import batching
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
@@ -324,7 +324,7 @@ def test_closing_ends_what_is_under_way_and_what_waits(daemon: Daemon) -> None:
         await client.close()
         return list(await asyncio.gather(*pushes, return_exceptions=True))
 
-    assert [type(error) for error in asyncio.run(main())] == [Closed] * 3
+    assert [type(error) for error in asyncio.run(main())] == [ClientClosed] * 3
 
 
 def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None:
@@ -342,7 +342,7 @@ def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None
         told = asyncio.gather(under_way, waiting, singles.ask("c"), return_exceptions=True)
         return list(await asyncio.wait_for(told, 60))
 
-    assert [type(error) for error in asyncio.run(main())] == [Closed] * 3
+    assert [type(error) for error in asyncio.run(main())] == [ClientClosed] * 3
 
 
 # ---------------------------------------------------------------------------------------- threads
@@ -455,7 +455,7 @@ def test_closing_ends_the_calls_of_all_threads(daemon: Daemon, threads: ThreadPo
 
     client.close()
 
-    assert [type(call.exception()) for call in calls] == [Closed] * 10
+    assert [type(call.exception()) for call in calls] == [ClientClosed] * 10
 
 
 # ---------------------------------------------------------------------------------------- reports
@@ -507,7 +507,7 @@ def test_threads_may_report_tasks(daemon: Daemon, threads: ThreadPoolExecutor) -
 
 def test_more_frames_at_once_than_are_read_in_one_go_are_all_heard(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> list[int]:
-        tasks = client.stream(capacity=500)
+        tasks = client.stream(places=500)
         first = asyncio.ensure_future(anext(tasks))
         while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 500:
             pass

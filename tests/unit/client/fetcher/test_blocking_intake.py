@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from taskqueue import BacklogFull, Client, Closed, Task
+from taskqueue import BacklogFull, Client, ClientClosed, Task
 from taskqueue.client.tasks import outbox
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.tasks import Done, NewTasks
@@ -101,8 +101,8 @@ def test_after_the_client_is_closed_there_is_nothing_and_what_had_no_outcome_get
 
     client.close()
 
-    assert isinstance(unsettled.exception(WAIT_SECONDS), Closed)
+    assert isinstance(unsettled.exception(WAIT_SECONDS), ClientClosed)
     assert intake.take_now() is None
     intake.close()
-    with pytest.raises(Closed):
+    with pytest.raises(ClientClosed):
         call(client)

@@ -102,7 +102,7 @@ def test_a_loop_that_waits_ends_when_it_is_drained_and_what_it_has_not_yielded_g
 
     async def use(client: AsyncClient) -> None:
         taken = []
-        async for task in client.stream(capacity=3, until_drained=True):
+        async for task in client.stream(places=3, until_drained=True):
             taken.append(task.token)
             drainer.drain()
             assert await released(daemon) == [2, 3]
@@ -209,7 +209,9 @@ def test_a_drained_worker_finishes_what_runs_hands_back_the_rest_says_so_and_end
             started.set()
             await go_on.wait()
 
-        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2, name="w1", grace=0, exit_when_drained=True)
+        worker = Worker(
+            handler, client=daemon.url, concurrency=1, prefetch=2, name="w1", grace=0, exit_when_drained=True
+        )
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon, 3)
         daemon.hand_out(1, 2, 3)
@@ -237,7 +239,7 @@ def test_a_drained_worker_waits_for_a_handler_whose_lease_has_ended(daemon: Daem
             await go_on.wait()
             ended.append(task.token)
 
-        worker = Worker(client, handler, concurrency=1, grace=0, overtime=1000, exit_when_drained=True)
+        worker = Worker(handler, client=client, concurrency=1, grace=0, overtime=1000, exit_when_drained=True)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon, 1)
         daemon.hand_out(1, timeout=1.0)
@@ -264,7 +266,7 @@ def test_a_worker_that_does_not_end_waits_and_goes_on_when_it_is_resumed(
             pass
 
         async with AsyncClient(daemon.url, name="w2") as client:
-            worker = Worker(client, handler, concurrency=1)
+            worker = Worker(handler, client=client, concurrency=1)
             serving = asyncio.ensure_future(worker.serve())
             await client.wait_drained()
             await wanted(daemon, 1)
@@ -285,9 +287,9 @@ def test_a_worker_that_starts_under_a_drained_name_ends_at_once(daemon: Daemon) 
     async def handler(task: Task) -> None:
         pass
 
-    asyncio.run(Worker(daemon.url, handler, exit_when_drained=True).serve())
+    asyncio.run(Worker(handler, client=daemon.url, exit_when_drained=True).serve())
 
 
 def test_a_name_is_said_to_the_worker_or_to_its_client() -> None:
     with pytest.raises(ValueError, match="name: an AsyncClient has its own"):
-        Worker(AsyncClient(), print, name="w1")
+        Worker(print, client=AsyncClient(), name="w1")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue import AsyncClient, Closed, Task
+from taskqueue import AsyncClient, ClientClosed, Task
 from taskqueue.client.fetcher.intake import WAIT_SECONDS, Intake
 from taskqueue.client.tasks import outbox
 from taskqueue.protocol.fetchers import Hello, HelloWanted
@@ -246,7 +246,7 @@ def test_whoever_waits_for_a_task_when_it_is_closed_or_comes_later_is_told(room:
         else:
             client.buffer.close()
         for taking in [*waiting, asyncio.ensure_future(intake.take())]:
-            with pytest.raises(Closed):
+            with pytest.raises(ClientClosed):
                 await asyncio.wait_for(taking, 60)
 
     running(use)
@@ -422,7 +422,7 @@ def test_an_intake_of_a_closed_client_has_nothing(daemon: Daemon) -> None:
         await client.close()
         assert intake.take_now() is None
         for call in (client.intake, lambda: client.report_soon(task), lambda: client.push_soon("p", "http://a/")):
-            with pytest.raises(Closed):
+            with pytest.raises(ClientClosed):
                 call()
         intake.close()
 

@@ -328,7 +328,7 @@ def test_a_thread_keeps_a_task_and_is_told_when_it_is_lost(daemon: Daemon) -> No
 
     with Client(daemon.url) as client, ThreadPoolExecutor(1) as threads:
         handing = threads.submit(hand_out)
-        for task in client.stream(capacity=1, extend=True):
+        for task in client.stream(places=1, extend=True):
             handing.result()
             with client.keep(Task.from_bytes(task.to_bytes())) as another:
                 assert daemon.hear(Extend).seconds is None

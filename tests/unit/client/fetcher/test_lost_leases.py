@@ -25,7 +25,7 @@ def test_a_task_whose_lease_the_daemon_has_ended_is_not_started_any_more(daemon:
 
     async def main() -> list[int]:
         async with AsyncClient(daemon.url) as client:
-            stream = client.stream(capacity=3)
+            stream = client.stream(places=3)
             first = asyncio.ensure_future(anext(stream))
             await wanted(daemon, 3)
             daemon.hand_out(1, 2)
@@ -44,7 +44,7 @@ def test_an_early_task_whose_lease_the_daemon_has_ended_is_not_started_any_more(
 
     async def main() -> list[int]:
         async with AsyncClient(daemon.url) as client:
-            stream = client.stream(capacity=2)
+            stream = client.stream(places=2)
             first = asyncio.ensure_future(anext(stream))
             await wanted(daemon, 2)
             daemon.hand_out(1, not_before=1000.0)

@@ -48,7 +48,7 @@ def test_select_says_its_priority(daemon: Daemon) -> None:
 
 def test_a_stream_says_its_priority(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> int:
-        tasks = client.stream(capacity=3, priority=2**31 - 1)
+        tasks = client.stream(places=3, priority=2**31 - 1)
         first = asyncio.ensure_future(anext(tasks))
         priority = await said(daemon, 3)
         daemon.hand_out(1)
@@ -62,7 +62,7 @@ def test_a_stream_says_its_priority(daemon: Daemon) -> None:
 @pytest.mark.parametrize("options", [{}, {"priority": 7}])
 def test_a_worker_says_its_priority_which_is_0_by_default(daemon: Daemon, options: dict[str, int]) -> None:
     async def use(client: AsyncClient) -> int:
-        worker = Worker(client, handler, concurrency=4, **options)  # type: ignore[arg-type]
+        worker = Worker(handler, client=client, concurrency=4, **options)  # type: ignore[arg-type]
         serving = asyncio.ensure_future(worker.serve())
         priority = await said(daemon, 4)
         worker.stop()
@@ -124,7 +124,7 @@ def test_a_priority_that_can_not_be_is_told(daemon: Daemon, priority: Any) -> No
     with pytest.raises(ValueError, match=r"priority: expected an integer from -2\^31 to 2\^31 - 1, got"):
         using(daemon, lambda client: client.select(1, priority=priority))
     with pytest.raises(ValueError, match=r"priority: expected an integer from -2\^31 to 2\^31 - 1, got"):
-        Worker(None, handler, priority=priority)
+        Worker(handler, priority=priority)
 
 
 def test_the_command_line_refuses_a_priority_that_can_not_be() -> None:

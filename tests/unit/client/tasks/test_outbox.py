@@ -14,7 +14,7 @@ import pytest
 from taskqueue import (
     AsyncClient,
     BacklogFull,
-    Closed,
+    ClientClosed,
     MessageTooLarge,
     RequestRejected,
     RequestTimeout,
@@ -279,7 +279,7 @@ def test_what_has_no_outcome_when_the_client_is_closed_gets_closed_also_if_it_ha
         await heard(silent, 1)
         await client.close()
         await client.settled()
-        assert [type(each.exception()) for each in soon] == [Closed] * 4
+        assert [type(each.exception()) for each in soon] == [ClientClosed] * 4
 
     asyncio.run(main())
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import Raw
 
-from taskqueue import AsyncClient, Client, Closed, RequestRejected, Result, Task, Worker
+from taskqueue import AsyncClient, Client, ClientClosed, RequestRejected, Result, Task, Worker
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Token
@@ -56,7 +56,7 @@ def reported(daemon: Daemon, handler: Callable[[Task], Any]) -> TaskReport:
     """What a worker with this handler reports of one task."""
 
     async def main() -> TaskReport:
-        worker = Worker(daemon.url, handler)
+        worker = Worker(handler, client=daemon.url)
         serving = asyncio.ensure_future(worker.serve())
         while not (await asyncio.to_thread(daemon.hear, Hello)).capacity:
             pass
@@ -136,7 +136,7 @@ def test_a_task_of_a_blocking_client_has_its_parents(daemon: Daemon) -> None:
         with pytest.raises(RuntimeError, match="go through it with `for`"):
             asyncio.run(in_coroutine(task))
         parents = task.parents()
-    with pytest.raises(Closed, match="the client was closed"):
+    with pytest.raises(ClientClosed, match="the client was closed"):
         list(parents)
 
 
@@ -148,7 +148,7 @@ def test_in_a_forked_process_there_is_nobody_to_ask(daemon: Daemon) -> None:
         if not child:
             try:
                 list(task.parents())
-            except Closed:
+            except ClientClosed:
                 os._exit(7)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

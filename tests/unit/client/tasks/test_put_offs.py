@@ -26,7 +26,7 @@ Stream = AsyncGenerator[Task, None]
 @asynccontextmanager
 async def streaming(client: AsyncClient, daemon: Daemon, **fields: Any) -> AsyncGenerator[tuple[Stream, Task], None]:
     """An iteration, and its first task, which is of slot a."""
-    stream = client.stream(capacity=16)
+    stream = client.stream(places=16)
     taking = asyncio.ensure_future(anext(stream))
     await wanted(daemon, 16)
     daemon.hand_out(1, **{**SOON, **fields})
@@ -253,7 +253,7 @@ def test_a_worker_hands_back_what_waits_of_a_slot_that_its_handler_puts_off(
         return ends(task) if task.token == 1 else None
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        worker = Worker(handler, client=daemon.url, concurrency=1, prefetch=2)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon, 3)
         daemon.hand_out(2, **EARLY)
@@ -276,7 +276,7 @@ def test_a_thread_that_reports_puts_the_slot_off(daemon: Daemon) -> None:
 
     with Client(daemon.url) as client, ThreadPoolExecutor(1) as threads:
         handing = threads.submit(hand_out)
-        for task in client.stream(capacity=16):
+        for task in client.stream(places=16):
             handing.result()
             for _ in range(4):  # As in ``arrived``.
                 client.push("p", "http://a/")

@@ -32,7 +32,7 @@ def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daem
         started.append((task.token, time.monotonic()))
 
     async def main() -> float:
-        worker = Worker(daemon.url, handler, concurrency=1)
+        worker = Worker(handler, client=daemon.url, concurrency=1)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         handed_at = time.monotonic()
@@ -78,7 +78,7 @@ def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back
         started.append(task.token)
 
     async def main(slow: Slow) -> list[int]:
-        worker = Worker(daemon.url, handler, middleware=[slow])
+        worker = Worker(handler, client=daemon.url, middleware=[slow])
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, start_within=LONG_SECONDS)
@@ -110,7 +110,7 @@ def test_a_task_that_goes_back_is_none_of_those_that_a_worker_may_run(
         started.append(task.token)
 
     async def main(slow: Slow) -> None:
-        worker = Worker(daemon.url, handler, middleware=[slow], max_tasks=1)
+        worker = Worker(handler, client=daemon.url, middleware=[slow], max_tasks=1)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, start_within=LONG_SECONDS)
@@ -132,7 +132,7 @@ def test_a_task_that_is_started_in_time_may_run_for_longer(daemon: Daemon) -> No
             frozen.tick(LONG_SECONDS + 1)
             await asyncio.to_thread(threading.Event().wait, 0.01)
 
-        worker = Worker(daemon.url, handler)
+        worker = Worker(handler, client=daemon.url)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, start_within=LONG_SECONDS)

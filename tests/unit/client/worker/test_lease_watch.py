@@ -132,7 +132,7 @@ def test_a_run_is_ended_after_its_lease_and_the_next_one_has_its_place(daemon: D
     expected = [(2, True)] if says else [(1, False), (2, True)]
 
     async def main(loop: LeapingLoop) -> dict[int, Done]:
-        worker = Worker(daemon.url, getattr(handlers, kind), concurrency=1, max_hung=2)
+        worker = Worker(getattr(handlers, kind), client=daemon.url, concurrency=1, max_hung=2)
         serving = await begun(daemon, worker, handlers.started)
         free = asyncio.ensure_future(hello_with(daemon, lambda hello: hello.seen == 1 and not hello.running))
         await leap_until(loop, free)
@@ -157,7 +157,7 @@ def test_a_run_whose_task_the_daemon_takes_away_is_ended_at_once(daemon: Daemon,
     said, handlers = Drainer(daemon), Handlers()
 
     async def main(loop: LeapingLoop) -> int:
-        worker = Worker(daemon.url, getattr(handlers, kind), concurrency=1)
+        worker = Worker(getattr(handlers, kind), client=daemon.url, concurrency=1)
         serving = await begun(daemon, worker, handlers.started)
         said.ended = [1]
         daemon.say(HelloWanted(epoch=1))
@@ -204,7 +204,7 @@ def test_a_handler_that_looks_ends_within_its_overtime_and_its_success_is_report
         return "http://late/"
 
     async def main(loop: LeapingLoop) -> list[str]:
-        worker = Worker(daemon.url, plain if kind == "plain" else asynchronous, concurrency=1, overtime=NEVER)
+        worker = Worker(plain if kind == "plain" else asynchronous, client=daemon.url, concurrency=1, overtime=NEVER)
         serving = await begun(daemon, worker, started)
         loop.leap(LEASE)
         [item] = (await asyncio.to_thread(daemon.hear, Done)).tasks
@@ -227,7 +227,7 @@ def test_the_daemon_and_the_log_are_told_of_a_place_that_hangs_until_it_is_free(
         go_on.wait()
 
     async def main(loop: LeapingLoop) -> Hello:
-        worker = Worker(daemon.url, blocked_here, concurrency=2, max_hung=3)
+        worker = Worker(blocked_here, client=daemon.url, concurrency=2, max_hung=3)
         serving = await begun(daemon, worker, started)
         hanging = asyncio.ensure_future(hello_with(daemon, lambda hello: hello.hung is not None))
         await leap_until(loop, hanging)
@@ -268,7 +268,7 @@ def test_a_worker_whose_places_all_hang_gives_up_and_hands_back_the_rest(daemon:
         go_on.wait()
 
     async def main(loop: LeapingLoop) -> list[int]:
-        worker = Worker(daemon.url, blocked, concurrency=1, prefetch=1)
+        worker = Worker(blocked, client=daemon.url, concurrency=1, prefetch=1)
         serving = await begun(daemon, worker, started)
         daemon.hand_out(2, timeout=NEVER, not_before=NEVER)
         await leap_until(loop, serving)
@@ -289,7 +289,7 @@ def test_a_worker_goes_on_when_a_handler_whose_task_is_taken_away_takes_a_while_
             go_on.wait()
 
     async def main(loop: LeapingLoop) -> int:
-        worker = Worker(daemon.url, slow_request, concurrency=1)
+        worker = Worker(slow_request, client=daemon.url, concurrency=1)
         serving = await begun(daemon, worker, started)
         said.ended = [1]
         daemon.say(HelloWanted(epoch=1))
@@ -314,7 +314,7 @@ def test_a_lease_is_extended_up_to_so_many_and_then_its_run_is_ended(daemon: Dae
 
     async def main(loop: LeapingLoop) -> float:
         async with AsyncClient(daemon.url) as client:
-            worker = Worker(client, handlers.asynchronous, concurrency=1, extend=True, extend_most=2.5)
+            worker = Worker(handlers.asynchronous, client=client, concurrency=1, extend=True, extend_most=2.5)
             serving = await begun(daemon, worker, handlers.started)
             free = asyncio.ensure_future(hello_with(daemon, lambda hello: hello.seen == 1 and not hello.running))
             began_at = loop.time()
@@ -350,7 +350,7 @@ def test_a_handler_that_extends_its_own_lease_has_that_time(daemon: Daemon) -> N
                     await asyncio.sleep(0)
 
             started = threading.Event()
-            worker = Worker(client, handler, concurrency=1)
+            worker = Worker(handler, client=client, concurrency=1)
             serving = await begun(daemon, worker, started)
             [item] = (await asyncio.to_thread(daemon.hear, Done)).tasks
             worker.stop()
@@ -374,7 +374,7 @@ def test_a_stopped_worker_ends_a_plain_handler_that_does_not_end_in_its_grace(da
             raise
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, endless, concurrency=1, grace=0.05)
+        worker = Worker(endless, client=daemon.url, concurrency=1, grace=0.05)
         serving = await begun(daemon, worker, started)
         worker.stop()
         await serving
@@ -391,4 +391,4 @@ def test_limits_that_can_not_be_are_refused_with_their_name(options: dict[str, A
     [name] = options
 
     with pytest.raises(ValueError, match=f"{name}: expected "):
-        Worker(None, print, **options)
+        Worker(print, **options)

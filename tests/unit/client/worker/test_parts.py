@@ -43,7 +43,7 @@ async def serving(
     Args:
         ended: set by the handler when it ends, if no last report does so.
     """
-    worker = Worker(daemon.url, handler, **options)
+    worker = Worker(handler, client=daemon.url, **options)
     running = asyncio.ensure_future(worker.serve())
     await wanted(daemon)
     daemon.hand_out(1)
@@ -211,7 +211,7 @@ def test_a_generator_is_asked_for_no_more_before_its_part_is_kept(daemon: Daemon
     Script(daemon, None)
 
     async def main() -> tuple[list[str], list[str]]:
-        worker = Worker(daemon.url, getattr(yielding, kind))
+        worker = Worker(getattr(yielding, kind), client=daemon.url)
         running = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -299,7 +299,7 @@ def test_a_lease_that_is_lost_while_a_part_is_unanswered_ends_the_handler(daemon
     daemon.script = lambda request: [] if isinstance(request, Done) else answer(request)
 
     async def main() -> None:
-        worker = Worker(daemon.url, getattr(yielding, kind))
+        worker = Worker(getattr(yielding, kind), client=daemon.url)
         running = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -322,7 +322,7 @@ def test_a_worker_that_stops_while_a_part_is_unanswered_ends(daemon: Daemon, kin
     daemon.script = lambda request: [] if isinstance(request, Done) else friendly(request)
 
     async def main() -> None:
-        worker = Worker(daemon.url, getattr(yielding, kind), grace=0.05)
+        worker = Worker(getattr(yielding, kind), client=daemon.url, grace=0.05)
         running = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -411,7 +411,7 @@ def test_a_report_that_the_daemon_refuses_ends_its_lease_as_a_failure_and_is_not
 
 async def refused(daemon: Daemon, handler: Callable[[Task], Any], reports: int) -> list[TaskReport]:
     """So many reports that the daemon hears of one task."""
-    worker = Worker(daemon.url, handler)
+    worker = Worker(handler, client=daemon.url)
     running = asyncio.ensure_future(worker.serve())
     await wanted(daemon)
     daemon.hand_out(1)
@@ -466,7 +466,7 @@ def test_a_report_that_can_not_be_encoded_is_a_failure_and_spoils_no_other(
         return odd if task.token == 1 else "http://b/"
 
     async def main() -> list[TaskReport]:
-        worker = Worker(daemon.url, handler)
+        worker = Worker(handler, client=daemon.url)
         running = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, 2)

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from taskqueue import AsyncClient, Closed, Drop, Result, Retry, Task, Worker, new_task
+from taskqueue import AsyncClient, ClientClosed, Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks.push_options import Duration
 from taskqueue.client.worker.worker import STOP_SIGNALS
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, Release
@@ -33,7 +33,7 @@ def outcome_of(
     """What the daemon hears of one task that the handler was given, with these fields."""
 
     async def main() -> TaskReport:
-        worker = Worker(daemon.url, handler, **options)
+        worker = Worker(handler, client=daemon.url, **options)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, **(handed or {}))
@@ -435,7 +435,7 @@ def test_what_exits_deep_in_a_handler_does_not_end_the_worker(daemon: Daemon) ->
         os.kill(os.getpid(), signal.SIGTERM)
 
     with handed_out(daemon, 1, 2):
-        Worker(daemon.url, handler, concurrency=1).run()
+        Worker(handler, client=daemon.url, concurrency=1).run()
 
     items = [item for done in ended(daemon, 2) for item in done.tasks if item]
     assert [(item.token, item.ok) for item in items] == [(1, False), (2, True)]
@@ -455,7 +455,7 @@ def test_a_handler_that_is_interrupted_stops_the_worker_and_its_task_goes_back(
     daemon: Daemon, handler: Callable[[Task], Any]
 ) -> None:
     with handed_out(daemon, 1), pytest.raises(KeyboardInterrupt):
-        Worker(daemon.url, handler).run()
+        Worker(handler, client=daemon.url).run()
 
     assert [lease.token for lease in daemon.hear(Release).leases] == [1]
     assert not any(isinstance(request, Done) for request in daemon.heard)
@@ -481,12 +481,12 @@ def test_options_that_can_not_be_are_refused_with_their_name(options: dict[str, 
     [name] = options
 
     with pytest.raises(ValueError, match=f"{name}: expected at least"):
-        Worker(None, coroutine, **options)  # type: ignore[arg-type]
+        Worker(coroutine, **options)  # type: ignore[arg-type]
 
 
 def test_one_name_is_not_taken_for_several_projects() -> None:
     with pytest.raises(TypeError, match=r"projects: expected several names, such as \['news'\]"):
-        Worker(None, coroutine, projects="news")
+        Worker(coroutine, "news")
 
 
 def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
@@ -505,7 +505,7 @@ def test_no_more_run_at_once_than_the_concurrency(daemon: Daemon) -> None:
         running.discard(task.token)
 
     async def main() -> int:
-        worker = Worker(daemon.url, handler, concurrency=3, prefetch=4)
+        worker = Worker(handler, client=daemon.url, concurrency=3, prefetch=4)
         serving = asyncio.ensure_future(worker.serve())
         capacity = await wanted(daemon)
         daemon.hand_out(*range(1, 8))
@@ -527,7 +527,7 @@ def test_a_worker_whose_tasks_take_no_time_has_some_waiting(daemon: Daemon) -> N
         pass
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, handler, concurrency=3)
+        worker = Worker(handler, client=daemon.url, concurrency=3)
         serving = asyncio.ensure_future(worker.serve())
         capacities = [await wanted(daemon)]
         token = 0
@@ -555,7 +555,7 @@ def test_what_waits_too_long_goes_back_after_less_was_asked_for(daemon: Daemon) 
         go_on.wait(20)
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        worker = Worker(handler, client=daemon.url, concurrency=1, prefetch=2)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -584,7 +584,7 @@ def test_a_stopped_worker_finishes_what_runs_and_hands_back_the_rest(daemon: Dae
         go_on.wait(20)
 
     async def main() -> tuple[list[int], list[int]]:
-        worker = Worker(daemon.url, handler, concurrency=1, prefetch=2)
+        worker = Worker(handler, client=daemon.url, concurrency=1, prefetch=2)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, 2, 3)
@@ -611,7 +611,7 @@ def test_what_does_not_end_in_its_grace_is_handed_back_and_has_not_failed(
         await asyncio.Event().wait()
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, handler, grace=0.05)
+        worker = Worker(handler, client=daemon.url, grace=0.05)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -633,7 +633,7 @@ def test_a_report_that_was_not_answered_in_the_grace_is_one_of_a_task_that_goes_
     daemon.script = answers_no_report
 
     async def main() -> list[int]:
-        worker = Worker(daemon.url, coroutine, grace=0.05)
+        worker = Worker(coroutine, client=daemon.url, grace=0.05)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
@@ -655,7 +655,7 @@ def test_a_stopped_worker_ends_when_the_daemon_is_away_and_says_what_was_not_han
             await asyncio.Event().wait()
 
     with handed_out(daemon, 1):
-        Worker(daemon.url, handler, grace=0.05).run()
+        Worker(handler, client=daemon.url, grace=0.05).run()
     daemon.start()
 
     [line] = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
@@ -669,7 +669,7 @@ def test_a_report_that_is_not_answered_while_its_client_is_patient_is_told_in_th
 
     async def main(loop: LeapingLoop) -> None:
         async with AsyncClient(daemon.url, timeout=100) as client:
-            worker = Worker(client, coroutine)
+            worker = Worker(coroutine, client=client)
             serving = asyncio.ensure_future(worker.serve())
             await wanted(daemon)
             daemon.hand_out(1)
@@ -692,7 +692,7 @@ def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> 
             loop.call_soon(loop.leap, 401)
             await asyncio.to_thread(extended.wait, 20)
 
-        worker = Worker(daemon.url, handler, extend=True)
+        worker = Worker(handler, client=daemon.url, extend=True)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, timeout=600.0)
@@ -708,13 +708,13 @@ def test_a_worker_with_extend_keeps_the_lease_of_a_slow_task(daemon: Daemon) -> 
 
 def test_a_worker_without_a_handler_is_refused() -> None:
     with pytest.raises(TypeError, match="handler: expected a function, got NoneType"):
-        Worker(None, None)  # type: ignore[arg-type]
+        Worker(None)  # type: ignore[arg-type]
 
 
 def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
     async def main() -> str:
         async with AsyncClient(daemon.url) as client:
-            worker = Worker(client, coroutine)
+            worker = Worker(coroutine, client=client)
             serving = asyncio.ensure_future(worker.serve())
             await wanted(daemon)
             daemon.hand_out(1)
@@ -729,7 +729,7 @@ def test_a_worker_can_share_a_client(daemon: Daemon) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_a_running_worker_cleanly(daemon: Daemon, number: int) -> None:
     with handed_out(daemon, 1):
-        Worker(daemon.url, lambda task: os.kill(os.getpid(), number)).run()
+        Worker(lambda task: os.kill(os.getpid(), number), client=daemon.url).run()
         after = signal.getsignal(number)
 
     assert daemon.hear(Done).tasks[0] is not None
@@ -739,7 +739,7 @@ def test_a_signal_stops_a_running_worker_cleanly(daemon: Daemon, number: int) ->
 def test_a_worker_that_was_not_told_by_a_signal_leaves_them_as_they_were(daemon: Daemon) -> None:
     async def main() -> None:
         before = [signal.getsignal(number) for number in STOP_SIGNALS]
-        worker = Worker(daemon.url, coroutine)
+        worker = Worker(coroutine, client=daemon.url)
         serving = asyncio.ensure_future(worker.serve(signals=True))
         await wanted(daemon)
         during = [signal.getsignal(number) for number in STOP_SIGNALS]
@@ -761,11 +761,11 @@ def test_a_worker_whose_client_was_closed_says_once_of_each_task_that_it_could_n
             await client.close()
             worker.stop()
 
-        worker = Worker(client, handler, concurrency=1)
+        worker = Worker(handler, client=client, concurrency=1)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1)
-        with pytest.raises(Closed):
+        with pytest.raises(ClientClosed):
             await serving
 
     asyncio.run(main())
@@ -787,7 +787,7 @@ def test_a_worker_that_is_to_end_starts_nothing_in_the_place_of_a_run_that_ends(
                 worker.stop()
 
         most = 1 if how == "memory" else None
-        worker = Worker(daemon.url, handler, concurrency=1, prefetch=1, max_memory_bytes=most)
+        worker = Worker(handler, client=daemon.url, concurrency=1, prefetch=1, max_memory_bytes=most)
         serving = asyncio.ensure_future(worker.serve())
         await wanted(daemon)
         daemon.hand_out(1, 2)
