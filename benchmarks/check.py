@@ -23,7 +23,7 @@ from benchmarks.harness import Column, Report
 from benchmarks.store import PROJECT, batches_of, count_of, finish, hand_out, is_delayed, made_up, settle
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.task import Task
-from taskqueue.protocol.values import Attempt, Counts
+from taskqueue.protocol.values import Attempt, TaskCounts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.rocksdb.rocks_store import RocksStore
 
@@ -68,7 +68,7 @@ def is_over(number: int) -> bool:
 def project(count: int) -> ProjectRecord:
     """The record of the tasks' project."""
     over, delayed = sum(map(is_over, range(count))), sum(map(is_delayed, range(count)))
-    counts = Counts(ready=count - over - delayed, delayed=delayed, success=over)
+    counts = TaskCounts(ready=count - over - delayed, delayed=delayed, success=over)
     return ProjectRecord(PROJECT, "bench", counts=counts, unfinished=count - over)
 
 

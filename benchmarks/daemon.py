@@ -23,7 +23,7 @@ import zmq
 
 from benchmarks import processes
 from taskqueue.protocol.codec import decode_outgoing, encode
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.messages import AnyRequest
 
 SILENT_MS: Final = 60_000
@@ -172,7 +172,7 @@ class Peer:
 
     def status(self) -> StatusReply:
         """How the daemon is; waits until it listens."""
-        self.send(Status(session=self.session, n=self.number()))
+        self.send(StatusShow(session=self.session, n=self.number()))
         reply = self.receive()
         assert isinstance(reply, StatusReply)
         return reply

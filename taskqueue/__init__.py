@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from taskqueue.client.tasks.new_flow import FlowTask
     from taskqueue.client.tasks.new_task import canonical_url, default_taskid, new_task
     from taskqueue.client.tasks.push_options import PushOptions
-    from taskqueue.client.tasks.pushes import Pushed, PushOutcome
+    from taskqueue.client.tasks.pushes import Pushed, PushedTask
     from taskqueue.client.tasks.reports import Reported, Result
     from taskqueue.client.tasks.task import Task
     from taskqueue.client.worker.middleware import Middleware
@@ -47,8 +47,8 @@ __all__ = [
     "NewTask",
     "PassedOn",
     "PushOptions",
-    "PushOutcome",
     "Pushed",
+    "PushedTask",
     "Reported",
     "RequestRejected",
     "RequestTimeout",
@@ -74,7 +74,7 @@ _HOMES = {
     "NewTask": "protocol.values",
     "PassedOn": "client.worker.outcome",
     "PushOptions": "client.tasks.push_options",
-    "PushOutcome": "client.tasks.pushes",
+    "PushedTask": "client.tasks.pushes",
     "Pushed": "client.tasks.pushes",
     "Result": "client.tasks.reports",
     "Retry": "client.worker.outcome",

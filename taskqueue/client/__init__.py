@@ -9,7 +9,7 @@ from taskqueue.client.hyperlinks import links
 from taskqueue.client.tasks.new_flow import FlowTask
 from taskqueue.client.tasks.new_task import canonical_url, default_taskid, new_task
 from taskqueue.client.tasks.push_options import PushOptions
-from taskqueue.client.tasks.pushes import Pushed, PushOutcome
+from taskqueue.client.tasks.pushes import Pushed, PushedTask
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.middleware import Middleware
@@ -24,8 +24,8 @@ __all__ = [
     "Middleware",
     "PassedOn",
     "PushOptions",
-    "PushOutcome",
     "Pushed",
+    "PushedTask",
     "Reported",
     "Retry",
     "Task",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.base import Change
+from taskqueue.protocol.base import ChangeRequest
 from taskqueue.protocol.messages import AnyReply, Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
@@ -80,5 +80,5 @@ def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -
 
 
 def _who(session: Session, incoming: Incoming) -> Who:
-    said = incoming.request.actor if isinstance(incoming.request, Change) else ""
+    said = incoming.request.actor if isinstance(incoming.request, ChangeRequest) else ""
     return Who(said or session.label, incoming.address)

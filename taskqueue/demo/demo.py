@@ -41,7 +41,7 @@ from taskqueue.demo.site import LOOPBACK, MISSING, bundled_pages, served
 from taskqueue.errors import ConfigError, RequestTimeout, TaskQueueError
 from taskqueue.protocol.choices import LiveState, OverState
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from taskqueue.terminal.screen import Text
 
 BUNDLED = "the bundled site"
@@ -209,7 +209,7 @@ class _Demo:
         ended = f"{counts.success:,} success, {counts.failed:,} failed"
         self._say(f"\nCrawled {over(counts):,} pages of {self._name}{now} in {took}: {ended}.", "bold")
 
-    def _show(self, looking: Client, hint: str, is_last: Callable[[Counts], bool]) -> tuple[float, Counts]:
+    def _show(self, looking: Client, hint: str, is_last: Callable[[TaskCounts], bool]) -> tuple[float, TaskCounts]:
         """Show the crawl until a look is the last one; processes that died are started again."""
         began_at = time.monotonic()
         with Display(self._console, hint) as display:
@@ -296,7 +296,7 @@ def _previously(before: Crawl | None, goes_on: bool, done: int) -> str:
     return f". The unfinished crawl of {before.site or BUNDLED} is dropped, so this is a new one"
 
 
-def _counts(client: Client) -> Counts | None:
+def _counts(client: Client) -> TaskCounts | None:
     """Tasks of the crawl; None if the daemon doesn't answer."""
     try:
         return client.projects.get(PROJECT).counts
@@ -335,7 +335,7 @@ class Display:
         self._live = Live(console=console, refresh_per_second=8)
         self._seen: deque[tuple[float, int]] = deque()
         self._next_at = 0.0
-        self._shown = Counts()
+        self._shown = TaskCounts()
 
     def __enter__(self) -> Display:
         if self._console.is_terminal:
@@ -345,7 +345,7 @@ class Display:
     def __exit__(self, *error: object) -> None:
         self._live.stop()
 
-    def show(self, seconds: float, counts: Counts) -> None:
+    def show(self, seconds: float, counts: TaskCounts) -> None:
         """Show the tasks by state, so many seconds after the crawl began; between two lines, nothing."""
         states = ", ".join(f"{getattr(counts, state):,} {state}" for state in SHOWN)
         line = f"{states}; {self._speed(seconds, over(counts)):.1f} pages/s"
@@ -363,7 +363,7 @@ class Display:
         return (pages - before) / (seconds - since) if seconds > since else 0.0
 
 
-def _bar(seconds: float, counts: Counts) -> Table:
+def _bar(seconds: float, counts: TaskCounts) -> Table:
     bar = Table.grid(padding=(0, 2, 0, 0))
     known = over(counts) + live(counts)
     far = ProgressBar(total=max(1, known), completed=over(counts), width=40)
@@ -371,16 +371,16 @@ def _bar(seconds: float, counts: Counts) -> Table:
     return bar
 
 
-def over(counts: Counts) -> int:
+def over(counts: TaskCounts) -> int:
     """Number of pages that are done."""
     return sum(getattr(counts, state) for state in get_args(OverState))
 
 
-def live(counts: Counts) -> int:
+def live(counts: TaskCounts) -> int:
     """Number of known pages that are still to be done."""
     return sum(getattr(counts, state) for state in get_args(LiveState))
 
 
-def is_finished(counts: Counts) -> bool:
+def is_finished(counts: TaskCounts) -> bool:
     """Whether all pages are done. The links of a page are committed with its end, so none is missing in between."""
     return over(counts) > 0 and not live(counts)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from taskqueue.protocol.choices import OVER_STATES, WAITING_STATES, StateName
+from taskqueue.protocol.choices import OVER_STATES, WAITING_STATES, TaskState
 
-STATES: Final[tuple[StateName, ...]] = (*WAITING_STATES, "processing", *OVER_STATES)
+STATES: Final[tuple[TaskState, ...]] = (*WAITING_STATES, "processing", *OVER_STATES)
 """States of tasks in the order in which an operator reads them, as a task goes through them."""
 
 

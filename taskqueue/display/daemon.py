@@ -16,7 +16,7 @@ from taskqueue.build_kind import build_kind
 from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
-from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, Histogram
 from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
 
@@ -68,7 +68,7 @@ def _each_second(count: int, seconds: float) -> str:
     return f"{count / seconds:,.1f} a second" if seconds else "0 a second"
 
 
-def _spread(histogram: HistogramView | None) -> str:
+def _spread(histogram: Histogram | None) -> str:
     """``half within 0.4 ms, 99 of 100 within 2.5 ms``."""
     if histogram is None or (half := quantile(histogram, 0.5)) is None:
         return NOTHING_YET
@@ -84,7 +84,7 @@ def brief_seconds(seconds: float, last: float) -> str:
     return f"{seconds * 1000:.2g} ms" if seconds < 0.0995 else duration_text(seconds)
 
 
-def _tasks(histogram: HistogramView | None) -> str:
+def _tasks(histogram: Histogram | None) -> str:
     if histogram is None or (average := mean(histogram)) is None:
         return NOTHING_YET
     most = quantile(histogram, 0.99) or 0.0

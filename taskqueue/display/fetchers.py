@@ -9,23 +9,23 @@ from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
 from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
 from taskqueue.protocol.daemon import DaemonReply
-from taskqueue.protocol.fetchers import FetchersReply, FetcherView
+from taskqueue.protocol.fetchers import Fetcher, FetchersReply
 from taskqueue.units import duration_text
 
 
-def name_of(view: FetcherView) -> str:
+def name_of(view: Fetcher) -> str:
     """Its name, or its pseudonym if it has none."""
     return view.name or view.session
 
 
-def _places(view: FetcherView) -> str:
+def _places(view: Fetcher) -> str:
     """``3/16``, or ``16/16+3`` if it holds 3 more that are in none of its places."""
     hung = view.hung.places if view.hung is not None else 0
     beyond = min(view.holds, max(0, view.holds + hung + view.free - view.capacity))
     return f"{view.holds - beyond:,}/{view.capacity:,}" + (f"+{beyond:,}" if beyond else "")
 
 
-COLUMNS: Final[tuple[ListColumn[FetcherView], ...]] = (
+COLUMNS: Final[tuple[ListColumn[Fetcher], ...]] = (
     ListColumn("fetcher", name_of, "name", words=True),
     ListColumn("state", lambda view: "draining" if view.draining else "", words=True),
     ListColumn("holds", _places, "holds"),
@@ -60,12 +60,12 @@ def of_places(reply: FetchersReply | DaemonReply) -> str:
     return f"{brief(reply.holds - reply.beyond)} of {brief(reply.capacity)}{beyond}"
 
 
-def hanging(views: Iterable[FetcherView]) -> list[FetcherView]:
+def hanging(views: Iterable[Fetcher]) -> list[Fetcher]:
     """Those that have hung places, the one that has had one for longest first."""
     return sorted((view for view in views if view.hung), key=lambda view: -view.hung.seconds if view.hung else 0.0)
 
 
-def hung_words(view: FetcherView) -> str:
+def hung_words(view: Fetcher) -> str:
     """What hangs at a fetcher, in a sentence without a full stop; empty if nothing does."""
     hung = view.hung
     if hung is None:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, get_args
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.protocol.choices import FlowTaskState, OverState
-from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.units import duration_text
 
 OVER: Final[tuple[str, ...]] = get_args(OverState)
@@ -27,12 +27,12 @@ STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*OVER, "processing", *get_
 PARENTS_SHOWN: Final = 6
 
 
-def over(view: FlowView) -> int:
+def over(view: Flow) -> int:
     """How many of its tasks are over."""
     return sum(getattr(view.counts, state) for state in OVER)
 
 
-COLUMNS: Final[tuple[ListColumn[FlowView], ...]] = (
+COLUMNS: Final[tuple[ListColumn[Flow], ...]] = (
     ListColumn("project", lambda view: view.project, words=True),
     ListColumn("flow", lambda view: view.flow, words=True),
     ListColumn("state", lambda view: view.state, words=True),
@@ -44,7 +44,7 @@ COLUMNS: Final[tuple[ListColumn[FlowView], ...]] = (
 )
 
 
-def so_far(view: FlowView, now: float) -> str:
+def so_far(view: Flow, now: float) -> str:
     """How far it is, and since when: ``7 of 9 tasks over, 4 min 10 s``; ``now`` in unix seconds."""
     told = f"{over(view):,} of {view.tasks:,} tasks over"
     if view.state == "staged":
@@ -63,12 +63,12 @@ def counted_text(states: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {state}" for state, count in counted(states))
 
 
-def took(task: FlowTaskView) -> str:
+def took(task: FlowTaskStatus) -> str:
     """How long a task ran; empty: it has not run."""
     return duration_text(task.seconds) if task.seconds else ""
 
 
-def name_of(task: FlowTaskView) -> str:
+def name_of(task: FlowTaskStatus) -> str:
     """Its taskid, or its url if it has the taskid that is made of that."""
     return task.url if task.taskid == default_taskid(task.url) else task.taskid
 
@@ -78,7 +78,7 @@ def cut(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 
-def waits_for(task: FlowTaskView, labels: Sequence[str]) -> str:
+def waits_for(task: FlowTaskStatus, labels: Sequence[str]) -> str:
     """What it waits for: others of the flow by their labels, what is outside by (project and) taskid."""
     named = [labels[each] if isinstance(each, int) else "/".join(each) for each in task.depends_on]
     more = len(named) - PARENTS_SHOWN

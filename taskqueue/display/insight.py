@@ -12,7 +12,7 @@ from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import STATES, brief, projects, tasks
 from taskqueue.display.projects import pace_text
 from taskqueue.protocol.insight import ProjectPulse
-from taskqueue.protocol.values import Counts, LogEntry, Totals
+from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 NAMELESS_GROUPS: Final = {"error": "(no reason given)", "host": "(no host)"}
 """What people are told instead of an empty name."""
@@ -27,12 +27,12 @@ NAMED_MOST: Final = 5
 """Projects that an entry about all of them names."""
 
 
-def who(entry: LogEntry) -> str:
+def who(entry: Change) -> str:
     """Who asked, and from where."""
     return f"{entry.actor} {entry.address}".strip()
 
 
-def what(entry: LogEntry) -> str:
+def what(entry: Change) -> str:
     """Such as ``project delete (group papers), 12 projects, 1,204 tasks: operation 17``."""
     is_all = bool(entry.projects) and not entry.group and not entry.project
     group = f" (group {entry.group})" if entry.group else " (all)" if is_all else ""
@@ -44,7 +44,7 @@ def what(entry: LogEntry) -> str:
     return f"{changed}: {entry.detail}".strip() if entry.detail else changed
 
 
-CHANGE_COLUMNS: Final[tuple[ListColumn[LogEntry], ...]] = (
+CHANGE_COLUMNS: Final[tuple[ListColumn[Change], ...]] = (
     time_column("when", lambda entry: entry.at),
     ListColumn("who", who, words=True),
     ListColumn("change", what, words=True),
@@ -56,7 +56,7 @@ ALWAYS_TOLD: Final = ("ready", "delayed", "processing")
 
 def pulse_line(pulse: ProjectPulse) -> str:
     """``news  running  2 ready, 0 delayed, 1 processing, 40 success  5/s``; with the reason or the end of a pause."""
-    counts = Counts(*pulse.counts)
+    counts = TaskCounts(*pulse.counts)
     told = [(state, getattr(counts, state)) for state in STATES]
     tasks = ", ".join(f"{brief(count)} {state}" for state, count in told if count or state in ALWAYS_TOLD)
     pace = f"{pace_text(pulse.rate)}/s" if not pulse.bucket else pulse.bucket
@@ -76,4 +76,4 @@ def pause_text(pulse: ProjectPulse) -> str:
 def pulse_fields(pulse: ProjectPulse) -> dict[str, object]:
     """Its fields by name, counts and totals as in any other view of a project."""
     fields: dict[str, object] = {name: getattr(pulse, name) for name in ProjectPulse.__struct_fields__}
-    return fields | {"counts": Counts(*pulse.counts), "totals": Totals(*pulse.totals)}
+    return fields | {"counts": TaskCounts(*pulse.counts), "totals": EventTotals(*pulse.totals)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from taskqueue.display.counts import projects, tasks
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.values import OperationView, RerunLayer
+    from taskqueue.protocol.values import Operation, RerunLayer
 
 DONE: Final = {
     "retry": "retried",
@@ -28,22 +28,22 @@ DONE_WITH_PROJECTS: Final = {
 }
 
 
-def number(view: OperationView) -> int:
+def number(view: Operation) -> int:
     """What people call the operation: its number, or its id if it began before there were numbers."""
     return view.number or view.id
 
 
-def action(view: OperationView) -> str:
+def action(view: Operation) -> str:
     """What the operation does."""
     return f"dry {view.action}" if view.dry_run else view.action
 
 
-def progress(view: OperationView) -> str:
+def progress(view: Operation) -> str:
     """``ended``, or its progress. Tasks that arrive later are examined, too, so ``seen`` may exceed ``known``."""
     return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"
 
 
-def outcome(view: OperationView) -> str:
+def outcome(view: Operation) -> str:
     """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
     if view.action in DONE_WITH_PROJECTS:
         left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
@@ -54,7 +54,7 @@ def outcome(view: OperationView) -> str:
     return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {number(view)})"
 
 
-def rerun_lines(view: OperationView) -> list[str]:
+def rerun_lines(view: Operation) -> list[str]:
     """Of a rerun: the layers of a dry run, then how many tasks."""
     rerun = view.rerun
     lines = []

@@ -13,7 +13,7 @@ from typing import Final
 from taskqueue.display.counts import tasks
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.projects import ProjectView, Remaining
+from taskqueue.protocol.projects import Project, Remaining
 from taskqueue.settings.flat_names import flat
 from taskqueue.units import duration_text
 
@@ -165,7 +165,7 @@ def is_empty_setting(value: Setting) -> bool:
     return value is None or value in ("", {})
 
 
-def said_by(view: ProjectView, name: str) -> str:
+def said_by(view: Project, name: str) -> str:
     """Who says a setting of a project, or one key of a table, by its flat name."""
     if name in dict(flat(view.overrides)):
         return SAID

@@ -45,7 +45,7 @@ class WaitingRequest(Request[R_co]):
         def seconds(self) -> float: ...
 
 
-class Change(Request[R_co], kw_only=True):
+class ChangeRequest(Request[R_co], kw_only=True):
     """Fields of a request by which a person changes something, for the change log.
 
     Attributes:

@@ -15,18 +15,18 @@ NAME_WORDS: Final = 'ASCII letters, digits, "_", "-" and ".", but not "." or "..
 
 LiveState = Literal["ready", "delayed", "processing", "blocked"]
 OverState = Literal["success", "failed", "cancelled"]
-StateName = Literal[LiveState, OverState]
+TaskState = Literal[LiveState, OverState]
 """States of a task."""
 LIVE_STATES: Final[tuple[LiveState, ...]] = get_args(LiveState)
 OVER_STATES: Final[tuple[OverState, ...]] = get_args(OverState)
-STATES: Final[tuple[StateName, ...]] = get_args(StateName)
+STATES: Final[tuple[TaskState, ...]] = get_args(TaskState)
 WAITING_STATES: Final = tuple(state for state in LIVE_STATES if state != "processing")
-KnownState = Literal[StateName, ""]
+KnownState = Literal[TaskState, ""]
 """State of a task that may be unknown: empty."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
-NewOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
+PushOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
 """What became of a task that was pushed."""
-NEW_OUTCOMES: Final[tuple[NewOutcome, ...]] = get_args(NewOutcome)
+NEW_OUTCOMES: Final[tuple[PushOutcome, ...]] = get_args(PushOutcome)
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
 """Which tasks run again with one: none, those that depend on it, what it waits for that failed, what failed."""
@@ -42,7 +42,7 @@ WhyCause = Literal[
 """Why nothing of a project is handed out; empty: the question was of a task, none: it is handed out."""
 
 ProjectSort = Literal[
-    "name", StateName, "new_5m", "selected_5m", "success_5m",
+    "name", TaskState, "new_5m", "selected_5m", "success_5m",
     "failed_5m", "retried_5m", "timeout_5m",
 ]  # fmt: skip
 FetcherSort = Literal["session", "name", "capacity", "holds", "oldest", "done", "failed", "silent", "hung"]
@@ -63,7 +63,7 @@ Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
 FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]
 """Of a flow: how far it is, or how it ended."""
-FlowTaskState = Literal["staged", StateName, "unknown"]
+FlowTaskState = Literal["staged", TaskState, "unknown"]
 """Of a task of a flow; ``staged``: it is not made yet, ``unknown``: it has been forgotten."""
 SlotSort = Literal["backlog", "errors", "delay", "name"]
 SlotPlace = Literal["ready", "waiting", "parked", "stored"]

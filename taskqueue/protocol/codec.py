@@ -32,7 +32,7 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from taskqueue.errors import MAX_REASON_CHARS, Rejected
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import ChangeRequest, Reply, Request
 from taskqueue.protocol.checks import (
     check_edges,
     check_envelope,
@@ -70,14 +70,14 @@ class Envelope(Struct):
     n: Raw = NIL
 
 
-class UndecodedProjectSet(Change[Reply], tag="project-set"):
+class UndecodedProjectSet(ChangeRequest[Reply], tag="project-set"):
     """A ``project-set`` whose settings are not decoded yet."""
 
     project: ProjectName
     settings: Raw
 
 
-class UndecodedGroupSet(Change[Reply], tag="group-set"):
+class UndecodedGroupSet(ChangeRequest[Reply], tag="group-set"):
     """A ``group-set`` whose settings are not decoded yet."""
 
     group: GroupName

@@ -8,13 +8,13 @@ from msgspec import Meta, Struct
 
 from taskqueue.protocol.base import Reply, Request
 from taskqueue.protocol.choices import ProjectSort
-from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.fetchers import Fetcher
 from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part, ProjectName, ProjectNames
-from taskqueue.protocol.projects import ProjectView
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.projects import Project
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
 
-class Status(Request["StatusReply"], tag="status"):
+class StatusShow(Request["StatusReply"], tag="status"):
     """How are you? With a page of projects.
 
     Attributes:
@@ -58,11 +58,11 @@ class StatusReply(Reply, tag="status-reply"):
     epoch: int
     version: str
     uptime_seconds: float
-    counts: Counts
-    totals: Totals
-    projects: list[ProjectView]
+    counts: TaskCounts
+    totals: EventTotals
+    projects: list[Project]
     more: bool
-    fetchers: list[FetcherView]
+    fetchers: list[Fetcher]
     shell: dict[str, float] = {}
     found: int = 0
     numbers: list[int] = []
@@ -98,7 +98,7 @@ class ProjectStand(Struct, array_like=True, frozen=True, gc=False):
     backoffs: int
 
 
-class HistogramView(Struct, omit_defaults=True, gc=False):
+class Histogram(Struct, omit_defaults=True, gc=False):
     """How often something was how large, since the daemon began its epoch or since it was started.
 
     Attributes:
@@ -112,7 +112,7 @@ class HistogramView(Struct, omit_defaults=True, gc=False):
     sum: float = 0.0
 
 
-class LevelView(Struct, omit_defaults=True, gc=False):
+class StoreLevel(Struct, omit_defaults=True, gc=False):
     """The tables of one level of the store, of all its families.
 
     Attributes:
@@ -175,13 +175,13 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     resident_bytes: int = 0
     resident_bytes_most: int = 0
     database: str = ""
-    levels: list[LevelView] = []
+    levels: list[StoreLevel] = []
     log_bytes: int = 0
     free_bytes: int | None = None
     has_room: bool = True
     shell: dict[str, float] = {}
     projects_stand: list[ProjectStand] = []
-    histograms: dict[str, HistogramView] = {}
+    histograms: dict[str, Histogram] = {}
 
 
 class DaemonHistory(Request["DaemonHistoryReply"], tag="daemon-history"):

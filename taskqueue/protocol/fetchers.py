@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import ChangeRequest, Reply, Request
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.fields import (
     MAX_BATCH,
@@ -153,7 +153,7 @@ class TokensReply(Reply, tag="tokens-reply"):
 SHOWN_WISHES: Final = 20
 
 
-class HungView(Struct, omit_defaults=True, frozen=True, gc=False):
+class HungPlaces(Struct, omit_defaults=True, frozen=True, gc=False):
     """Places of a fetcher that are held by handlers whose leases are over.
 
     Attributes:
@@ -169,7 +169,7 @@ class HungView(Struct, omit_defaults=True, frozen=True, gc=False):
     url: str = ""
 
 
-class FetcherView(Struct, omit_defaults=True):
+class Fetcher(Struct, omit_defaults=True):
     """A fetcher as people see it.
 
     Attributes:
@@ -203,7 +203,7 @@ class FetcherView(Struct, omit_defaults=True):
     priority: int = 0
     slots: int = 0
     free: int = 0
-    hung: HungView | None = None
+    hung: HungPlaces | None = None
 
 
 class Fetchers(Request["FetchersReply"], tag="fetchers"):
@@ -229,20 +229,20 @@ class Fetchers(Request["FetchersReply"], tag="fetchers"):
     projects: ProjectNames = []
 
 
-FetcherName = Annotated[str, Meta(min_length=1, max_length=128)]
+FetcherNameText = Annotated[str, Meta(min_length=1, max_length=128)]
 """Of fetchers, as in their hellos; of one that has none, its pseudonym."""
 
 
 class FetcherShow(Request["FetcherReply"], tag="fetcher-show"):
     """Tell about the fetchers of one name."""
 
-    fetcher: FetcherName
+    fetcher: FetcherNameText
 
 
 FetcherAction = Literal["drain", "resume"]
 
 
-class FetcherDo(Change["FetcherReply"], tag="fetcher-do"):
+class FetcherDo(ChangeRequest["FetcherReply"], tag="fetcher-do"):
     """Do something with all fetchers of one name, with those too that come later.
 
     ``drain``: they get no new tasks; ``resume``: they do again.
@@ -251,7 +251,7 @@ class FetcherDo(Change["FetcherReply"], tag="fetcher-do"):
         action: what is done.
     """
 
-    fetcher: FetcherName
+    fetcher: FetcherNameText
     action: FetcherAction
 
 
@@ -269,7 +269,7 @@ class FetchersReply(Reply, tag="fetchers-reply"):
         beyond: of these, those that are in no place.
     """
 
-    fetchers: list[FetcherView]
+    fetchers: list[Fetcher]
     more: bool
     found: int
     capacity: int
@@ -298,6 +298,6 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     found: int
     capacity: int
     holds: int
-    fetchers: list[FetcherView] = []
+    fetchers: list[Fetcher] = []
     hung: int = 0
     beyond: int = 0

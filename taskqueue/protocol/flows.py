@@ -11,14 +11,14 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import FlowState, FlowTaskState
 from taskqueue.protocol.fields import MAX_BATCH, GroupName, Number, ProjectName
 from taskqueue.protocol.tasks import ItemError
-from taskqueue.protocol.values import Counts, NewTask
+from taskqueue.protocol.values import NewTask, TaskCounts
 
 
-class FlowView(Struct, omit_defaults=True, gc=False):
+class Flow(Struct, omit_defaults=True, gc=False):
     """A flow as people see it.
 
     Attributes:
@@ -35,13 +35,13 @@ class FlowView(Struct, omit_defaults=True, gc=False):
     flow: str
     state: FlowState
     tasks: int
-    counts: Counts
+    counts: TaskCounts
     unrolled: int = 0
     began_at: float = 0.0
     ended_at: float = 0.0
 
 
-class FlowTaskView(Struct, omit_defaults=True, gc=False):
+class FlowTaskStatus(Struct, omit_defaults=True, gc=False):
     """A task of a flow.
 
     Attributes:
@@ -139,7 +139,7 @@ class FlowTasks(Request["FlowTasksReply"], tag="flow-tasks"):
     limit: Annotated[int, Meta(ge=1, le=FLOW_TASKS_MOST)] = FLOW_TASKS_MOST
 
 
-class FlowCancel(Change["FlowReply"], tag="flow-cancel"):
+class FlowCancel(ChangeRequest["FlowReply"], tag="flow-cancel"):
     """End the live tasks of a flow, by and by; a stage is dropped."""
 
     project: ProjectName
@@ -165,7 +165,7 @@ class FlowReply(Reply, tag="flow-reply"):
         flow: as it is now.
     """
 
-    flow: FlowView
+    flow: Flow
 
 
 class FlowsReply(Reply, tag="flows-reply"):
@@ -175,7 +175,7 @@ class FlowsReply(Reply, tag="flows-reply"):
         flows: a page of them.
     """
 
-    flows: list[FlowView]
+    flows: list[Flow]
     more: bool
 
 
@@ -186,5 +186,5 @@ class FlowTasksReply(Reply, tag="flow-tasks-reply"):
         tasks: a page of them.
     """
 
-    tasks: list[FlowTaskView]
+    tasks: list[FlowTaskStatus]
     next: int | None = None

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from taskqueue.protocol.base import Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import NAME_CHARS, FailuresBy, ProjectState, Resolution, WhyCause
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
-from taskqueue.protocol.values import Counts, LogEntry, Totals
+from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 
 class Window(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -48,7 +48,7 @@ class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minute
     day: Window = QUIET
 
 
-class Point(Struct, frozen=True, omit_defaults=True, gc=False):
+class HistoryPoint(Struct, frozen=True, omit_defaults=True, gc=False):
     """Events in one minute or hour.
 
     Attributes:
@@ -74,7 +74,7 @@ class ProjectStats(Struct, omit_defaults=True, gc=False):
     """
 
     name: str
-    totals: Totals
+    totals: EventTotals
     windows: Windows
 
 
@@ -113,8 +113,8 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
         reason: why it has paused itself; empty: it has not.
         rate, burst: of its own bucket; one that shares a bucket may have none (inf).
         bucket: the shared bucket that its settings name; empty: none.
-        counts: tasks by state, now, in the order of ``Counts``.
-        totals: events since it was made, in the order of ``Totals``.
+        counts: tasks by state, now, in the order of ``TaskCounts``.
+        totals: events since it was made, in the order of ``EventTotals``.
         paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
     """
 
@@ -146,8 +146,8 @@ class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
 
     epoch: int
     since: str
-    counts: Counts
-    totals: Totals
+    counts: TaskCounts
+    totals: EventTotals
     projects: list[ProjectPulse] = []
     gone: list[str] = []
     anew: bool = False
@@ -202,7 +202,7 @@ class HistoryReply(Reply, tag="stats-history-reply"):
         points: a page of them, by time.
     """
 
-    points: list[Point]
+    points: list[HistoryPoint]
     next: float = 0.0
 
 
@@ -262,7 +262,7 @@ class WhyReply(Reply, tag="why-reply"):
     next: str = ""
 
 
-class Failures(Request["FailuresReply"], tag="failures"):
+class FailureList(Request["FailuresReply"], tag="failures"):
     """Which attempts failed: counted by what they have in common, of one project or of all.
 
     Attributes:
@@ -317,5 +317,5 @@ class LogReply(Reply, tag="log-reply"):
         entries: a page of them, the newest first.
     """
 
-    entries: list[LogEntry]
+    entries: list[Change]
     next: int = 0

@@ -12,10 +12,10 @@ from typing import Final
 from msgspec import Raw
 
 from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS
-from taskqueue.protocol.flows import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.protocol.insight import ProjectPulse
-from taskqueue.protocol.tasks import ItemError, ParentView, TaskRow
-from taskqueue.protocol.values import Assignment, RerunView, Schedule, TaskFilter
+from taskqueue.protocol.tasks import ItemError, Parent, TaskRow
+from taskqueue.protocol.values import Assignment, RerunProgress, Schedule, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
 """More than anything around a url and a body takes in a message."""
@@ -119,12 +119,12 @@ def row_bytes(row: TaskRow) -> int:
     return _ROW_BYTES + _CHARACTER_BYTES * texts
 
 
-def parent_bytes(parent: ParentView) -> int:
+def parent_bytes(parent: Parent) -> int:
     """Upper bound of the bytes of a task that another one waits for."""
     return _PARENT_BYTES + _CHARACTER_BYTES * (len(parent.project) + len(parent.taskid)) + len(parent.result)
 
 
-def flow_task_bytes(view: FlowTaskView) -> int:
+def flow_task_bytes(view: FlowTaskStatus) -> int:
     """Upper bound of the bytes of a task of a flow."""
     texts = len(view.taskid) + len(view.url)
     texts += sum(len(each[0]) + len(each[1]) for each in view.depends_on if not isinstance(each, int))
@@ -142,7 +142,7 @@ def pulse_bytes(pulse: ProjectPulse) -> int:
     return _PULSE_BYTES + _CHARACTER_BYTES * texts
 
 
-def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunView | None) -> int:
+def operation_bytes(projects: Sequence[str], wanted: TaskFilter, rerun: RerunProgress | None) -> int:
     """Upper bound of the bytes of an operation."""
     size = _OPERATION_BYTES + sum(map(len, projects)) + _CHARACTER_BYTES * (len(wanted.url) + len(wanted.error))
     if rerun is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import RerunScope
 from taskqueue.protocol.fields import (
     WAIT_MOST_SECONDS,
@@ -18,10 +18,10 @@ from taskqueue.protocol.fields import (
     Seconds,
     TaskId,
 )
-from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
+from taskqueue.protocol.values import BulkAction, Operation, TaskFilter
 
 
-class Bulk(Change["OperationReply"], tag="bulk"):
+class Bulk(ChangeRequest["OperationReply"], tag="bulk"):
     """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
 
     Attributes:
@@ -45,7 +45,7 @@ class Bulk(Change["OperationReply"], tag="bulk"):
     dry_run: bool = False
 
 
-class Rerun(Change["OperationReply"], tag="rerun"):
+class Rerun(ChangeRequest["OperationReply"], tag="rerun"):
     """Run a task again, and others with it, in the order in which they depend on each other: starts an operation.
 
     Attributes:
@@ -61,7 +61,7 @@ class Rerun(Change["OperationReply"], tag="rerun"):
     dry_run: bool = False
 
 
-class OperationCancel(Change["OperationReply"], tag="operation-cancel"):
+class OperationCancel(ChangeRequest["OperationReply"], tag="operation-cancel"):
     """End an operation where it is: what it has changed stays changed.
 
     Attributes:
@@ -94,7 +94,7 @@ class OperationReply(Reply, tag="operation-reply"):
         operation: as it is now.
     """
 
-    operation: OperationView
+    operation: Operation
 
 
 class OperationsReply(Reply, tag="operations-reply"):
@@ -104,4 +104,4 @@ class OperationsReply(Reply, tag="operations-reply"):
         operations: the newest first.
     """
 
-    operations: list[OperationView]
+    operations: list[Operation]

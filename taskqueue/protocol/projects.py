@@ -6,15 +6,15 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import WAIT_MOST_SECONDS, GroupName, ProjectName, Setting
 from taskqueue.protocol.operations import OperationReply
-from taskqueue.protocol.slots import DivisionView
-from taskqueue.protocol.values import Action, Counts, PauseSeconds, Totals
+from taskqueue.protocol.slots import SlotDivision
+from taskqueue.protocol.values import Action, EventTotals, PauseSeconds, TaskCounts
 
 
-class CronView(Struct, omit_defaults=True):
+class CronJob(Struct, omit_defaults=True):
     """A cron job as people see it.
 
     Attributes:
@@ -30,7 +30,7 @@ class CronView(Struct, omit_defaults=True):
     skipped: int = 0
 
 
-class SharedView(Struct, frozen=True, omit_defaults=True):
+class SharedBucket(Struct, frozen=True, omit_defaults=True):
     """A bucket that a project shares, as people see it.
 
     Attributes:
@@ -76,7 +76,7 @@ class Remaining(Struct, omit_defaults=True):
 ConfigLayer = Literal["project", "defaults"]
 
 
-class ProjectView(Struct, omit_defaults=True):
+class Project(Struct, omit_defaults=True):
     """A project as people see it.
 
     Attributes:
@@ -103,8 +103,8 @@ class ProjectView(Struct, omit_defaults=True):
 
     name: str
     state: ProjectState
-    counts: Counts
-    totals: Totals
+    counts: TaskCounts
+    totals: EventTotals
     settings: dict[str, Setting]
     overrides: dict[str, Setting]
     tokens: float = 0.0
@@ -113,10 +113,10 @@ class ProjectView(Struct, omit_defaults=True):
     unfinished: int = 0
     finished: int = 0
     held_by: int = 0
-    cron: list[CronView] = []
-    shared: SharedView | None = None
+    cron: list[CronJob] = []
+    shared: SharedBucket | None = None
     configured: dict[str, list[ConfigLayer]] = {}
-    slots: DivisionView | None = None
+    slots: SlotDivision | None = None
     paused_until: float = 0.0
     remaining: Remaining | None = None
 
@@ -127,7 +127,7 @@ class ProjectShow(Request["ProjectReply"], tag="project-show"):
     project: ProjectName
 
 
-class ProjectSet(Change["ProjectReply"], tag="project-set"):
+class ProjectSet(ChangeRequest["ProjectReply"], tag="project-set"):
     """Change settings of a project, now and across restarts; an unknown project is made.
 
     A table, such as ``cron`` or ``fetch``, is changed key by key.
@@ -140,7 +140,7 @@ class ProjectSet(Change["ProjectReply"], tag="project-set"):
     settings: dict[str, Setting]
 
 
-class ProjectUnset(Change["ProjectReply"], tag="project-unset"):
+class ProjectUnset(ChangeRequest["ProjectReply"], tag="project-unset"):
     """Forget what ``project-set`` said of these keys; an empty list means all of them.
 
     ``cron.JOB`` is one key of a table.
@@ -157,7 +157,7 @@ LOSSES: Final = ("clear", "reset", "delete")
 """Actions that drop tasks, which can't be taken back."""
 
 
-class ProjectDo(Change["ProjectReply"], tag="project-do"):
+class ProjectDo(ChangeRequest["ProjectReply"], tag="project-do"):
     """Do something with a project; ``start`` makes an unknown one.
 
     ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
@@ -190,7 +190,7 @@ class ProjectReply(Reply, tag="project-reply"):
         project: as it is now; None: it has been deleted.
     """
 
-    project: ProjectView | None
+    project: Project | None
 
 
 class ProjectWait(WaitingRequest["WaitReply"], tag="project-wait"):
@@ -222,7 +222,7 @@ class WaitReply(Reply, tag="wait-reply"):
     remaining: Remaining | None = None
 
 
-class GroupSet(Change["GroupReply"], tag="group-set"):
+class GroupSet(ChangeRequest["GroupReply"], tag="group-set"):
     """Change settings of each project that belongs to a group, as ``project-set`` does.
 
     If one of the projects can't have one of the settings, none is changed, and the reason names that project.
@@ -235,7 +235,7 @@ class GroupSet(Change["GroupReply"], tag="group-set"):
     settings: dict[str, Setting]
 
 
-class GroupDo(Change[OperationReply], tag="group-do"):
+class GroupDo(ChangeRequest[OperationReply], tag="group-do"):
     """Do something with each project of a group; those for which it makes no sense now are left as they are.
 
     An operation, which has ended when the request is answered if the group is small.

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request
+from taskqueue.protocol.base import ChangeRequest, Reply, Request
 from taskqueue.protocol.choices import SlotPlace, SlotSort
 from taskqueue.protocol.fields import (
     MAX_SLOT_BURST,
@@ -19,7 +19,7 @@ from taskqueue.protocol.fields import (
 from taskqueue.protocol.tasks import TaskRow
 
 
-class SlotView(Struct, omit_defaults=True):
+class Slot(Struct, omit_defaults=True):
     """A slot as people see it. All times are unix seconds; 0: none.
 
     Attributes:
@@ -61,7 +61,7 @@ class SlotView(Struct, omit_defaults=True):
     max_tasks: float | None = None
 
 
-class DivisionView(Struct, omit_defaults=True):
+class SlotDivision(Struct, omit_defaults=True):
     """How a project is divided into slots, as people see it.
 
     Attributes:
@@ -102,7 +102,7 @@ SlotFact = Literal["delay", "rate", "burst", "max_processing", "max_tasks", "blo
 """What can be said of one slot."""
 
 
-class SlotSet(Change["SlotReply"], tag="slot-set"):
+class SlotSet(ChangeRequest["SlotReply"], tag="slot-set"):
     """Say how one slot goes, now and across restarts; it wins over the project's settings. None: nothing is said.
 
     The slot need not have had a task yet.
@@ -149,7 +149,7 @@ class SlotListReply(Reply, tag="slot-list-reply"):
 
     by: str
     count: int
-    slots: list[SlotView]
+    slots: list[Slot]
 
 
 class SlotReply(Reply, tag="slot-reply"):
@@ -163,7 +163,7 @@ class SlotReply(Reply, tag="slot-reply"):
         tasks: the next ready ones.
     """
 
-    slot: SlotView
+    slot: Slot
     chosen: dict[str, Setting]
     sources: dict[str, str]
     tasks: list[TaskRow]

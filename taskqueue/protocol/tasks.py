@@ -6,8 +6,8 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
-from taskqueue.protocol.choices import KnownState, NewOutcome, StateName
+from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
+from taskqueue.protocol.choices import KnownState, PushOutcome, TaskState
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
@@ -34,7 +34,7 @@ class NewTasks(Request["NewTasksReply"], tag="new-task"):
     states: bool = False
 
 
-DoneOutcome = Literal["done", "kept", "stale", "rejected"]
+ReportOutcome = Literal["done", "kept", "stale", "rejected"]
 
 
 class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -62,7 +62,7 @@ class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
         states: of each task, in order, as it was known before; empty: they were not asked for.
     """
 
-    outcomes: list[NewOutcome]
+    outcomes: list[PushOutcome]
     errors: list[ItemError] = []
     states: list[KnownState] = []
 
@@ -86,8 +86,8 @@ class DoneReply(Reply, tag="done-reply", omit_defaults=True):
         errors: why reports, or new tasks in them, were rejected.
     """
 
-    outcomes: list[DoneOutcome]
-    new: list[list[NewOutcome]] = []
+    outcomes: list[ReportOutcome]
+    new: list[list[PushOutcome]] = []
     errors: list[ItemError] = []
 
 
@@ -203,7 +203,7 @@ class TaskWaitReply(Reply, tag="task-wait-reply"):
     state: str
 
 
-class ParentView(Struct, omit_defaults=True, gc=False):
+class Parent(Struct, omit_defaults=True, gc=False):
     """A task that another one waits for.
 
     Attributes:
@@ -239,7 +239,7 @@ class TaskParentsReply(Reply, tag="task-parents-reply"):
         parents: a page of the tasks that it waits for.
     """
 
-    parents: list[ParentView]
+    parents: list[Parent]
     next: int | None = None
 
 
@@ -256,7 +256,7 @@ class TaskChildren(Request["TaskChildrenReply"], tag="task-children"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
-class ChildView(Struct, omit_defaults=True, gc=False):
+class Child(Struct, omit_defaults=True, gc=False):
     """A task that waits for another one, or has waited for it.
 
     Attributes:
@@ -277,7 +277,7 @@ class TaskChildrenReply(Reply, tag="task-children-reply"):
         children: a page of the tasks that wait for it.
     """
 
-    children: list[ChildView]
+    children: list[Child]
     next: str = ""
 
 
@@ -297,7 +297,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     """
 
     project: ProjectName
-    state: StateName | None = None
+    state: TaskState | None = None
     url: Glob = ""
     error: Glob = ""
     since: EpochSeconds = 0.0
@@ -306,7 +306,7 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
     pushed_since: EpochSeconds = 0.0
     pushed_before: EpochSeconds = 0.0
-    states: Annotated[list[StateName], Meta(max_length=len(get_args(StateName)))] = []
+    states: Annotated[list[TaskState], Meta(max_length=len(get_args(TaskState)))] = []
 
 
 class TaskListReply(Reply, tag="task-list-reply"):
@@ -320,7 +320,7 @@ class TaskListReply(Reply, tag="task-list-reply"):
     next: str = ""
 
 
-class TaskRetry(Change["TasksReply"], tag="task-retry"):
+class TaskRetry(ChangeRequest["TasksReply"], tag="task-retry"):
     """Run these tasks now, whenever they are due and whatever they ended as, with their retries given back.
 
     One that waits for other tasks is blocked.
@@ -330,14 +330,14 @@ class TaskRetry(Change["TasksReply"], tag="task-retry"):
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
-class TaskCancel(Change["TasksReply"], tag="task-cancel"):
+class TaskCancel(ChangeRequest["TasksReply"], tag="task-cancel"):
     """End these tasks; whoever is processing one of them will be told that its answer is stale."""
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
-class TaskReprioritise(Change["TasksReply"], tag="task-reprioritise"):
+class TaskReprioritise(ChangeRequest["TasksReply"], tag="task-reprioritise"):
     """Give these tasks another priority, up or down; one that is over stays as it is.
 
     Attributes:

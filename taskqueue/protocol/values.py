@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.choices import STATES, AttemptOutcome, ErrorKind, ParentFailure, RerunScope, StateName
+from taskqueue.protocol.choices import STATES, AttemptOutcome, ErrorKind, ParentFailure, RerunScope, TaskState
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_ERROR_CHARS,
@@ -222,7 +222,7 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     again: Again | None = None
 
 
-class Counts(Struct, omit_defaults=True, gc=False):
+class TaskCounts(Struct, omit_defaults=True, gc=False):
     """Tasks of a project by state, now. ``failed`` and the like are those that are over and known.
 
     Attributes:
@@ -244,7 +244,7 @@ class Counts(Struct, omit_defaults=True, gc=False):
     blocked: int = 0
 
 
-class Totals(Struct, omit_defaults=True, gc=False):
+class EventTotals(Struct, omit_defaults=True, gc=False):
     """Events of a project since it was made. A timeout is also counted as failed or as retried."""
 
     new: int = 0
@@ -291,7 +291,7 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
             is unknown is left out.
     """
 
-    states: Annotated[list[StateName], Meta(max_length=len(STATES))] = []
+    states: Annotated[list[TaskState], Meta(max_length=len(STATES))] = []
     url: Glob = ""
     error: Glob = ""
     before: EpochSeconds = 0.0
@@ -323,7 +323,7 @@ class RerunLayer(Struct, frozen=True, omit_defaults=True):
     taskids: list[str] = []
 
 
-class RerunView(Struct, frozen=True, omit_defaults=True):
+class RerunProgress(Struct, frozen=True, omit_defaults=True):
     """What a rerun takes.
 
     Attributes:
@@ -339,7 +339,7 @@ class RerunView(Struct, frozen=True, omit_defaults=True):
     depth: int = 0
 
 
-class OperationView(Struct, omit_defaults=True):
+class Operation(Struct, omit_defaults=True):
     """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
 
     Attributes:
@@ -377,12 +377,12 @@ class OperationView(Struct, omit_defaults=True):
     priority: int | None = None
     exetime: float | None = None
     cancelled: bool = False
-    rerun: RerunView | None = None
+    rerun: RerunProgress | None = None
     until: float = 0.0
     number: int = 0
 
 
-class LogEntry(Struct, frozen=True, omit_defaults=True, gc=False):
+class Change(Struct, frozen=True, omit_defaults=True, gc=False):
     """A change that a person made.
 
     Attributes:

@@ -32,7 +32,7 @@ from taskqueue.core.model.needs import ChangeRecord
 from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.task import CANCELLED, DELAYED, FAILED, PROCESSING, READY, SUCCESS, Move, Task
 from taskqueue.protocol.messages import AnyRequest, Incoming
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 from taskqueue.server.meters import Meters
 from taskqueue.terminal.log_lines import LogHandler
 from taskqueue.visible_text import visible
@@ -165,7 +165,7 @@ BUSIEST: Final = 5
 """Projects to name in a line."""
 
 Row = tuple[int, ...]
-"""Totals of a project, in the order of the fields of ``Totals``."""
+"""Totals of a project, in the order of the fields of ``EventTotals``."""
 
 
 class Summary:
@@ -231,11 +231,11 @@ def _row(project: ProjectRecord) -> Row:
     return msgspec.structs.astuple(project.totals)
 
 
-_NONE: Final[Row] = msgspec.structs.astuple(Totals())
+_NONE: Final[Row] = msgspec.structs.astuple(EventTotals())
 
 
 def _pairs(row: Row) -> str:
-    return " ".join(f"{name}={count}" for name, count in zip(Totals.__struct_fields__, row, strict=True))
+    return " ".join(f"{name}={count}" for name, count in zip(EventTotals.__struct_fields__, row, strict=True))
 
 
 def _busiest(grown: dict[str, Row]) -> str:

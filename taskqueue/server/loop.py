@@ -46,7 +46,7 @@ from taskqueue.core.requests.daemon import histogram_view
 from taskqueue.errors import Damaged, Fenced, FormatError, PassingError, StoreError
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode, request_number
-from taskqueue.protocol.daemon import DaemonReply, LevelView, StatusReply
+from taskqueue.protocol.daemon import DaemonReply, StatusReply, StoreLevel
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 from taskqueue.protocol.messages import Incoming, Outgoing
@@ -534,7 +534,7 @@ def complete_daemon_view(reply: DaemonReply, engine: Engine, meters: Meters, dis
     reply.durability = engine.syncer.durability
     reply.resident_bytes = resident_bytes()
     reply.database = engine.database
-    reply.levels = [LevelView(level, len(sizes), sum(sizes)) for level, sizes in engine.levels().items()]
+    reply.levels = [StoreLevel(level, len(sizes), sum(sizes)) for level, sizes in engine.levels().items()]
     reply.log_bytes = engine.log_bytes()
     reply.free_bytes = disk.free_bytes()
     reply.shell = as_map(meters)

@@ -32,7 +32,7 @@ import zmq
 
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.errors import ConfigError, Corrupt, Damaged, Fenced, SettingError, StoreError
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from taskqueue.resident_memory import resident_bytes
 from taskqueue.server import limits
 from taskqueue.server.clock import Clock, boot_id
@@ -325,7 +325,7 @@ def _start_line(config: Config, where: str, router: Router, engine: Engine) -> s
 
 def _task_counts(projects: Iterable[ProjectRecord]) -> Counter[str]:
     """Tasks by state, as the store had them at the start."""
-    known = Counter(msgspec.structs.asdict(Counts()))
+    known = Counter(msgspec.structs.asdict(TaskCounts()))
     for project in projects:
         known.update(msgspec.structs.asdict(project.counts))
     return known

@@ -24,10 +24,10 @@ from typing import Final, Literal, NamedTuple
 
 from taskqueue.protocol.choices import ProjectState
 from taskqueue.protocol.daemon import ProjectStand
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
-EVENTS: Final = Totals.__struct_fields__
-STATES: Final = Counts.__struct_fields__
+EVENTS: Final = EventTotals.__struct_fields__
+STATES: Final = TaskCounts.__struct_fields__
 
 OTHERS: Final = "(other)"
 """The series of all projects without one of their own; no project can be named so."""
@@ -46,8 +46,8 @@ class ProjectRow(NamedTuple):
     """A project as the daemon has it.
 
     Attributes:
-        counts: tasks by state, now, in the order of ``Counts``.
-        totals: events since it was made, in the order of ``Totals``.
+        counts: tasks by state, now, in the order of ``TaskCounts``.
+        totals: events since it was made, in the order of ``EventTotals``.
         by: whom it is paused by; the daemon does it when its tasks fail. Empty: it is not paused.
     """
 

@@ -25,7 +25,7 @@ from prometheus_client.utils import floatToGoString
 from taskqueue import AsyncClient
 from taskqueue.errors import TaskQueueError
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.daemon import STANDS_MOST, DaemonReply, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import STANDS_MOST, DaemonReply, DaemonShow, Histogram
 from taskqueue.protocol.insight import ProjectPulse, Watch
 from taskqueue.web.metric_series import EVENTS, STATES, Activity, PausedBy, ProjectRow
 
@@ -365,7 +365,7 @@ def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
     return family
 
 
-def _histogram(metric: Metric, found: HistogramView) -> Family:
+def _histogram(metric: Metric, found: Histogram) -> Family:
     family = HistogramMetricFamily(metric.name, metric.meaning)
     bounds = [*map(floatToGoString, found.bounds), "+Inf"]
     family.add_metric([], list(zip(bounds, map(float, accumulate(found.counts)), strict=True)), found.sum)

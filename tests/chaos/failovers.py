@@ -29,7 +29,7 @@ from typing import Final, NamedTuple, get_args
 
 from taskqueue import Client
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from tests.chaos.crew import BY_THE_CLIENT, PROJECT, Crew, Ledger
 from tests.integration.conftest import ROOT, Daemon, Peer
 from tests.postgres import QUICK, Cluster
@@ -191,7 +191,7 @@ def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
 def _missing(url: str, taskids: set[str]) -> set[str]:
     """Those that the daemon does not know; each that no list had, because its state changed meanwhile, is asked for."""
     with Client(url) as client:
-        listed = {row.taskid for state in get_args(StateName) for row in client.tasks.iter(PROJECT, state)}
+        listed = {row.taskid for state in get_args(TaskState) for row in client.tasks.iter(PROJECT, state)}
         return {taskid for taskid in taskids - listed if not _is_known(client, taskid)}
 
 

@@ -35,15 +35,15 @@ from taskqueue.protocol import (
     tasks,
     values,
 )
-from taskqueue.protocol.base import Change, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.daemon import DaemonPoint, HistogramView, LevelView, ProjectStand
-from taskqueue.protocol.fetchers import FetcherView, HelloWanted, Hung, HungView, LeaseRef, Select
+from taskqueue.protocol.daemon import DaemonPoint, Histogram, ProjectStand, StoreLevel
+from taskqueue.protocol.fetchers import Fetcher, HelloWanted, Hung, HungPlaces, LeaseRef, Select
 from taskqueue.protocol.fields import NIL
-from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.protocol.insight import (
     FailureGroup,
-    Point,
+    HistoryPoint,
     ProjectPulse,
     ProjectStats,
     StandingProject,
@@ -51,26 +51,26 @@ from taskqueue.protocol.insight import (
     Windows,
 )
 from taskqueue.protocol.messages import OUTGOING, REPLY_TO, REQUESTS
-from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
-from taskqueue.protocol.slots import DivisionView, SlotView
-from taskqueue.protocol.tasks import ChildView, ItemError, ParentView, TaskRow
+from taskqueue.protocol.projects import CronJob, Project, Remaining, SharedBucket
+from taskqueue.protocol.slots import Slot, SlotDivision
+from taskqueue.protocol.tasks import Child, ItemError, Parent, TaskRow
 from taskqueue.protocol.values import (
     Again,
     Assignment,
     Attempt,
-    Counts,
+    Change,
+    EventTotals,
     Fetched,
-    LogEntry,
     NewTask,
-    OperationView,
+    Operation,
     Recrawl,
     RerunLayer,
-    RerunView,
+    RerunProgress,
     Schedule,
+    TaskCounts,
     TaskFilter,
     TaskOf,
     TaskReport,
-    Totals,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -89,35 +89,35 @@ PARTS: dict[type[Struct], str] = {
     Fetched: "done",
     Again: "done",
     ItemError: "new-task-reply",
-    FetcherView: "status-reply",
-    HungView: "status-reply",
-    ProjectView: "status-reply",
+    Fetcher: "status-reply",
+    HungPlaces: "status-reply",
+    Project: "status-reply",
     Assignment: "select",
     TaskFilter: "bulk",
     LeaseRef: "extend",
-    CronView: "status-reply",
-    SharedView: "status-reply",
+    CronJob: "status-reply",
+    SharedBucket: "status-reply",
     Remaining: "status-reply",
     ProjectStats: "stats-reply",
     Windows: "stats-reply",
     Window: "stats-reply",
     Attempt: "task-reply",
-    ParentView: "task-parents-reply",
-    ChildView: "task-children-reply",
+    Parent: "task-parents-reply",
+    Child: "task-children-reply",
     TaskRow: "task-list-reply",
-    OperationView: "operation-reply",
-    RerunView: "operation-reply",
+    Operation: "operation-reply",
+    RerunProgress: "operation-reply",
     RerunLayer: "operation-reply",
     FailureGroup: "failures-reply",
-    SlotView: "slot-list-reply",
-    DivisionView: "project-reply",
-    LogEntry: "log-reply",
+    Slot: "slot-list-reply",
+    SlotDivision: "project-reply",
+    Change: "log-reply",
     StandingProject: "why-reply",
-    FlowView: "flow-reply",
-    FlowTaskView: "flow-tasks-reply",
-    Point: "stats-history-reply",
-    HistogramView: "daemon-reply",
-    LevelView: "daemon-reply",
+    Flow: "flow-reply",
+    FlowTaskStatus: "flow-tasks-reply",
+    HistoryPoint: "stats-history-reply",
+    Histogram: "daemon-reply",
+    StoreLevel: "daemon-reply",
     ProjectStand: "daemon-reply",
     DaemonPoint: "daemon-history-reply",
     ProjectPulse: "watch-reply",
@@ -274,7 +274,7 @@ def test_what_all_messages_share_is_documented(kind: type[Struct], section: str)
     assert {row.field for row in rows(section)} >= {"type", *kind.__struct_fields__}
 
 
-@pytest.mark.parametrize("kind", [Counts, Totals])
+@pytest.mark.parametrize("kind", [TaskCounts, EventTotals])
 def test_every_count_is_named(kind: type[Struct]) -> None:
     for name in kind.__struct_fields__:
         assert f"`{name}`" in SECTIONS["status-reply"]
@@ -283,18 +283,18 @@ def test_every_count_is_named(kind: type[Struct]) -> None:
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ("new-task-reply", get_args(choices.NewOutcome)),
+        ("new-task-reply", get_args(choices.PushOutcome)),
         ("done", get_args(choices.ErrorKind)),
-        ("done-reply", get_args(tasks.DoneOutcome)),
+        ("done-reply", get_args(tasks.ReportOutcome)),
         ("status-reply", get_args(choices.ProjectState)),
         ("status", get_args(choices.ProjectSort)),
         ("fetchers", get_args(choices.FetcherSort)),
         ("project-do", get_args(values.Action)),
         ("bulk", get_args(values.BulkAction)),
-        ("bulk", get_args(choices.StateName)),
-        ("task-list", get_args(choices.StateName)),
+        ("bulk", get_args(choices.TaskState)),
+        ("task-list", get_args(choices.TaskState)),
         ("stats-history", get_args(choices.Resolution)),
-        ("task-reply", get_args(choices.StateName)),
+        ("task-reply", get_args(choices.TaskState)),
         ("failures", get_args(choices.FailuresBy)),
         ("task-reply", get_args(choices.AttemptOutcome)),
         ("flow-reply", get_args(choices.FlowState)),
@@ -316,8 +316,8 @@ def test_no_part_of_a_message_was_forgotten_here() -> None:
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
     inside = {messages.Incoming, messages.Outgoing}
 
-    whole = {Struct, Request, WaitingRequest, Change, Reply, *REQUESTS, *REPLIES, *UNASKED}
-    assert structs - whole - {Counts, Totals} - inside == set(PARTS)
+    whole = {Struct, Request, WaitingRequest, ChangeRequest, Reply, *REQUESTS, *REPLIES, *UNASKED}
+    assert structs - whole - {TaskCounts, EventTotals} - inside == set(PARTS)
 
 
 @pytest.mark.parametrize(

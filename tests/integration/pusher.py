@@ -6,7 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, get_args
 
 from taskqueue import Client
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 
 if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, PeerFactory
@@ -71,5 +71,5 @@ class Pusher:
         """What was acknowledged and is not there."""
         with Client(self._it.url) as client:
             return self.acknowledged - {
-                row.taskid for state in get_args(StateName) for row in client.tasks.iter("news", state)
+                row.taskid for state in get_args(TaskState) for row in client.tasks.iter("news", state)
             }

@@ -21,7 +21,7 @@ import pytest
 
 from taskqueue import Client
 from taskqueue.cli.main import main
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 from tests.integration.nursery import WAIT_SECONDS, Forked, run_forked
 
@@ -1072,7 +1072,7 @@ def test_status_as_json_has_every_field_even_those_that_are_zero(run: Run, url: 
         "daemon", "version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell",
     ]  # fmt: skip
     assert found["daemon"] == url
-    assert found["counts"] == dict.fromkeys(get_args(StateName), 0)
+    assert found["counts"] == dict.fromkeys(get_args(TaskState), 0)
     assert found["projects"][0]["settings"]["max_queue"] == "inf"
 
 

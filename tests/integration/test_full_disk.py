@@ -22,7 +22,7 @@ from typing import Final, get_args
 import pytest
 
 from taskqueue import Client
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from taskqueue.store.contract import Batch
 from taskqueue.store.records.format import FORMAT, FORMAT_KEY, META
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -116,7 +116,7 @@ def on_disk(disk: AnyDisk, daemon: DaemonFactory) -> Callable[[], Daemon]:
 def known(url: str) -> dict[str, str]:
     """All tasks of the project by taskid, with their states."""
     with Client(url) as client:
-        return {row.taskid: state for state in get_args(StateName) for row in client.tasks.iter("news", state)}
+        return {row.taskid: state for state in get_args(TaskState) for row in client.tasks.iter("news", state)}
 
 
 def wait_until_unavailable(asking: Peer) -> None:

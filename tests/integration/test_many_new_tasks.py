@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from taskqueue import Client
-from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.projects import Project
 from tests.integration.nursery import Forked
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[[str], Process]]:
         yield start
 
 
-def project_when(client: Client, true: Callable[[ProjectView], bool]) -> ProjectView:
+def project_when(client: Client, true: Callable[[Project], bool]) -> Project:
     """The project as soon as this is true of it."""
     until = time.monotonic() + WAIT_SECONDS
     while not true(view := client.projects.get("site")):

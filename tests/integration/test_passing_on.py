@@ -21,7 +21,7 @@ from taskqueue import Client, Task
 from tests.integration.nursery import WAIT_SECONDS, Forked
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.fetchers import FetcherView
+    from taskqueue.protocol.fetchers import Fetcher
     from tests.integration.conftest import Daemon, DaemonFactory
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fetcher_and_processor.py"
@@ -93,7 +93,7 @@ def passed_on(process: Process) -> Task:
     return Task.from_bytes(bytes.fromhex(process.stdout.readline()))
 
 
-def fetcher_of(client: Client) -> FetcherView:
+def fetcher_of(client: Client) -> Fetcher:
     return next(view for view in client.status().fetchers if view.capacity)
 
 

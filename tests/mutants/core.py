@@ -28,7 +28,7 @@ from taskqueue.core.steps import retry_count
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol import codec
 from taskqueue.protocol.fields import Token
-from taskqueue.protocol.tasks import DoneOutcome
+from taskqueue.protocol.tasks import ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
 from tests.mutants.mutant import Mutant, Replace
 
@@ -78,11 +78,11 @@ def _leases_in_force_not_counted(replace: Replace) -> None:
 
 
 def _late_success_keeps_its_token(replace: Replace) -> None:
-    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         was_late = task is not None and task.state != PROCESSING
-        outcome: DoneOutcome = original(turn, session, item)
+        outcome: ReportOutcome = original(turn, session, item)
         if was_late and outcome == "done" and task is not None:
             task.token = Token(item.token)
         return outcome

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk
-from taskqueue.protocol.values import Again, Assignment, Counts, NewTask, Schedule, TaskFilter, TaskReport
+from taskqueue.protocol.values import Again, Assignment, NewTask, Schedule, TaskCounts, TaskFilter, TaskReport
 from tests.properties.records import OVER, Attempt, Bucket, Job, Lease, Operation, Project, Session, Task
 
 RETRIES = 2
@@ -923,9 +923,9 @@ class Model:
             if self.may_give(name):
                 assert not self.takers(name), f"{self.takers(name)} wait, {name} has work"
 
-    def counts(self, name: str) -> Counts:
-        states = Counts.__struct_fields__
-        return Counts(**{state: len(self.projects[name].in_state(state)) for state in states})
+    def counts(self, name: str) -> TaskCounts:
+        states = TaskCounts.__struct_fields__
+        return TaskCounts(**{state: len(self.projects[name].in_state(state)) for state in states})
 
     def listed(self, name: str, state: str) -> list[str]:
         """Tasks of a state in its order."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import inf
 from typing import Any, NamedTuple
 
-from taskqueue.protocol.values import NewTask, TaskFilter, Totals
+from taskqueue.protocol.values import EventTotals, NewTask, TaskFilter
 
 OVER = ("success", "failed", "cancelled")
 
@@ -149,7 +149,7 @@ class Project:
     state: str = "running"
     overrides: dict[str, Any] = field(default_factory=dict)
     tasks: dict[str, Task] = field(default_factory=dict)
-    totals: Totals = field(default_factory=Totals)
+    totals: EventTotals = field(default_factory=EventTotals)
     failures: int = 0
     check_at: float | None = None
     until: float | None = None

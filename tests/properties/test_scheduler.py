@@ -19,20 +19,20 @@ from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.task import CANCELLED
 from taskqueue.core.steps import bulk, retention, sweep
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
 from taskqueue.protocol.insight import Stats, StatsReply, Why, WhyReply
 from taskqueue.protocol.messages import AnyReply, AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
     GroupDo,
+    Project,
     ProjectDo,
     ProjectHold,
     ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    ProjectView,
     ProjectWait,
     WaitReply,
 )
@@ -721,7 +721,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             ProjectShow(session="viewer", n=next(self.reads), project=name) for name in self.model.projects
         ]
         whole: list[AnyRequest] = [
-            Status(session="viewer", n=next(self.reads)),
+            StatusShow(session="viewer", n=next(self.reads)),
             Stats(session="viewer", n=next(self.reads)),
         ]
         *replies, status, stats = self.read(*shows, *whole)
@@ -730,7 +730,7 @@ class SchedulerBesideModel(RuleBasedStateMachine):
             self.compare_view(name, view)
         self.compare_sums(status, stats)
 
-    def compare_view(self, name: str, view: ProjectView) -> None:
+    def compare_view(self, name: str, view: Project) -> None:
         model = self.model
         project = model.projects[name]
         assert (view.state, view.counts) == (project.state, model.counts(name))

@@ -51,9 +51,9 @@ from taskqueue.core.steps import completion, cron, operations, propagation, reru
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Fenced, StoreError
-from taskqueue.protocol.fetchers import FetcherView, Hello
+from taskqueue.protocol.fetchers import Fetcher, Hello
 from taskqueue.protocol.fields import Boot, Token
-from taskqueue.protocol.tasks import Done, DoneOutcome
+from taskqueue.protocol.tasks import Done, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, NewTask, TaskReport
 from taskqueue.settings.jobs import CronJob
 from taskqueue.store import batch
@@ -124,7 +124,7 @@ def hunt(mutant: Mutant, seeds: int = SEEDS) -> Catch | None:
 
 
 def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
-    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if task is not None and task.state == PROCESSING:
@@ -135,8 +135,8 @@ def _late_answer_ends_the_newer_lease(replace_: Replace) -> None:
 
 
 def _an_answer_counts_twice(replace_: Replace) -> None:
-    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(turn, session, item)
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
+        outcome: ReportOutcome = original(turn, session, item)
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if outcome == "done" and task is not None:
@@ -147,8 +147,8 @@ def _an_answer_counts_twice(replace_: Replace) -> None:
 
 
 def _a_part_ends_the_lease(replace_: Replace) -> None:
-    def keep(turn: TurnState, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(turn, item)
+    def keep(turn: TurnState, item: TaskReport) -> ReportOutcome:
+        outcome: ReportOutcome = original(turn, item)
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if outcome == "kept" and project is not None and task is not None and task.state == PROCESSING:
@@ -159,8 +159,8 @@ def _a_part_ends_the_lease(replace_: Replace) -> None:
 
 
 def _a_part_uses_up_its_token(replace_: Replace) -> None:
-    def keep(turn: TurnState, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(turn, item)
+    def keep(turn: TurnState, item: TaskReport) -> ReportOutcome:
+        outcome: ReportOutcome = original(turn, item)
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if outcome == "kept" and task is not None:
@@ -175,8 +175,8 @@ def _a_part_of_any_token_is_kept(replace_: Replace) -> None:
 
 
 def _late_failure_brings_its_new_tasks(replace_: Replace) -> None:
-    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(turn, session, item)
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
+        outcome: ReportOutcome = original(turn, session, item)
         if outcome == "stale" and not item.ok and item.new:
             take_batch(turn, item.project, item.new, {}, (0,))
         return outcome
@@ -585,8 +585,8 @@ def _drains_and_has_room(replace_: Replace) -> None:
 
 
 def _hung_places_told_as_free(replace_: Replace) -> None:
-    def view(self: Session, now: Boot) -> FetcherView:
-        shown: FetcherView = original(self, now)
+    def view(self: Session, now: Boot) -> Fetcher:
+        shown: Fetcher = original(self, now)
         hung = shown.hung.places if shown.hung is not None else 0
         return replace(shown, hung=None, free=shown.free + hung)
 
@@ -594,24 +594,24 @@ def _hung_places_told_as_free(replace_: Replace) -> None:
 
 
 def _hung_places_told_as_running(replace_: Replace) -> None:
-    def view(self: Session, now: Boot) -> FetcherView:
-        shown: FetcherView = original(self, now)
+    def view(self: Session, now: Boot) -> Fetcher:
+        shown: Fetcher = original(self, now)
         return replace(shown, holds=shown.holds + len(self.ended), hung=None)
 
     original = replace_(Session, "view", view)
 
 
 def _free_places_told_with_the_hung_ones(replace_: Replace) -> None:
-    def view(self: Session, now: Boot) -> FetcherView:
-        shown: FetcherView = original(self, now)
+    def view(self: Session, now: Boot) -> Fetcher:
+        shown: Fetcher = original(self, now)
         return replace(shown, free=max(0, self.capacity - len(self.leases)))
 
     original = replace_(Session, "view", view)
 
 
 def _first_capacity_told(replace_: Replace) -> None:
-    def view(self: Session, now: Boot) -> FetcherView:
-        shown: FetcherView = original(self, now)
+    def view(self: Session, now: Boot) -> Fetcher:
+        shown: Fetcher = original(self, now)
         return replace(shown, capacity=first.setdefault(self.id, self.capacity))
 
     first: dict[str, int] = {}
@@ -732,8 +732,8 @@ def _cycles_across_batches(replace_: Replace) -> None:
 
 
 def _stale_success_releases(replace_: Replace) -> None:
-    def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
-        outcome: DoneOutcome = original(turn, session, item)
+    def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
+        outcome: ReportOutcome = original(turn, session, item)
         project = turn.state.projects.by_name.get(item.project)
         task = turn.find(project, item.taskid) if project else None
         if outcome == "stale" and item.ok and task is not None:

@@ -16,7 +16,7 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.projects import ProjectView
+    from taskqueue.protocol.projects import Project
 
 
 @click.group()
@@ -54,7 +54,7 @@ def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
     tables.show(project_tables.of_cron(views))
 
 
-def _told(views: Iterable[ProjectView]) -> Iterator[dict[str, object]]:
+def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
     """Each job with its project, and with the setting that says what it does."""
     for view in views:
         jobs = view.settings.get("cron")
@@ -120,7 +120,7 @@ def remove(project: str, job: str, daemon: Daemon) -> None:
     say(f"{project}: {job} {_next(view, job)}")
 
 
-def _next(view: ProjectView, job: str) -> str:
+def _next(view: Project, job: str) -> str:
     """``runs next at …``; ``removed`` if it is not there."""
 
     for found in view.cron:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.cli.input.flow_file import FlowFile
     from taskqueue.client.tasks.new_flow import FlowPlan
-    from taskqueue.protocol.flows import FlowTaskView, FlowView
+    from taskqueue.protocol.flows import Flow, FlowTaskStatus
 
 
 flow_name: Final = NameType("flow")
@@ -179,7 +179,7 @@ def show(project: str, name: str, each: bool, as_json: bool, daemon: Daemon) -> 
     draw(shown, time.time())
 
 
-def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, object]:
+def _for_programs(view: Flow, members: Iterable[FlowTaskStatus]) -> dict[str, object]:
     """A flow with its tasks, its layers, and its critical path; the latter two name tasks by their indices."""
     from taskqueue.display.flows import FlowGraph
 
@@ -197,11 +197,11 @@ def _for_programs(view: FlowView, members: Iterable[FlowTaskView]) -> dict[str, 
 def _show_planned(said: FlowFile, plan: FlowPlan, as_json: bool) -> None:
     """Show the graph of a file as it would be submitted."""
     from taskqueue.cli.output.flow_tables import draw, picture
-    from taskqueue.protocol.flows import FlowView
-    from taskqueue.protocol.values import Counts
+    from taskqueue.protocol.flows import Flow
+    from taskqueue.protocol.values import TaskCounts
 
     said.describe(plan.add)
-    view = FlowView(plan.project, plan.name, "staged", len(plan.tasks), Counts())
+    view = Flow(plan.project, plan.name, "staged", len(plan.tasks), TaskCounts())
     if as_json:
         print_object(_for_programs(view, plan.views()))
     else:
@@ -237,7 +237,7 @@ def wait(project: str, name: str, patience: float, as_json: bool, daemon: Daemon
     return END_STATUSES[view.state] if view.ended_at else NOT_OVER_STATUS
 
 
-def _watch(client: Client, project: str, name: str, patience: float) -> FlowView:
+def _watch(client: Client, project: str, name: str, patience: float) -> Flow:
     """Wait with a line on the terminal that says how far it is."""
     from taskqueue.terminal.screen import Screen, Text
 
@@ -249,7 +249,7 @@ def _watch(client: Client, project: str, name: str, patience: float) -> FlowView
     return view
 
 
-def _told(view: FlowView) -> str:
+def _told(view: Flow) -> str:
     """``7 of 9 tasks over (1 failed)``."""
     counts = view.counts
     over = counts.success + counts.failed + counts.cancelled

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from taskqueue import Client
-    from taskqueue.protocol.values import LogEntry
+    from taskqueue.protocol.values import Change
 
 
 @click.command()
@@ -57,7 +57,7 @@ def log(projects: tuple[str, ...], since: float | None, limit: int, as_json: boo
         say("There are older ones; --limit shows them.", err=True)
 
 
-def _newest_first(client: Client, projects: Sequence[str], since: float | None) -> Iterator[LogEntry]:
+def _newest_first(client: Client, projects: Sequence[str], since: float | None) -> Iterator[Change]:
     """Changes of these projects (none: all changes), each once."""
     logs = [client.log.iter(project, since=since) for project in set(projects)] or [client.log.iter(since=since)]
     last = 0
@@ -67,7 +67,7 @@ def _newest_first(client: Client, projects: Sequence[str], since: float | None) 
         last = entry.number
 
 
-def of_log(entries: Iterable[LogEntry]) -> Table:
+def of_log(entries: Iterable[Change]) -> Table:
     """A row a change: when, who, and what. Fits into 80 columns."""
     from taskqueue.cli.output.tables import of_columns
 

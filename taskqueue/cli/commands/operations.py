@@ -24,12 +24,12 @@ from taskqueue.display.counts import tasks
 from taskqueue.display.operations import DONE, outcome
 from taskqueue.display.operations import number as operation_number
 from taskqueue.display.operations import progress as progress_text
-from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, StateName
+from taskqueue.protocol.choices import LIVE_STATES, STATES, WAITING_STATES, TaskState
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.values import BulkAction, OperationView
+    from taskqueue.protocol.values import BulkAction, Operation
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -155,7 +155,7 @@ def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
         say(f"cancelled: {outcome(view)}")
 
 
-def _fields(view: OperationView) -> dict[str, str]:
+def _fields(view: Operation) -> dict[str, str]:
     from taskqueue.cli.input.times import local
     from taskqueue.cli.output.task_tables import chosen
     from taskqueue.display.operations import action
@@ -178,7 +178,7 @@ def _fields(view: OperationView) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-LIKELY: Final[dict[BulkAction, tuple[StateName, ...]]] = {
+LIKELY: Final[dict[BulkAction, tuple[TaskState, ...]]] = {
     "retry": ("failed", "delayed"),
     "cancel": LIVE_STATES,
     "reprioritise": LIVE_STATES,
@@ -207,7 +207,7 @@ class BulkChoice(NamedTuple):
     """
 
     group: str | None = None
-    states: tuple[StateName, ...] = ()
+    states: tuple[TaskState, ...] = ()
     url_glob: str = ""
     error_glob: str = ""
     until: float | None = None
@@ -307,14 +307,14 @@ def run_bulk(daemon: Daemon, project: str | None, choice: BulkChoice, change: Bu
             _hint_at_other_states(client, project, choice, change, view)
 
 
-def _print_outcome(view: OperationView, words: str, choice: BulkChoice) -> None:
+def _print_outcome(view: Operation, words: str, choice: BulkChoice) -> None:
     if choice.as_json:
         print_object(view)
     else:
         say(words)
 
 
-def _outcome(view: OperationView, choice: BulkChoice, change: BulkChange) -> str:
+def _outcome(view: Operation, choice: BulkChoice, change: BulkChange) -> str:
     """What it did, or ``no failed task matched (73 looked at)``."""
     if view.matched or view.cancelled:
         return outcome(view)
@@ -322,13 +322,13 @@ def _outcome(view: OperationView, choice: BulkChoice, change: BulkChange) -> str
     return f"no {' or '.join(states)} task matched ({view.seen:,} looked at)"
 
 
-def _meant(choice: BulkChoice, change: BulkChange) -> Sequence[StateName]:
+def _meant(choice: BulkChoice, change: BulkChange) -> Sequence[TaskState]:
     """The states in which tasks are changed: those that were said, else of a retry the first of the likely ones."""
     return choice.states or LIKELY[change.action][: 1 if change.action == "retry" else None]
 
 
 def _hint_at_other_states(
-    client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: OperationView
+    client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: Operation
 ) -> None:
     """If no task has matched, say how many would in other states, which the operator may have meant."""
     meant = _meant(choice, change)
@@ -366,9 +366,7 @@ def _is_confirmed(client: Client, project: str | None, choice: BulkChoice, chang
     return True
 
 
-def _begin(
-    client: Client, project: str | None, choice: BulkChoice, change: BulkChange, *, dry_run: bool
-) -> OperationView:
+def _begin(client: Client, project: str | None, choice: BulkChoice, change: BulkChange, *, dry_run: bool) -> Operation:
     return client.operations.start(
         change.action,
         project=project,
@@ -387,13 +385,13 @@ def _begin(
     )
 
 
-def _wait_with_bar(client: Client, view: OperationView) -> OperationView:
+def _wait_with_bar(client: Client, view: Operation) -> Operation:
     with _bar(view) as progress:
         return client.operations.wait(view.id, progress)
 
 
 @contextmanager
-def _bar(view: OperationView) -> Iterator[Callable[[OperationView], object] | None]:
+def _bar(view: Operation) -> Iterator[Callable[[Operation], object] | None]:
     if not sys.stderr.isatty():
         yield None
         return

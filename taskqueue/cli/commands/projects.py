@@ -26,8 +26,8 @@ from taskqueue.terminal.lines import say
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.fields import Setting
-    from taskqueue.protocol.projects import ProjectView, Remaining, SharedView
-    from taskqueue.protocol.values import Action, OperationView
+    from taskqueue.protocol.projects import Project, Remaining, SharedBucket
+    from taskqueue.protocol.values import Action, Operation
 
 
 NAMED_MOST: Final = 5
@@ -91,7 +91,7 @@ def show(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
         _draw(view)
 
 
-def _draw(view: ProjectView) -> None:
+def _draw(view: Project) -> None:
     from taskqueue.cli.output import project_tables, tables
     from taskqueue.terminal.screen import Screen
 
@@ -103,7 +103,7 @@ def _draw(view: ProjectView) -> None:
         console.print(part, "")
 
 
-def _fields(view: ProjectView) -> dict[str, str]:
+def _fields(view: Project) -> dict[str, str]:
     """What is to be said of it beside its counts."""
     from taskqueue.cli.output.slot_tables import of_division
 
@@ -123,7 +123,7 @@ def _fields(view: ProjectView) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _shared(bucket: SharedView) -> str:
+def _shared(bucket: SharedBucket) -> str:
     pace = f"rate {setting_text(bucket.rate)}/s, burst {setting_text(bucket.burst)}"
     return f"{bucket.name}: {pace}, {bucket.tokens:,.1f} tokens"
 
@@ -255,7 +255,7 @@ def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float
         return max([_tell(name, lambda name: _pause(client, name, seconds)) for name in names])
 
 
-def _paused(view: OperationView) -> str:
+def _paused(view: Operation) -> str:
     """``paused 4 projects until …; 3 stay as they were (stopped, or paused until resume)``."""
     if not view.until:
         return outcome(view)
@@ -346,7 +346,7 @@ def _tell(name: str, act: Callable[[str], str]) -> int:
     return 0
 
 
-def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], ProjectView | None]]:
+def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], Project | None]]:
     """The method for each action on one project."""
     return {
         "resume": client.projects.resume,
@@ -358,7 +358,7 @@ def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], Project
     }
 
 
-def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], OperationView]]:
+def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation]]:
     """The method for each action on all projects of a group."""
     return {
         "resume": client.groups.resume,
@@ -370,7 +370,7 @@ def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation
     }
 
 
-def _pace(view: ProjectView) -> str:
+def _pace(view: Project) -> str:
     """How fast its tasks are handed out, for an operator who has set nothing."""
     if view.shared is not None:
         return f"at the pace of the shared bucket {view.shared.name}, {setting_text(view.shared.rate)}/s"
@@ -379,7 +379,7 @@ def _pace(view: ProjectView) -> str:
     return f"{pace} (rate={rate} burst={burst})"
 
 
-def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[ProjectView]:
+def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[Project]:
     """The projects that are meant.
 
     Raises:
@@ -392,7 +392,7 @@ def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[
     yield from full_status(client, group).projects
 
 
-def _named(views: Sequence[ProjectView]) -> str:
+def _named(views: Sequence[Project]) -> str:
     """``news``, or ``3 projects (a, b, c)``."""
     if len(views) == 1:
         return views[0].name
@@ -400,7 +400,7 @@ def _named(views: Sequence[ProjectView]) -> str:
     return f"{len(views):,} projects ({', '.join(view.name for view in views[:NAMED_MOST])}{dots})"
 
 
-def _filled(question: str, views: Sequence[ProjectView]) -> str:
+def _filled(question: str, views: Sequence[Project]) -> str:
     counts = [view.counts for view in views]
     live = sum(getattr(count, state) for count in counts for state in get_args(LiveState))
     over = sum(getattr(count, state) for count in counts for state in get_args(OverState))

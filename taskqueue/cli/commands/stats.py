@@ -20,8 +20,8 @@ from taskqueue.cli.input.names import group_option, projects_argument
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.projects import ALL, WINDOWS
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import Point
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.insight import HistoryPoint
+from taskqueue.protocol.values import EventTotals
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 DAY: Final = 24 * 3600
-EVENTS: Final = Totals.__struct_fields__
+EVENTS: Final = EventTotals.__struct_fields__
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
 SORTS: Final = (NAME, *EVENTS, *TIMES)
@@ -150,12 +150,12 @@ def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
     return table
 
 
-def _over(project: ProjectStats, window: str) -> Totals | Window:
-    over: Totals | Window = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
+def _over(project: ProjectStats, window: str) -> EventTotals | Window:
+    over: EventTotals | Window = project.totals if window == ALL else getattr(project.windows, WINDOWS[window])
     return over
 
 
-def _cells(over: Totals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
+def _cells(over: EventTotals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
     """A quiet dot where there is nothing."""
     from taskqueue.terminal.screen import Text
 
@@ -192,7 +192,7 @@ class ProjectHistory(Struct):
 
     project: str | None
     every: Resolution
-    points: list[Point]
+    points: list[HistoryPoint]
 
 
 class Comparison(NamedTuple):

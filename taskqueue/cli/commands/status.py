@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from taskqueue.cli.output.top_screen import Snapshot, SpeedMeter
     from taskqueue.protocol.daemon import StatusReply
     from taskqueue.protocol.fetchers import FetchersReply
-    from taskqueue.protocol.values import Counts
+    from taskqueue.protocol.values import TaskCounts
 
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
@@ -181,7 +181,7 @@ def _standing_still(client: Client, status: StatusReply) -> Still:
     return Still(sentences[:STILL_SHOWN], len(sentences) > STILL_SHOWN or len(idle) > STILL_ASKED)
 
 
-def _is_idle(counts: Counts) -> bool:
+def _is_idle(counts: TaskCounts) -> bool:
     return counts.ready > 0 and not counts.processing
 
 

@@ -35,7 +35,7 @@ from taskqueue.units import duration_text
 
 if TYPE_CHECKING:
     from taskqueue import Client
-    from taskqueue.protocol.choices import StateName
+    from taskqueue.protocol.choices import TaskState
     from taskqueue.protocol.tasks import TaskListReply, TaskReply, TaskRow
 
 
@@ -84,7 +84,7 @@ def task() -> None:
 @daemon_options
 def list_tasks(
     project: str,
-    states: tuple[StateName, ...],
+    states: tuple[TaskState, ...],
     url_glob: str | None,
     error_glob: str | None,
     since: float | None,
@@ -464,7 +464,7 @@ class TaskQuery(NamedTuple):
     """A query for tasks; see ``AsyncClient.tasks.list``."""
 
     project: str
-    states: tuple[StateName, ...]
+    states: tuple[TaskState, ...]
     url: str | None
     error: str | None
     since: float | None
@@ -495,7 +495,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
         after, left = page.next, left - len(page.tasks)
 
 
-def print_table(found: Iterable[TaskListReply], state: StateName | Literal[""], *, tells_pushed: bool = False) -> None:
+def print_table(found: Iterable[TaskListReply], state: TaskState | Literal[""], *, tells_pushed: bool = False) -> None:
     """Print one table of all pages of tasks in this state (empty: in several), and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.choices import FetcherSort, ProjectSort
     from taskqueue.protocol.daemon import StatusReply
-    from taskqueue.protocol.fetchers import FetcherView
+    from taskqueue.protocol.fetchers import Fetcher
     from taskqueue.protocol.insight import StandingProject
 
 
@@ -146,7 +146,7 @@ def all_fetchers(
     part: str = "",
     sort: FetcherSort = "name",
     limit: int | None = None,
-) -> Iterator[FetcherView]:
+) -> Iterator[Fetcher]:
     """Fetchers that may take tasks of the projects or group, fetched page by page; arguments as in ``full_status``."""
     seen: set[str] = set()
     skip, more = 0, True

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from taskqueue.cli.output.tables import of_columns, show
 from taskqueue.display import fetchers
-from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.fetchers import Fetcher
 from taskqueue.terminal.screen import Screen, Text
 
 FETCHER_FOLDED: Final = frozenset({"fetcher", "address", "projects"})
@@ -19,19 +19,19 @@ HUNG_SHOWN: Final = 5
 """Fetchers with hung places of which a sentence follows their table."""
 
 
-def of_fetchers(views: Iterable[FetcherView]) -> Table:
+def of_fetchers(views: Iterable[Fetcher]) -> Table:
     """A row per fetcher: whether it drains, tasks held and capacity, hung places, outcomes, its priority."""
     return of_columns(fetchers.COLUMNS, views, folded=FETCHER_FOLDED)
 
 
-def show_fetchers(views: Sequence[FetcherView]) -> None:
+def show_fetchers(views: Sequence[Fetcher]) -> None:
     """Print a table of fetchers, and what hangs at them."""
     show(of_fetchers(views))
     for line in of_hung(views):
         Screen().print(line)
 
 
-def of_hung(views: Iterable[FetcherView]) -> Iterator[Text]:
+def of_hung(views: Iterable[Fetcher]) -> Iterator[Text]:
     """A sentence for each of the first HUNG_SHOWN fetchers that have hung places, the longest first."""
     hanging = fetchers.hanging(views)
     for view in hanging[:HUNG_SHOWN]:

@@ -21,7 +21,7 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago
 from taskqueue.cli.output.tables import STYLES, bare_table, of_columns
 from taskqueue.display.flows import COLUMNS, OVER, FlowGraph, counted, cut, name_of, over, so_far, took, waits_for
-from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
 
@@ -55,15 +55,15 @@ class FlowPicture(NamedTuple):
         tasks: all of them, or none if there are too many to show each.
     """
 
-    view: FlowView
+    view: Flow
     graph: FlowGraph
     names: list[str]
-    tasks: list[FlowTaskView]
+    tasks: list[FlowTaskStatus]
 
 
-def picture(view: FlowView, tasks: Iterable[FlowTaskView], most: int = TASKS_SHOWN) -> FlowPicture:
+def picture(view: Flow, tasks: Iterable[FlowTaskStatus], most: int = TASKS_SHOWN) -> FlowPicture:
     """A flow with its tasks, parents first; each of these is shown if there are at most ``most``."""
-    graph, names, kept = FlowGraph(), list[str](), list[FlowTaskView]()
+    graph, names, kept = FlowGraph(), list[str](), list[FlowTaskStatus]()
     for task in tasks:
         graph.add((parent for parent in task.depends_on if isinstance(parent, int)), task.state, task.seconds)
         names.append(name_of(task))
@@ -75,14 +75,14 @@ def picture(view: FlowView, tasks: Iterable[FlowTaskView], most: int = TASKS_SHO
 # ------------------------------------------------------------------------------------------------ lists
 
 
-LIST_STYLES: Final[Mapping[str, Callable[[FlowView], str]]] = {
+LIST_STYLES: Final[Mapping[str, Callable[[Flow], str]]] = {
     "flow": lambda view: "bold",
     "state": lambda view: STATE_STYLES.get(view.state, ""),
     "failed": lambda view: "red" if view.counts.failed else "dim",
 }
 
 
-def of_flows(views: Iterable[FlowView]) -> Table:
+def of_flows(views: Iterable[Flow]) -> Table:
     """A row a flow: how far it is. Fits into 80 columns."""
     return of_columns(COLUMNS, views, when=ago, styles=LIST_STYLES)
 
@@ -113,7 +113,7 @@ def drawn(shown: FlowPicture, now: float) -> Iterator[Table | Text]:
         yield _path(shown, path)
 
 
-def _headline(view: FlowView, now: float) -> Text:
+def _headline(view: Flow, now: float) -> Text:
     line = Text(f"{view.project}/{view.flow}", "bold").append("  ").append(_state(view.state))
     return line.append(f"  {so_far(view, now)}")
 

@@ -12,7 +12,7 @@ from taskqueue.cli.input.times import ago, local, paused_until
 from taskqueue.cli.output.tables import STATES, STYLES, bare_table
 from taskqueue.display.counts import projects
 from taskqueue.display.projects import UNKNOWN, is_empty_setting, remaining_text, said_by, setting_text
-from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.projects import Project
 from taskqueue.settings.flat_names import flat
 from taskqueue.terminal.screen import Text
 
@@ -26,7 +26,7 @@ REMAINING_TOLD: Final = ("stopped", "paused", "out-of-hours", "no-rate")
 """Reasons that the table of projects, or a sentence on those that stand still, shows."""
 
 
-def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[int] = ()) -> Table:
+def of_projects(views: Iterable[Project], sort: str = "", numbers: Sequence[int] = ()) -> Table:
     """A row per project: tasks by state, and its rate.
 
     Args:
@@ -45,25 +45,25 @@ def of_projects(views: Iterable[ProjectView], sort: str = "", numbers: Sequence[
     return table
 
 
-def _names(view: ProjectView) -> Iterator[Text]:
+def _names(view: Project) -> Iterator[Text]:
     yield Text(view.name, style="bold")
     yield Text(view.state, style=STYLES[view.state])
 
 
-def _counts(view: ProjectView, states: Iterable[str]) -> Iterator[Text]:
+def _counts(view: Project, states: Iterable[str]) -> Iterator[Text]:
     for name in states:
         count: int = getattr(view.counts, name)
         yield Text(f"{count:,}", style=STYLES.get(name, "") if count else "dim")
 
 
-def rate(view: ProjectView) -> Text:
+def rate(view: Project) -> Text:
     """The project's own rate, unless its shared bucket is the only limit; and the shared bucket's name."""
     own, shared = view.settings["rate"], view.shared
     paces = [f"{setting_text(own)}/s"] if shared is None or own != inf else []
     return Text(" ".join([*paces, f"{_brief(shared.name)} {setting_text(shared.rate)}/s"] if shared else paces))
 
 
-def _burst(view: ProjectView) -> Text:
+def _burst(view: Project) -> Text:
     shared = view.shared
     return Text(
         setting_text(view.settings["burst"] if shared is None or view.settings["rate"] != inf else shared.burst)
@@ -74,7 +74,7 @@ def _brief(name: str) -> str:
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 2]}.."
 
 
-def of_pauses(views: Iterable[ProjectView]) -> Table:
+def of_pauses(views: Iterable[Project]) -> Table:
     """A row per project that has paused itself, or is paused for a time: why, and what comes next; without a header.
 
     At most PAUSES_SHOWN.
@@ -88,14 +88,14 @@ def of_pauses(views: Iterable[ProjectView]) -> Table:
     return table
 
 
-def _of_pause(view: ProjectView) -> str:
+def _of_pause(view: Project) -> str:
     if view.paused_until:
         return paused_until(view.paused_until)
     then = f"next check {local(view.check_at)}" if view.state == "paused" else "is being checked"
     return f"{view.reason}; {then}"
 
 
-def of_remaining(views: Iterable[ProjectView]) -> Table:
+def of_remaining(views: Iterable[Project]) -> Table:
     """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN.
 
     Projects with a reason of REMAINING_TOLD have none; several that have ended too few tasks share one.
@@ -121,7 +121,7 @@ def of_still(sentence: str) -> Text:
     return Text(sentence, "yellow")
 
 
-def of_cron(views: Iterable[ProjectView]) -> Table:
+def of_cron(views: Iterable[Project]) -> Table:
     """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
     table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
     for view in views:
@@ -132,13 +132,13 @@ def of_cron(views: Iterable[ProjectView]) -> Table:
     return table
 
 
-def _schedule(view: ProjectView, job: str) -> str:
+def _schedule(view: Project, job: str) -> str:
     jobs = view.settings.get("cron")
     said = jobs.get(job, {}) if isinstance(jobs, dict) else {}
     return f"every {said['every']}" if said.get("every") else f"{said.get('cron', '')} {said.get('zone', 'UTC')}"
 
 
-def of_settings(view: ProjectView) -> Table:
+def of_settings(view: Project) -> Table:
     """A row per setting, or key of a setting that is a table, with the layer that set it."""
     table = bare_table(["setting", "said by"], [], ["value"])
     for name, value in flat(view.settings):

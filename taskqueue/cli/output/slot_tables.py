@@ -12,7 +12,7 @@ from taskqueue.cli.input.times import local
 from taskqueue.cli.output.tables import bare_table, of_columns
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.slots import columns_of, delay, name_of, ready, tasks_so_far
-from taskqueue.protocol.slots import DivisionView, SlotReply, SlotView
+from taskqueue.protocol.slots import Slot, SlotDivision, SlotReply
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
@@ -20,7 +20,7 @@ from taskqueue.units import duration_text
 PLACES = {"ready": "green", "waiting": "yellow"}
 
 
-def of_slots(slots: Sequence[SlotView]) -> Table:
+def of_slots(slots: Sequence[Slot]) -> Table:
     """A row a slot; how many tasks it has had, if that is limited for any of them."""
     columns = [*columns_of(slots), ListColumn("until", _until, words=True)]
     styles = {"slot": lambda slot: "bold", "place": lambda slot: PLACES.get(slot.place, "")}
@@ -57,7 +57,7 @@ def fields_of(found: SlotReply) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-def of_division(view: DivisionView) -> str:
+def of_division(view: SlotDivision) -> str:
     """How a project is divided, in words."""
     places = ((view.ready, "ready"), (view.waiting, "waiting"), (view.parked, "parked"))
     there = ", ".join(f"{count:,} {place}" for count, place in places if count) or "none in memory"
@@ -80,7 +80,7 @@ def _said(sources: dict[str, str], number: str) -> str:
     return " (set by a person)" if source == "person" else f' (as "{source}" in the setting slots says)'
 
 
-def _until(slot: SlotView) -> str:
+def _until(slot: Slot) -> str:
     """What a slot waits for."""
     if slot.blocked_until:
         return f"blocked {_in(slot.blocked_until)}"

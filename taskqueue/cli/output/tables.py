@@ -25,7 +25,7 @@ from rich.table import Column, Table
 
 from taskqueue.cli.input.times import local
 from taskqueue.display.columns import ListColumn
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from taskqueue.terminal.screen import Screen, Text
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ def _needed(column: Column) -> int:
     return max(cell_len(_head(column)), min(longest, FOLDED_MOST))
 
 
-STATES = tuple(state for state in Counts.__struct_fields__ if state != "blocked")
+STATES = tuple(state for state in TaskCounts.__struct_fields__ if state != "blocked")
 """Columns of a table in 80 columns, which have no room for one that is rarely needed."""
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",

@@ -14,8 +14,8 @@ from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.operations import action, progress
 from taskqueue.display.tasks import error_line, packed_text
-from taskqueue.protocol.tasks import ChildView, TaskRow
-from taskqueue.protocol.values import Attempt, OperationView
+from taskqueue.protocol.tasks import Child, TaskRow
+from taskqueue.protocol.values import Attempt, Operation
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
@@ -93,7 +93,7 @@ def of_parents(parents: Iterable[Parent]) -> Table:
     return table
 
 
-def of_children(children: Iterable[ChildView]) -> Table:
+def of_children(children: Iterable[Child]) -> Table:
     """A row per task that waits for another one."""
     table = bare_table(["state", "waits"], [], ["task"])
     for each in children:
@@ -108,7 +108,7 @@ def parent_fields(parent: Parent) -> dict[str, object]:
     return fields | {"result": parent.packed}
 
 
-def of_operations(views: Iterable[OperationView]) -> Table:
+def of_operations(views: Iterable[Operation]) -> Table:
     """A row per bulk operation: progress, projects and filter; its id goes where there is no room."""
     table = bare_table(
         ["number", "id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"], spare=["id"]
@@ -120,7 +120,7 @@ def of_operations(views: Iterable[OperationView]) -> Table:
     return table
 
 
-def chosen(view: OperationView) -> str:
+def chosen(view: Operation) -> str:
     """The operation's filter as command-line options; empty if it has none."""
     said = view.filter
     options = [f"--state {state}" for state in said.states]

@@ -31,9 +31,9 @@ from taskqueue.display.fetchers import COLUMNS, held
 from taskqueue.display.projects import time_text
 from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
 from taskqueue.protocol.daemon import StatusReply
-from taskqueue.protocol.fetchers import FetchersReply, FetcherView
-from taskqueue.protocol.projects import ProjectView
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.fetchers import Fetcher, FetchersReply
+from taskqueue.protocol.projects import Project
+from taskqueue.protocol.values import EventTotals
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
 
@@ -60,7 +60,7 @@ class Sample(NamedTuple):
     """Totals at a time (seconds of any clock), and the speeds up to it."""
 
     at: float
-    totals: Totals
+    totals: EventTotals
     speeds: Speeds | None
 
 
@@ -70,14 +70,14 @@ class SpeedMeter:
     def __init__(self) -> None:
         self._looks: dict[str, Sample] = {}
 
-    def look(self, at: float, totals: Mapping[str, Totals]) -> dict[str, Speeds]:
+    def look(self, at: float, totals: Mapping[str, EventTotals]) -> dict[str, Speeds]:
         """Speeds since each project's last sample; a project that is new has none."""
         seen = {name: _next_sample(self._looks.get(name), at, now) for name, now in totals.items()}
         self._looks = ({} if len(self._looks) > LOOKED_AT_MOST else self._looks) | seen
         return {name: look.speeds for name, look in seen.items() if look.speeds is not None}
 
 
-def _next_sample(before: Sample | None, at: float, totals: Totals) -> Sample:
+def _next_sample(before: Sample | None, at: float, totals: EventTotals) -> Sample:
     if before is None:
         return Sample(at, totals, None)
     if at - before.at < SHORTEST_SECONDS:
@@ -115,16 +115,16 @@ class Column(NamedTuple, Generic[T]):
     cell: Callable[[T, Speeds | None], Text]
 
 
-def _tasks(state: str) -> Column[ProjectView]:
-    def cell(view: ProjectView, speeds: Speeds | None) -> Text:
+def _tasks(state: str) -> Column[Project]:
+    def cell(view: Project, speeds: Speeds | None) -> Text:
         number: int = getattr(view.counts, state)
         return Text(brief(number), style="" if number else "dim")
 
     return Column(state, max(len(state), 9), state, cell)
 
 
-def _speed(event: str) -> Column[ProjectView]:
-    def cell(view: ProjectView, speeds: Speeds | None) -> Text:
+def _speed(event: str) -> Column[Project]:
+    def cell(view: Project, speeds: Speeds | None) -> Text:
         if speeds is None:
             return Text("")
         number: float = getattr(speeds, event)
@@ -134,15 +134,15 @@ def _speed(event: str) -> Column[ProjectView]:
     return Column(f"{event}/s", max(len(event) + 2, 8), f"{event}_5m", cell)
 
 
-def _remaining(view: ProjectView, speeds: Speeds | None) -> Text:
+def _remaining(view: Project, speeds: Speeds | None) -> Text:
     return Text(time_text(view.remaining) if view.remaining else "")
 
 
-def _state(view: ProjectView, speeds: Speeds | None) -> Text:
+def _state(view: Project, speeds: Speeds | None) -> Text:
     return Text(view.state, style=tables.STYLES[view.state])
 
 
-PROJECT_CELLS: Final[tuple[Column[ProjectView], ...]] = (
+PROJECT_CELLS: Final[tuple[Column[Project], ...]] = (
     Column("state", 8, "", _state),
     _tasks("ready"),
     _tasks("delayed"),
@@ -166,7 +166,7 @@ FETCHER_WIDTH: Final = 9
 """Of all other columns."""
 
 
-def _fetcher(column: ListColumn[FetcherView]) -> Column[FetcherView]:
+def _fetcher(column: ListColumn[Fetcher]) -> Column[Fetcher]:
     width = FETCHER_WIDTHS.get(column.head, FETCHER_WIDTH)
     return Column(column.head, width, column.sort, lambda view, speeds: Text(column.told(view)))
 
@@ -223,7 +223,7 @@ def _projects(snapshot: Snapshot, rows: ListView[ProjectSort], width: int) -> Re
     return _table("project", named, _chosen(PROJECT_CELLS, PROJECT_FIRST, rows.sort), rows.sort, width)
 
 
-def _fetchers(views: Sequence[FetcherView], rows: ListView[FetcherSort], width: int) -> RenderableType:
+def _fetchers(views: Sequence[Fetcher], rows: ListView[FetcherSort], width: int) -> RenderableType:
     if not views:
         return _line("No fetcher is named so." if rows.part else "No fetchers.")
     named = [(FETCHER_NAME.told(view), view, None) for view in views]

@@ -45,7 +45,7 @@ from taskqueue.client.tasks.pushes import (
     Item,
     Packer,
     Pushed,
-    PushOutcome,
+    PushedTask,
     push_of,
     single_pushes,
 )
@@ -65,12 +65,12 @@ from taskqueue.client.tasks.reports import (
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import FailuresBy, NewOutcome, ProjectSort
+from taskqueue.protocol.choices import FailuresBy, ProjectSort, PushOutcome
 from taskqueue.protocol.daemon import (
-    Status,
     StatusReply,
+    StatusShow,
 )
-from taskqueue.protocol.insight import Failures, FailuresReply, Why
+from taskqueue.protocol.insight import FailureList, FailuresReply, Why
 
 
 class AsyncClient:
@@ -160,7 +160,7 @@ class AsyncClient:
     # ------------------------------------------------------------------------------------ producing
 
     @explains_options
-    async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
+    async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
         A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
@@ -184,7 +184,7 @@ class AsyncClient:
         delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
-        outcomes: Callable[[PushOutcome], object] | None = None,
+        outcomes: Callable[[PushedTask], object] | None = None,
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
 
@@ -485,7 +485,7 @@ class AsyncClient:
         )  # fmt: skip
 
     @explains_options
-    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> asyncio.Future[NewOutcome]:
+    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> asyncio.Future[PushOutcome]:
         """Have one task handed to the daemon soon; returns a future, which has its outcome or its error then.
 
         What is said so leaves in order: pushes behind pushes, reports behind reports, a report behind all pushes that
@@ -501,7 +501,7 @@ class AsyncClient:
             ClientClosed: see ``taskqueue.errors``.
         """
         self._exchange.open()
-        outcome: asyncio.Future[NewOutcome] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
         self._outbox.push(push_of(project, new_task(url, **options)), partial(in_future, outcome))
         return outcome
 
@@ -621,7 +621,7 @@ class AsyncClient:
             fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
             projects: only these (at most 200), if they belong to the group; empty: all.
         """
-        request = Status(
+        request = StatusShow(
             after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
             fetchers=fetchers, projects=[*projects],
         )  # fmt: skip
@@ -651,7 +651,7 @@ class AsyncClient:
             RequestRejected: there is no such project, or too many ask at once.
         """
         start = unix_seconds_or_0("since", since)
-        return await self._exchange.ask(Failures(project=project, by=by, since=start, limit=limit))
+        return await self._exchange.ask(FailureList(project=project, by=by, since=start, limit=limit))
 
     async def why(self, project: str | None = None, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people.

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.fetchers import FetcherDo, FetcherReply, Fetchers, FetcherShow, FetchersReply, FetcherView
+from taskqueue.protocol.fetchers import Fetcher, FetcherDo, FetcherReply, Fetchers, FetcherShow, FetchersReply
 
 
 class AsyncFetchers:
@@ -52,7 +52,7 @@ class AsyncFetchers:
         )
         return await self._exchange.ask(request)
 
-    async def iter(self, project: str = "") -> AsyncGenerator[FetcherView, None]:
+    async def iter(self, project: str = "") -> AsyncGenerator[Fetcher, None]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
         page = await self.list(limit=500, project=project)
         while True:

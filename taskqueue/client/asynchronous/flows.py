@@ -16,12 +16,12 @@ from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_flow import FlowPlan, FlowTask, Parent, Staging
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
 from taskqueue.protocol.flows import (
+    Flow,
     FlowCancel,
     FlowList,
     FlowsReply,
     FlowTasks,
-    FlowTaskView,
-    FlowView,
+    FlowTaskStatus,
 )
 
 
@@ -64,7 +64,7 @@ class AsyncFlow:
         """
         return self._plan.add(url, after, **options)
 
-    async def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> FlowView:
+    async def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> Flow:
         """Have all of it accepted, or nothing; when this returns, it is kept, and goes on by itself.
 
         The daemon looks at each task first, so the answer to a large flow may take a second longer for each thousand.
@@ -102,7 +102,7 @@ class AsyncFlows:
         """
         return await self._exchange.ask(FlowList(project=project, after=after, limit=limit))
 
-    async def iter(self, project: str = "") -> AsyncGenerator[FlowView, None]:
+    async def iter(self, project: str = "") -> AsyncGenerator[Flow, None]:
         """All flows, of a project or of all, asked for page by page."""
         page = await self.list(project, limit=500)
         while True:
@@ -113,12 +113,12 @@ class AsyncFlows:
             last = page.flows[-1]
             page = await self.list(project, f"{last.project}/{last.flow}", limit=500)
 
-    async def get(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
+    async def get(self, project: str, name: str, seconds: float = 0.0) -> Flow:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
         patience = self._exchange.patience + checked_seconds("seconds", seconds)
         return await self._long_poll.flow(project, name, seconds, patience)
 
-    async def iter_tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskView, None]:
+    async def iter_tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskStatus, None]:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""
         after = None
         while True:
@@ -133,9 +133,9 @@ class AsyncFlows:
         self,
         project: str,
         name: str,
-        progress: Callable[[FlowView], object] | None = None,
+        progress: Callable[[Flow], object] | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
-    ) -> FlowView:
+    ) -> Flow:
         """Wait until a flow has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
@@ -145,6 +145,6 @@ class AsyncFlows:
         """
         return await self._long_poll.flow_ended(project, name, progress, timeout)
 
-    async def cancel(self, project: str, name: str) -> FlowView:
+    async def cancel(self, project: str, name: str) -> Flow:
         """End the tasks of a flow that are live, by and by; of one that is not submitted yet, drop what was staged."""
         return (await self._exchange.ask(FlowCancel(project=project, flow=name))).flow

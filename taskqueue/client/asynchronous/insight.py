@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import Log, LogReply, Point, ProjectStats, Stats, StatsHistory, StatsReply
-from taskqueue.protocol.values import LogEntry
+from taskqueue.protocol.insight import HistoryPoint, Log, LogReply, ProjectStats, Stats, StatsHistory, StatsReply
+from taskqueue.protocol.values import Change
 
 
 class AsyncStats:
@@ -38,7 +38,7 @@ class AsyncStats:
         *,
         since: Moment | None = None,
         until: Moment | None = None,
-    ) -> AsyncGenerator[Point, None]:
+    ) -> AsyncGenerator[HistoryPoint, None]:
         """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
 
         Where nothing happened there is no point. A minute has one when it is over.
@@ -84,7 +84,7 @@ class AsyncLog:
         start = unix_seconds_or_0("since", since)
         return await self._exchange.ask(Log(project=project, since=start, before=before, limit=limit))
 
-    async def iter(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[LogEntry, None]:
+    async def iter(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[Change, None]:
         """All changes that are kept, the newest first, asked for page by page."""
         before, more = 0, True
         while more:

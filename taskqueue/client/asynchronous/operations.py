@@ -9,9 +9,9 @@ from taskqueue.client.arguments import checked_seconds
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from taskqueue.protocol.operations import Bulk, OperationCancel, OperationList
-from taskqueue.protocol.values import BulkAction, OperationView, TaskFilter
+from taskqueue.protocol.values import BulkAction, Operation, TaskFilter
 
 
 class AsyncOperations:
@@ -27,7 +27,7 @@ class AsyncOperations:
         *,
         project: str | None = None,
         group: str = "",
-        states: Iterable[StateName] = (),
+        states: Iterable[TaskState] = (),
         url: str = "",
         error: str = "",
         until: Moment | None = None,
@@ -38,7 +38,7 @@ class AsyncOperations:
         dry_run: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
-    ) -> OperationView:
+    ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
 
         It goes on in the daemon, whatever becomes of this client: see ``wait``. Tasks that are pushed after
@@ -83,7 +83,7 @@ class AsyncOperations:
         )
         return (await self._exchange.ask(request)).operation
 
-    async def cancel(self, id: int) -> OperationView:
+    async def cancel(self, id: int) -> Operation:
         """End an operation; what it has changed stays changed, and what a rerun has reset runs.
 
         Raises:
@@ -91,7 +91,7 @@ class AsyncOperations:
         """
         return (await self._exchange.ask(OperationCancel(id=id))).operation
 
-    async def get(self, id: int, seconds: float = 0.0) -> OperationView:
+    async def get(self, id: int, seconds: float = 0.0) -> Operation:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
 
         Args:
@@ -103,9 +103,9 @@ class AsyncOperations:
     async def wait(
         self,
         id: int,
-        progress: Callable[[OperationView], object] | None = None,
+        progress: Callable[[Operation], object] | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
-    ) -> OperationView:
+    ) -> Operation:
         """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
@@ -115,6 +115,6 @@ class AsyncOperations:
         """
         return await self._long_poll.ended(id, progress, timeout)
 
-    async def list(self) -> Sequence[OperationView]:
+    async def list(self) -> Sequence[Operation]:
         """The operations under way and the last 100 that have ended, the newest first."""
         return (await self._exchange.ask(OperationList())).operations

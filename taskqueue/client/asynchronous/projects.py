@@ -15,22 +15,22 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_task import body_of
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import Watch, WatchReply
 from taskqueue.protocol.projects import (
     GroupDo,
     GroupReply,
     GroupSet,
+    Project,
     ProjectDo,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    ProjectView,
     Remaining,
     WaitReply,
 )
-from taskqueue.protocol.values import Action, OperationView
+from taskqueue.protocol.values import Action, Operation
 
 
 class AsyncProjects:
@@ -41,7 +41,7 @@ class AsyncProjects:
         self._long_poll = long_poll
         self._holding = holding
 
-    async def get(self, name: str) -> ProjectView:
+    async def get(self, name: str) -> Project:
         """A project's state, counts and settings."""
         return project_of(await self._exchange.ask(ProjectShow(project=name)))
 
@@ -53,9 +53,9 @@ class AsyncProjects:
             limit: 1 to 200.
             group: projects of this group only; empty: all.
         """
-        return await self._exchange.ask(Status(after=after, limit=limit, group=group, fetchers=0))
+        return await self._exchange.ask(StatusShow(after=after, limit=limit, group=group, fetchers=0))
 
-    async def iter(self, group: str = "") -> AsyncGenerator[ProjectView, None]:
+    async def iter(self, group: str = "") -> AsyncGenerator[Project, None]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = "", True
         while more:
@@ -78,18 +78,18 @@ class AsyncProjects:
             if reply.projects or reply.gone or reply.anew:
                 yield reply
 
-    async def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+    async def set(self, name: str, settings: Mapping[str, Setting]) -> Project:
         """Change settings of a project, now and across restarts; an unknown project is made.
 
         Tables, such as ``fetch`` and ``cron``, are changed key by key.
         """
         return project_of(await self._exchange.ask(ProjectSet(project=name, settings=dict(settings))))
 
-    async def unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+    async def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
         """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
         return project_of(await self._exchange.ask(ProjectUnset(project=name, keys=list(keys))))
 
-    async def pause(self, name: str, seconds: float | None = None) -> ProjectView:
+    async def pause(self, name: str, seconds: float | None = None) -> Project:
         """Hand out no more of its tasks until ``resume``; new ones are still taken.
 
         Args:
@@ -98,11 +98,11 @@ class AsyncProjects:
         """
         return await self._act(name, "pause", seconds)
 
-    async def resume(self, name: str) -> ProjectView:
+    async def resume(self, name: str) -> Project:
         """Hand out its tasks again."""
         return await self._act(name, "resume")
 
-    async def pause_all(self, seconds: float | None = None) -> OperationView:
+    async def pause_all(self, seconds: float | None = None) -> Operation:
         """Pause each project, whatever its group; those that are stopped stay so.
 
         Args:
@@ -115,23 +115,23 @@ class AsyncProjects:
         request = GroupDo(action="pause", seconds=seconds, all=True)
         return await self._long_poll.done(request)
 
-    async def resume_all(self) -> OperationView:
+    async def resume_all(self) -> Operation:
         """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
         return await self._long_poll.done(GroupDo(action="resume", all=True))
 
-    async def stop(self, name: str) -> ProjectView:
+    async def stop(self, name: str) -> Project:
         """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
         return await self._act(name, "stop")
 
-    async def start(self, name: str) -> ProjectView:
+    async def start(self, name: str) -> Project:
         """Start it; an unknown one is made."""
         return await self._act(name, "start")
 
-    async def clear(self, name: str) -> ProjectView:
+    async def clear(self, name: str) -> Project:
         """Drop its tasks that are live; those that are over stay known."""
         return await self._act(name, "clear")
 
-    async def reset(self, name: str) -> ProjectView:
+    async def reset(self, name: str) -> Project:
         """Forget all that is known of its tasks; its settings, state and pace stay."""
         return await self._act(name, "reset")
 
@@ -199,7 +199,7 @@ class AsyncProjects:
         """
         return self._holding.holding(name, seconds)
 
-    async def _act(self, name: str, action: Action, seconds: float | None = None) -> ProjectView:
+    async def _act(self, name: str, action: Action, seconds: float | None = None) -> Project:
         return project_of(await self._exchange.ask(ProjectDo(project=name, action=action, seconds=seconds)))
 
 
@@ -224,7 +224,7 @@ class AsyncGroups:
         """
         return await self._exchange.ask(GroupSet(group=group, settings=dict(settings)))
 
-    async def pause(self, group: str, seconds: float | None = None) -> OperationView:
+    async def pause(self, group: str, seconds: float | None = None) -> Operation:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
 
         Args:
@@ -233,31 +233,31 @@ class AsyncGroups:
         """
         return await self._act(group, "pause", seconds)
 
-    async def resume(self, group: str) -> OperationView:
+    async def resume(self, group: str) -> Operation:
         """Hand out the tasks of these projects again."""
         return await self._act(group, "resume")
 
-    async def stop(self, group: str) -> OperationView:
+    async def stop(self, group: str) -> Operation:
         """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
         return await self._act(group, "stop")
 
-    async def start(self, group: str) -> OperationView:
+    async def start(self, group: str) -> Operation:
         """Start these projects."""
         return await self._act(group, "start")
 
-    async def clear(self, group: str) -> OperationView:
+    async def clear(self, group: str) -> Operation:
         """Drop the tasks of these projects that are live; those that are over stay known."""
         return await self._act(group, "clear")
 
-    async def reset(self, group: str) -> OperationView:
+    async def reset(self, group: str) -> Operation:
         """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
         return await self._act(group, "reset")
 
-    async def delete(self, group: str) -> OperationView:
+    async def delete(self, group: str) -> Operation:
         """Delete these projects themselves, with everything that they have."""
         return await self._act(group, "delete")
 
-    async def _act(self, group: str, action: Action, seconds: float | None = None) -> OperationView:
+    async def _act(self, group: str, action: Action, seconds: float | None = None) -> Operation:
         request = GroupDo(group=group, action=action, seconds=seconds)
         return await self._long_poll.done(request)
 
@@ -287,7 +287,7 @@ class AsyncCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
-    ) -> ProjectView:
+    ) -> Project:
         """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
 
         Args:
@@ -309,6 +309,6 @@ class AsyncCron:
         when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
         return await self._projects.set(project, {"cron": {job: when | {"task": task}}})
 
-    async def remove(self, project: str, job: str) -> ProjectView:
+    async def remove(self, project: str, job: str) -> Project:
         """Forget a job that ``set`` made, or its changes to one of the config."""
         return await self._projects.unset(project, [f"cron.{job}"])

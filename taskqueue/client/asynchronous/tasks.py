@@ -13,11 +13,11 @@ from taskqueue.client.tasks.parents import Parent, ParentPages
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.client.tasks.pushes import check_several
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import RerunScope, StateName
+from taskqueue.protocol.choices import RerunScope, TaskState
 from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.operations import Rerun
 from taskqueue.protocol.tasks import (
-    ChildView,
+    Child,
     TaskCancel,
     TaskChildren,
     TaskList,
@@ -29,7 +29,7 @@ from taskqueue.protocol.tasks import (
     TaskShow,
     TasksReply,
 )
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 
 NAMES_BYTES: Final = 400 << 10
 """About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""
@@ -81,7 +81,7 @@ class AsyncTasks:
         async for parent in self._parents.all(project, taskid):
             yield parent
 
-    async def children(self, project: str, taskid: str) -> AsyncGenerator[ChildView, None]:
+    async def children(self, project: str, taskid: str) -> AsyncGenerator[Child, None]:
         """Tasks that wait for a task, or have waited for it; asked for page by page.
 
         What is pushed meanwhile may be missing.
@@ -112,9 +112,7 @@ class AsyncTasks:
             lambda some: TaskReprioritise(project=project, taskids=some, priority=priority),
         )
 
-    async def rerun(
-        self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False
-    ) -> OperationView:
+    async def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> Operation:
         """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
 
         It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
@@ -143,7 +141,7 @@ class AsyncTasks:
     async def list(
         self,
         project: str,
-        state: StateName | Collection[StateName] | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -191,7 +189,7 @@ class AsyncTasks:
     async def iter(
         self,
         project: str,
-        state: StateName | Collection[StateName] | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,

@@ -36,7 +36,7 @@ from taskqueue.client.tasks.pushes import (
     Item,
     Packer,
     Pushed,
-    PushOutcome,
+    PushedTask,
     push_of,
 )
 from taskqueue.client.tasks.reports import (
@@ -51,7 +51,7 @@ from taskqueue.client.tasks.reports import (
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import FailuresBy, NewOutcome, ProjectSort
+from taskqueue.protocol.choices import FailuresBy, ProjectSort, PushOutcome
 from taskqueue.protocol.daemon import StatusReply
 from taskqueue.protocol.insight import FailuresReply
 
@@ -122,7 +122,7 @@ class Client:
         self._background.close(self._client.close())
 
     @explains_options
-    def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> NewOutcome:
+    def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
         A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
@@ -146,7 +146,7 @@ class Client:
         delay: Duration | None = None,
         canonical: bool = False,
         progress: Callable[[Pushed], object] | None = None,
-        outcomes: Callable[[PushOutcome], object] | None = None,
+        outcomes: Callable[[PushedTask], object] | None = None,
     ) -> Pushed:
         """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
 
@@ -420,7 +420,7 @@ class Client:
         )
 
     @explains_options
-    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> Future[NewOutcome]:
+    def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> Future[PushOutcome]:
         """Have one task handed to the daemon soon; returns a future, which has its outcome or its error then.
 
         What is said so leaves in order: pushes behind pushes, reports behind reports, a report behind all pushes that

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.fetchers import FetcherReply, FetchersReply, FetcherView
+from taskqueue.protocol.fetchers import Fetcher, FetcherReply, FetchersReply
 
 
 class BlockingFetchers:
@@ -51,7 +51,7 @@ class BlockingFetchers:
             )
         )
 
-    def iter(self, project: str = "") -> Iterator[FetcherView]:
+    def iter(self, project: str = "") -> Iterator[Fetcher]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
         page = self.list(limit=500, project=project)
         while True:

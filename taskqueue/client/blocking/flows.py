@@ -13,7 +13,7 @@ from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.protocol.flows import FlowsReply, FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowsReply, FlowTaskStatus
 
 
 class BlockingFlow:
@@ -55,7 +55,7 @@ class BlockingFlow:
         """
         return self._client.task(url, after, **options)
 
-    def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> FlowView:
+    def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> Flow:
         """Have all of it accepted, or nothing; when this returns, it is kept, and goes on by itself.
 
         The daemon looks at each task first, so the answer to a large flow may take a second longer for each thousand.
@@ -91,7 +91,7 @@ class BlockingFlows:
         """
         return self._background.run(self._client.list(project, after, limit))
 
-    def iter(self, project: str = "") -> Iterator[FlowView]:
+    def iter(self, project: str = "") -> Iterator[Flow]:
         """All flows, of a project or of all, asked for page by page."""
         page = self.list(project, limit=500)
         while True:
@@ -101,17 +101,17 @@ class BlockingFlows:
             last = page.flows[-1]
             page = self.list(project, f"{last.project}/{last.flow}", limit=500)
 
-    def get(self, project: str, name: str, seconds: float = 0.0) -> FlowView:
+    def get(self, project: str, name: str, seconds: float = 0.0) -> Flow:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
         return self._background.run(self._client.get(project, name, seconds))
 
-    def iter_tasks(self, project: str, name: str) -> Iterator[FlowTaskView]:
+    def iter_tasks(self, project: str, name: str) -> Iterator[FlowTaskStatus]:
         """The tasks of a flow with what each waits for, parents first, asked for page by page."""
         return self._background.iterate(self._client.iter_tasks(project, name))
 
     def wait(
-        self, project: str, name: str, progress: Callable[[FlowView], object] | None = None, timeout: float | None = inf
-    ) -> FlowView:
+        self, project: str, name: str, progress: Callable[[Flow], object] | None = None, timeout: float | None = inf
+    ) -> Flow:
         """Wait until a flow has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
@@ -121,6 +121,6 @@ class BlockingFlows:
         """
         return self._background.run(self._client.wait(project, name, progress, timeout))
 
-    def cancel(self, project: str, name: str) -> FlowView:
+    def cancel(self, project: str, name: str) -> Flow:
         """End the tasks of a flow that are live, by and by; of one that is not submitted yet, drop what was staged."""
         return self._background.run(self._client.cancel(project, name))

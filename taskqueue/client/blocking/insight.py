@@ -11,8 +11,8 @@ from taskqueue.client.asynchronous.insight import AsyncLog, AsyncStats
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import LogReply, Point, ProjectStats, StatsReply
-from taskqueue.protocol.values import LogEntry
+from taskqueue.protocol.insight import HistoryPoint, LogReply, ProjectStats, StatsReply
+from taskqueue.protocol.values import Change
 
 
 class BlockingStats:
@@ -43,7 +43,7 @@ class BlockingStats:
         *,
         since: Moment | None = None,
         until: Moment | None = None,
-    ) -> Iterator[Point]:
+    ) -> Iterator[HistoryPoint]:
         """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
 
         Where nothing happened there is no point. A minute has one when it is over.
@@ -83,7 +83,7 @@ class BlockingLog:
         """
         return self._background.run(self._client.list(project, since=since, before=before, limit=limit))
 
-    def iter(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[LogEntry]:
+    def iter(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[Change]:
         """All changes that are kept, the newest first, asked for page by page."""
         before, more = (0, True)
         while more:

@@ -11,8 +11,8 @@ from math import inf
 from taskqueue.client.asynchronous.operations import AsyncOperations
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.choices import StateName
-from taskqueue.protocol.values import BulkAction, OperationView
+from taskqueue.protocol.choices import TaskState
+from taskqueue.protocol.values import BulkAction, Operation
 
 
 class BlockingOperations:
@@ -28,7 +28,7 @@ class BlockingOperations:
         *,
         project: str | None = None,
         group: str = "",
-        states: Iterable[StateName] = (),
+        states: Iterable[TaskState] = (),
         url: str = "",
         error: str = "",
         until: Moment | None = None,
@@ -39,7 +39,7 @@ class BlockingOperations:
         dry_run: bool = False,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
-    ) -> OperationView:
+    ) -> Operation:
         """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
 
         It goes on in the daemon, whatever becomes of this client: see ``wait``. Tasks that are pushed after
@@ -82,7 +82,7 @@ class BlockingOperations:
             )
         )
 
-    def cancel(self, id: int) -> OperationView:
+    def cancel(self, id: int) -> Operation:
         """End an operation; what it has changed stays changed, and what a rerun has reset runs.
 
         Raises:
@@ -90,7 +90,7 @@ class BlockingOperations:
         """
         return self._background.run(self._client.cancel(id))
 
-    def get(self, id: int, seconds: float = 0.0) -> OperationView:
+    def get(self, id: int, seconds: float = 0.0) -> Operation:
         """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
 
         Args:
@@ -99,8 +99,8 @@ class BlockingOperations:
         return self._background.run(self._client.get(id, seconds))
 
     def wait(
-        self, id: int, progress: Callable[[OperationView], object] | None = None, timeout: float | None = inf
-    ) -> OperationView:
+        self, id: int, progress: Callable[[Operation], object] | None = None, timeout: float | None = inf
+    ) -> Operation:
         """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
@@ -110,6 +110,6 @@ class BlockingOperations:
         """
         return self._background.run(self._client.wait(id, progress, timeout))
 
-    def list(self) -> Sequence[OperationView]:
+    def list(self) -> Sequence[Operation]:
         """The operations under way and the last 100 that have ended, the newest first."""
         return self._background.run(self._client.list())

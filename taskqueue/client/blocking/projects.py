@@ -18,11 +18,11 @@ from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import WatchReply
 from taskqueue.protocol.projects import (
     GroupReply,
-    ProjectView,
+    Project,
     Remaining,
     WaitReply,
 )
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 
 
 class BlockingProjects:
@@ -32,7 +32,7 @@ class BlockingProjects:
         self._background = background
         self._client = projects
 
-    def get(self, name: str) -> ProjectView:
+    def get(self, name: str) -> Project:
         """A project's state, counts and settings."""
         return self._background.run(self._client.get(name))
 
@@ -46,7 +46,7 @@ class BlockingProjects:
         """
         return self._background.run(self._client.list(after, limit, group))
 
-    def iter(self, group: str = "") -> Iterator[ProjectView]:
+    def iter(self, group: str = "") -> Iterator[Project]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = ("", True)
         while more:
@@ -63,18 +63,18 @@ class BlockingProjects:
         """
         return self._background.iterate(self._client.watch())
 
-    def set(self, name: str, settings: Mapping[str, Setting]) -> ProjectView:
+    def set(self, name: str, settings: Mapping[str, Setting]) -> Project:
         """Change settings of a project, now and across restarts; an unknown project is made.
 
         Tables, such as ``fetch`` and ``cron``, are changed key by key.
         """
         return self._background.run(self._client.set(name, settings))
 
-    def unset(self, name: str, keys: Iterable[str] = ()) -> ProjectView:
+    def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
         """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
         return self._background.run(self._client.unset(name, keys))
 
-    def pause(self, name: str, seconds: float | None = None) -> ProjectView:
+    def pause(self, name: str, seconds: float | None = None) -> Project:
         """Hand out no more of its tasks until ``resume``; new ones are still taken.
 
         Args:
@@ -83,11 +83,11 @@ class BlockingProjects:
         """
         return self._background.run(self._client.pause(name, seconds))
 
-    def resume(self, name: str) -> ProjectView:
+    def resume(self, name: str) -> Project:
         """Hand out its tasks again."""
         return self._background.run(self._client.resume(name))
 
-    def pause_all(self, seconds: float | None = None) -> OperationView:
+    def pause_all(self, seconds: float | None = None) -> Operation:
         """Pause each project, whatever its group; those that are stopped stay so.
 
         Args:
@@ -99,23 +99,23 @@ class BlockingProjects:
         """
         return self._background.run(self._client.pause_all(seconds))
 
-    def resume_all(self) -> OperationView:
+    def resume_all(self) -> Operation:
         """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
         return self._background.run(self._client.resume_all())
 
-    def stop(self, name: str) -> ProjectView:
+    def stop(self, name: str) -> Project:
         """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
         return self._background.run(self._client.stop(name))
 
-    def start(self, name: str) -> ProjectView:
+    def start(self, name: str) -> Project:
         """Start it; an unknown one is made."""
         return self._background.run(self._client.start(name))
 
-    def clear(self, name: str) -> ProjectView:
+    def clear(self, name: str) -> Project:
         """Drop its tasks that are live; those that are over stay known."""
         return self._background.run(self._client.clear(name))
 
-    def reset(self, name: str) -> ProjectView:
+    def reset(self, name: str) -> Project:
         """Forget all that is known of its tasks; its settings, state and pace stay."""
         return self._background.run(self._client.reset(name))
 
@@ -198,7 +198,7 @@ class BlockingGroups:
         """
         return self._background.run(self._client.set(group, settings))
 
-    def pause(self, group: str, seconds: float | None = None) -> OperationView:
+    def pause(self, group: str, seconds: float | None = None) -> Operation:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
 
         Args:
@@ -207,27 +207,27 @@ class BlockingGroups:
         """
         return self._background.run(self._client.pause(group, seconds))
 
-    def resume(self, group: str) -> OperationView:
+    def resume(self, group: str) -> Operation:
         """Hand out the tasks of these projects again."""
         return self._background.run(self._client.resume(group))
 
-    def stop(self, group: str) -> OperationView:
+    def stop(self, group: str) -> Operation:
         """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
         return self._background.run(self._client.stop(group))
 
-    def start(self, group: str) -> OperationView:
+    def start(self, group: str) -> Operation:
         """Start these projects."""
         return self._background.run(self._client.start(group))
 
-    def clear(self, group: str) -> OperationView:
+    def clear(self, group: str) -> Operation:
         """Drop the tasks of these projects that are live; those that are over stay known."""
         return self._background.run(self._client.clear(group))
 
-    def reset(self, group: str) -> OperationView:
+    def reset(self, group: str) -> Operation:
         """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
         return self._background.run(self._client.reset(group))
 
-    def delete(self, group: str) -> OperationView:
+    def delete(self, group: str) -> Operation:
         """Delete these projects themselves, with everything that they have."""
         return self._background.run(self._client.delete(group))
 
@@ -258,7 +258,7 @@ class BlockingCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,
-    ) -> ProjectView:
+    ) -> Project:
         """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
 
         Args:
@@ -289,6 +289,6 @@ class BlockingCron:
             )
         )
 
-    def remove(self, project: str, job: str) -> ProjectView:
+    def remove(self, project: str, job: str) -> Project:
         """Forget a job that ``set`` made, or its changes to one of the config."""
         return self._background.run(self._client.remove(project, job))

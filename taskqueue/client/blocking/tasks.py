@@ -12,14 +12,14 @@ from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.choices import RerunScope, StateName
+from taskqueue.protocol.choices import RerunScope, TaskState
 from taskqueue.protocol.tasks import (
-    ChildView,
+    Child,
     TaskListReply,
     TaskReply,
     TaskRow,
 )
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 
 
 class BlockingTasks:
@@ -61,7 +61,7 @@ class BlockingTasks:
         """
         return self._background.iterate(self._client.parents(project, taskid))
 
-    def children(self, project: str, taskid: str) -> Iterator[ChildView]:
+    def children(self, project: str, taskid: str) -> Iterator[Child]:
         """Tasks that wait for a task, or have waited for it; asked for page by page.
 
         What is pushed meanwhile may be missing.
@@ -84,7 +84,7 @@ class BlockingTasks:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
         return self._background.run(self._client.reprioritise(project, taskids, priority))
 
-    def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> OperationView:
+    def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> Operation:
         """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
 
         It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
@@ -104,7 +104,7 @@ class BlockingTasks:
     def list(
         self,
         project: str,
-        state: StateName | Collection[StateName] | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,
@@ -152,7 +152,7 @@ class BlockingTasks:
     def iter(
         self,
         project: str,
-        state: StateName | Collection[StateName] | None = None,
+        state: TaskState | Collection[TaskState] | None = None,
         *,
         url: str | None = None,
         error: str | None = None,

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import ClientError
-from taskqueue.protocol.projects import ProjectHold, ProjectReply, ProjectView
+from taskqueue.protocol.projects import Project, ProjectHold, ProjectReply
 
 HOLD_SECONDS: Final = 60.0
 """That a hold lasts unless it is renewed."""
@@ -44,7 +44,7 @@ class Holding:
         self._exchange = exchange
         self._holds: dict[str, Hold] = {}
 
-    async def hold(self, project: str, seconds: float) -> ProjectView:
+    async def hold(self, project: str, seconds: float) -> Project:
         """Hold a project open for so many seconds; 0: let go."""
         return project_of(await self._exchange.ask(ProjectHold(project=project, seconds=seconds)))
 
@@ -96,7 +96,7 @@ def _warn(project: str, error: ClientError) -> None:
     log.warning("event=unheld project=%s reason=%r", project, str(error))
 
 
-def project_of(reply: ProjectReply) -> ProjectView:
+def project_of(reply: ProjectReply) -> Project:
     """The project that a daemon answers with, unless it was deleted.
 
     Raises:

@@ -17,11 +17,11 @@ from weakref import WeakValueDictionary
 from taskqueue.client.arguments import time_limit
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import OVER_STATES
-from taskqueue.protocol.flows import FlowShow, FlowView
+from taskqueue.protocol.flows import Flow, FlowShow
 from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import GroupDo, ProjectWait, Remaining, WaitReply
 from taskqueue.protocol.tasks import TaskReply, TaskShow, TaskWait
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 
 T = TypeVar("T")
 
@@ -127,9 +127,9 @@ class LongPoll:
     async def ended(
         self,
         operation: int,
-        progress: Callable[[OperationView], object] | None,
+        progress: Callable[[Operation], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
-    ) -> OperationView:
+    ) -> Operation:
         """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
         within = self._limit(timeout)
         view = await self.operation(operation, 0.0)
@@ -141,12 +141,12 @@ class LongPoll:
                     _tell(progress, view)
         return view
 
-    async def done(self, request: GroupDo) -> OperationView:
+    async def done(self, request: GroupDo) -> Operation:
         """Do something with several projects, and wait until it is done with each of them."""
         view = (await self._exchange.ask(request)).operation
         return view if view.ended_at else await self.ended(view.id, None, inf)
 
-    async def operation(self, operation: int, seconds: float, patience: float | None = None) -> OperationView:
+    async def operation(self, operation: int, seconds: float, patience: float | None = None) -> Operation:
         """How it stands: when it has ended, or in so many seconds."""
         return (await self._exchange.ask(OperationShow(id=operation, seconds=seconds), patience)).operation
 
@@ -154,9 +154,9 @@ class LongPoll:
         self,
         project: str,
         name: str,
-        progress: Callable[[FlowView], object] | None,
+        progress: Callable[[Flow], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
-    ) -> FlowView:
+    ) -> Flow:
         """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
         within = self._limit(timeout)
         view = await self.flow(project, name, 0.0)
@@ -168,7 +168,7 @@ class LongPoll:
                     _tell(progress, view)
         return view
 
-    async def flow(self, project: str, name: str, seconds: float, patience: float | None = None) -> FlowView:
+    async def flow(self, project: str, name: str, seconds: float, patience: float | None = None) -> Flow:
         """How it stands: when it has ended, or in so many seconds."""
         return (await self._exchange.ask(FlowShow(project=project, flow=name, seconds=seconds), patience)).flow
 

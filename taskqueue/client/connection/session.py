@@ -45,7 +45,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.errors import MessageTooLarge, Rejected
-from taskqueue.protocol.base import Change, ErrorReply, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, ErrorReply, WaitingRequest
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import OUTCOME_WINDOW
@@ -279,7 +279,7 @@ class ClientSession:
 
     def _call(self, request: AnyRequest, session: str, n: int) -> Call:
         request.session, request.n = session, n
-        if isinstance(request, Change) and not request.actor:
+        if isinstance(request, ChangeRequest) and not request.actor:
             request.actor = self.name
         try:
             frame = encode(request)

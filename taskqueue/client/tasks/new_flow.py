@@ -30,7 +30,7 @@ from taskqueue.client.tasks.push_options import PushOptions
 from taskqueue.client.tasks.pushes import BATCH_BYTES, size_of, too_large
 from taskqueue.errors import MessageTooLarge, RequestRejected
 from taskqueue.protocol.fields import MAX_EDGES, MAX_PARENTS
-from taskqueue.protocol.flows import FlowStage, FlowSubmit, FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowStage, FlowSubmit, FlowTaskStatus
 from taskqueue.protocol.values import NewTask, TaskOf
 
 
@@ -84,10 +84,12 @@ class FlowPlan:
             raise ValueError(f"after: expected at most {MAX_PARENTS} tasks, got {len(parents)}")
         return self._keep(task, parents)
 
-    def views(self) -> Iterator[FlowTaskView]:
+    def views(self) -> Iterator[FlowTaskStatus]:
         """The tasks as they would be shown, were they staged."""
         for index, task in enumerate(self.tasks):
-            yield FlowTaskView(index, task.taskid, task.url, "staged", [self._place(each) for each in task.depends_on])
+            yield FlowTaskStatus(
+                index, task.taskid, task.url, "staged", [self._place(each) for each in task.depends_on]
+            )
 
     def _place(self, parent: str | TaskOf) -> int | tuple[str, str]:
         if isinstance(parent, TaskOf):
@@ -165,7 +167,7 @@ class Staging:
         self._unanswered = 0
         """Tasks of the submission whose answer has not come; 0: none is awaited."""
 
-    async def submit(self, plan: FlowPlan, reuse: bool, progress: Progress) -> FlowView:
+    async def submit(self, plan: FlowPlan, reuse: bool, progress: Progress) -> Flow:
         """Stage all tasks and have them accepted; if that has happened, and only the answer was lost, give it again.
 
         Raises:
@@ -185,7 +187,7 @@ class Staging:
                 progress(first)
         return await self._have_accepted(plan, reuse)
 
-    async def _have_accepted(self, plan: FlowPlan, reuse: bool) -> FlowView:
+    async def _have_accepted(self, plan: FlowPlan, reuse: bool) -> Flow:
         count = self._unanswered = len(plan.tasks)
         request = FlowSubmit(project=plan.project, flow=plan.name, count=count, reuse=reuse)
         patience = self._exchange.patience + count / CHECKED_A_SECOND

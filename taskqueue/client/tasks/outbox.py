@@ -31,7 +31,7 @@ from taskqueue.client.connection.batching import Batching
 from taskqueue.client.tasks.pushes import Push
 from taskqueue.client.tasks.reports import Reported
 from taskqueue.errors import BacklogFull, ClientClosed, ClientError
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.values import TaskReport
 
 BUSY_AT: Final = 1000
@@ -150,7 +150,7 @@ class Outbox:
         is_busy: so many are unsettled that no more tasks are to be begun.
     """
 
-    def __init__(self, pushes: Batching[Push, NewOutcome], reports: Batching[TaskReport, Reported]) -> None:
+    def __init__(self, pushes: Batching[Push, PushOutcome], reports: Batching[TaskReport, Reported]) -> None:
         self._pushes = pushes
         self._reports = reports
         self.is_busy = False
@@ -166,7 +166,7 @@ class Outbox:
         self._is_awaited = False
         self._when_idle: list[Callable[[], None]] = []
 
-    def push(self, push: Push, told: Callable[[NewOutcome | Exception], object]) -> Outgoing:
+    def push(self, push: Push, told: Callable[[PushOutcome | Exception], object]) -> Outgoing:
         """Have a task pushed.
 
         Raises:

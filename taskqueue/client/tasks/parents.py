@@ -16,7 +16,8 @@ import msgspec
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import ClientClosed
-from taskqueue.protocol.tasks import ParentView, TaskParents, TaskParentsReply
+from taskqueue.protocol.tasks import Parent as ParentView
+from taskqueue.protocol.tasks import TaskParents, TaskParentsReply
 
 
 class Parent:

@@ -1,7 +1,7 @@
 """Pushes: many tasks at once, from any iterable, or one by one, by callers who wait.
 
     push_many    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
-    push         NewTask ──► Push ──► gathered with those of other callers ─────► new-task ──► reply ──► NewOutcome
+    push         NewTask ──► Push ──► gathered with those of other callers ─────► new-task ──► reply ──► PushOutcome
 
 Of ``push_many`` memory holds one batch being packed and those in flight, however long the iterable is: there are so
 many messages on their way at once, and no more.
@@ -33,7 +33,7 @@ from taskqueue.client.connection.exchange import Exchange, PostedRequest
 from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.errors import MessageTooLarge, RequestRejected
-from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, NewOutcome
+from taskqueue.protocol.choices import NAME_WORDS, NEW_OUTCOMES, KnownState, PushOutcome
 from taskqueue.protocol.fields import MAX_EDGES, ProjectName
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
@@ -130,7 +130,7 @@ class Pushed(Struct):
             self.errors.append(f"task {place}: {reason}")
 
 
-class PushOutcome(Struct, frozen=True, gc=False):
+class PushedTask(Struct, frozen=True, gc=False):
     """What became of one task of a ``push_many``.
 
     Attributes:
@@ -140,12 +140,12 @@ class PushOutcome(Struct, frozen=True, gc=False):
     """
 
     index: int
-    outcome: NewOutcome
+    outcome: PushOutcome
     state: KnownState = ""
     reason: str = ""
 
 
-ToldOutcome = Callable[[PushOutcome], object] | None
+ToldOutcome = Callable[[PushedTask], object] | None
 """Called with what became of each task, as the answers arrive."""
 
 
@@ -153,7 +153,7 @@ class Answered(NamedTuple):
     """What became of the tasks of one batch: counted, and one by one if that is wanted."""
 
     pushed: Pushed
-    outcomes: list[PushOutcome]
+    outcomes: list[PushedTask]
 
 
 class PushBatch(Struct, eq=False):
@@ -181,12 +181,12 @@ class PushBatch(Struct, eq=False):
                 setattr(pushed, outcome, getattr(pushed, outcome) + 1)
         return pushed
 
-    def outcomes(self, reply: NewTasksReply) -> list[PushOutcome]:
+    def outcomes(self, reply: NewTasksReply) -> list[PushedTask]:
         """What became of each of these tasks."""
         reasons = {error.index: error.reason for error in reply.errors}
         states = reply.states or [""] * len(reply.outcomes)  # A daemon from before they were told says none.
         return [
-            PushOutcome(self.places[index], outcome, state, reasons.get(index, ""))
+            PushedTask(self.places[index], outcome, state, reasons.get(index, ""))
             for index, (outcome, state) in enumerate(zip(reply.outcomes, states, strict=True))
         ]
 
@@ -194,7 +194,7 @@ class PushBatch(Struct, eq=False):
         """The first of these tasks could not even be sent."""
         pushed = Pushed()
         pushed.reject(self.places[0], reason)
-        return Answered(pushed, [PushOutcome(self.places[0], "rejected", reason=reason)])
+        return Answered(pushed, [PushedTask(self.places[0], "rejected", reason=reason)])
 
     def halves(self) -> tuple[PushBatch, PushBatch]:
         """For a batch that turned out to be too large."""
@@ -253,7 +253,7 @@ class Packer:
         except (TypeError, ValueError) as error:
             self._pushed.reject(place, str(error))
             if self._told is not None:
-                self._told(PushOutcome(place, "rejected", reason=str(error)))
+                self._told(PushedTask(place, "rejected", reason=str(error)))
             return None
         crowded = self.rest() if self._batch.edges + len(task.depends_on) > MAX_EDGES else None
         batch = self._batch
@@ -500,17 +500,17 @@ class Push(NamedTuple):
         return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
 
 
-def single_pushes(exchange: Exchange) -> Batching[Push, NewOutcome]:
+def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
     """The single pushes of one client, which leave through this exchange."""
 
-    async def send(pushes: list[Push]) -> list[NewOutcome | Exception]:
+    async def send(pushes: list[Push]) -> list[PushOutcome | Exception]:
         return outcomes_of(await exchange.ask(_message(pushes), inf))
 
-    def begin(pushes: list[Push], told: Callable[[Outcomes[NewOutcome]], None]) -> Callable[[], None] | None:
+    def begin(pushes: list[Push], told: Callable[[Outcomes[PushOutcome]], None]) -> Callable[[], None] | None:
         request = PostedRequest(exchange, outcomes_of, told)
         return request.forget if request.send(_message(pushes)) else None
 
-    async def send_alone(push: Push, refusal: Exception) -> NewOutcome:
+    async def send_alone(push: Push, refusal: Exception) -> PushOutcome:
         raise too_large(push.task, refusal) if is_too_large(refusal) else refusal
 
     return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
@@ -528,7 +528,7 @@ def push_of(project: str, task: NewTask) -> Push:
     return Push(project, task)
 
 
-def outcomes_of(reply: NewTasksReply) -> list[NewOutcome | Exception]:
+def outcomes_of(reply: NewTasksReply) -> list[PushOutcome | Exception]:
     """What became of each task of a message, or why it was rejected."""
     if "rejected" not in reply.outcomes:
         return list(reply.outcomes)

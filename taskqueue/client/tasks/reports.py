@@ -29,11 +29,11 @@ from taskqueue.client.tasks.pushes import Item, as_new_task, check_several, is_t
 from taskqueue.client.tasks.task import Task
 from taskqueue.error_texts import cut_text, kind_in, kind_line
 from taskqueue.errors import ClientError, MessageTooLarge, RequestRejected
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.codec import reason_of
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, MAX_RESULT_BYTES, MAX_RETRY_AFTER_SECONDS, NIL
 from taskqueue.protocol.message_room import room_beside
-from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply
+from taskqueue.protocol.tasks import Done, DoneReply, ReportOutcome
 from taskqueue.protocol.values import Again, NewTask, TaskReport
 
 
@@ -89,8 +89,8 @@ class Reported(NamedTuple):
         reasons: of new tasks that were rejected, by their place, unless their slot is full.
     """
 
-    outcome: DoneOutcome
-    new: list[NewOutcome]
+    outcome: ReportOutcome
+    new: list[PushOutcome]
     reasons: dict[int, str]
 
     def and_then(self, later: Reported) -> Reported:

@@ -33,7 +33,7 @@ from typing import Final
 
 from taskqueue.core.model.records import BucketRecord
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.projects import SharedView
+from taskqueue.protocol.projects import SharedBucket as SharedView
 
 SLACK: Final = 1e-6
 """Tokens forgiven: a level that should be 1 is off by rounding."""

@@ -20,8 +20,8 @@ from taskqueue.core.model.records import FlowRecord
 from taskqueue.core.model.task import CANCELLED, FAILED, LIVE
 from taskqueue.core.model.waiters import Waiters
 from taskqueue.protocol.choices import FlowState
-from taskqueue.protocol.flows import FlowView
-from taskqueue.protocol.values import Counts, NewTask
+from taskqueue.protocol.flows import Flow as FlowView
+from taskqueue.protocol.values import NewTask, TaskCounts
 
 StepKind = Literal["check", "make", "cancel"]
 
@@ -140,7 +140,7 @@ class Flow:
     def view(self, project: str) -> FlowView:
         """The flow as people see it."""
         record = self.record
-        counts = Counts(*record.counts[1:])
+        counts = TaskCounts(*record.counts[1:])
         return FlowView(
             project, record.name, self.state, record.tasks, counts, record.unrolled, record.began_at, record.ended_at
         )

@@ -21,12 +21,12 @@ from msgspec import Raw, Struct, field
 from taskqueue.core.model.histogram import OCTAVES
 from taskqueue.protocol.choices import Resolution
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 
 Row = tuple[int, ...]
-"""Number of events of each kind, in the order of the fields of Totals."""
+"""Number of events of each kind, in the order of the fields of EventTotals."""
 
-NO_EVENTS: Final[Row] = (0,) * len(Totals.__struct_fields__)
+NO_EVENTS: Final[Row] = (0,) * len(EventTotals.__struct_fields__)
 
 SECONDS: Final[Mapping[Resolution, int]] = {"minute": 60, "hour": 3600}
 SLICES_MOST: Final[Mapping[Resolution, int]] = {"minute": 24 * 60, "hour": 90 * 24}
@@ -46,7 +46,7 @@ class CountersRecord(Struct, array_like=True):
     Attributes:
         period: the present one when it was made, counted as the rings do.
         shift: ``period`` less the number of PERIOD_SECONDS since 1970: what the wall clock has stepped back.
-        totals: at that time, in the order of the fields of Totals.
+        totals: at that time, in the order of the fields of EventTotals.
         times: milliseconds of all attempts, and attempts by bin, without zeros at the end; empty if there are no rings.
         rings: the Columns of each, without empty ones at the end, encoded: lists of numbers would take up to 25 kB.
         bins: how many there were; in stores from before there were BINS, OCTAVES.

@@ -35,13 +35,13 @@ from taskqueue.core.model.rerun_set import FoundRerun, RerunRef
 from taskqueue.core.model.slot_records import FoundSlot, FoundSlotPage, SlotName, SlotPageRef, SlotRecord, SlotRef
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import NO_FLOOR, Task
-from taskqueue.protocol.values import Attempt, LogEntry, NewTask
+from taskqueue.protocol.values import Attempt, Change, NewTask
 
 LOG_MOST = 100_000
 """Entries kept in the change log; a few hundred bytes each, and 11 kB at most."""
 
 
-class ChangeRecord(LogEntry, frozen=True):
+class ChangeRecord(Change, frozen=True):
     """An entry of the change log in the store, where the actor is called ``name``."""
 
     actor: str = field(name="name")

@@ -40,8 +40,9 @@ from taskqueue.core.model.windows import Counters, EventCounts
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import ProjectState, RemainingReason
 from taskqueue.protocol.fields import Boot, Setting, Wall
-from taskqueue.protocol.projects import CronView, ProjectView, Remaining
-from taskqueue.protocol.values import Action, Counts, Totals
+from taskqueue.protocol.projects import CronJob, Remaining
+from taskqueue.protocol.projects import Project as ProjectView
+from taskqueue.protocol.values import Action, EventTotals, TaskCounts
 from taskqueue.settings.environment import Environment, Hours
 from taskqueue.settings.layer_size import memory_bytes
 from taskqueue.settings.settings import Layer, Settings, as_layer, merge
@@ -350,8 +351,8 @@ class Project:
         # By place, in the order of its fields: by name they take 0.25 µs more, in each turn that touches the project.
         queue = self.queue
         return ProjectRecord(
-            self.number, self.name, self.state, self.overrides, Counts(*queue.counts[1:]),
-            Totals(*self.totals.row()),
+            self.number, self.name, self.state, self.overrides, TaskCounts(*queue.counts[1:]),
+            EventTotals(*self.totals.row()),
             self.bucket.kept_level, self.bucket.kept_at,
             _key_bytes(queue.ready.low_key()), _key_bytes(queue.delayed.low_key()),
             self.pause.record, self.cleared, queue.unfinished, self.armed, self.finished, self.holds, self.cron,
@@ -425,8 +426,8 @@ class Project:
         return ProjectView(
             name=self.name,
             state=self.state,
-            counts=Counts(*self.queue.counts[1:]),
-            totals=Totals(*self.totals.row()),
+            counts=TaskCounts(*self.queue.counts[1:]),
+            totals=EventTotals(*self.totals.row()),
             settings=as_layer(self.settings),
             overrides=self.overrides,
             tokens=self.bucket.level_at(now.boot),
@@ -441,11 +442,11 @@ class Project:
             remaining=self.remaining(now, environment),
         )
 
-    def _cron_view(self, job: str) -> CronView:
+    def _cron_view(self, job: str) -> CronJob:
         record = self.cron[job]
         next_at = self.ticks.get(job, inf)
         last_at = record.last_at if record.runs or record.skipped else 0.0
-        return CronView(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
+        return CronJob(job, 0.0 if next_at == inf else next_at, last_at, record.runs, record.skipped)
 
 
 def new_record(number: int, name: str, settings: Settings, now: Boot) -> ProjectRecord:
@@ -520,7 +521,7 @@ class ProjectTable:
         return self.next_number - 1
 
 
-STATES: Final = len(Counts.__struct_fields__)
+STATES: Final = len(TaskCounts.__struct_fields__)
 
 
 class GrandTotals:
@@ -529,9 +530,9 @@ class GrandTotals:
     __slots__ = ("_deleted", "_parts", "_row")
 
     def __init__(self) -> None:
-        self._row = [0] * (STATES + len(Totals.__struct_fields__))
+        self._row = [0] * (STATES + len(EventTotals.__struct_fields__))
         self._parts: dict[int, tuple[int, ...]] = {}
-        self._deleted = [0] * len(Totals.__struct_fields__)
+        self._deleted = [0] * len(EventTotals.__struct_fields__)
 
     def note(self, project: Project, totals: Row) -> None:
         """Update the contribution of a project, with its totals."""
@@ -549,13 +550,13 @@ class GrandTotals:
             self._row = list(map(sub, self._row, part))
             self._deleted = list(map(add, self._deleted, part[STATES:]))
 
-    def counts(self) -> Counts:
+    def counts(self) -> TaskCounts:
         """Tasks by state."""
-        return Counts(*self._row[:STATES])
+        return TaskCounts(*self._row[:STATES])
 
-    def totals(self) -> Totals:
+    def totals(self) -> EventTotals:
         """Events since the projects were created."""
-        return Totals(*self._row[STATES:])
+        return EventTotals(*self._row[STATES:])
 
     def events(self) -> Row:
         """Like ``totals``, and those of projects deleted since the start: only differences of two mean something."""

@@ -25,11 +25,11 @@ from taskqueue.protocol.choices import ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.values import (
     Attempt,
-    Counts,
+    EventTotals,
     NewTask,
-    OperationView,
+    Operation,
+    TaskCounts,
     TaskFilter,
-    Totals,
 )
 
 
@@ -97,8 +97,8 @@ class ProjectRecord(Struct, array_like=True):
     name: str
     state: ProjectState = "running"
     overrides: dict[str, Setting] = field(default_factory=dict)
-    counts: Counts = field(default_factory=Counts)
-    totals: Totals = field(default_factory=Totals)
+    counts: TaskCounts = field(default_factory=TaskCounts)
+    totals: EventTotals = field(default_factory=EventTotals)
     bucket_level: float = 0.0
     bucket_at: float = 0.0
     ready_low: bytes = bytes(16)
@@ -126,7 +126,7 @@ class BucketRecord(Struct, array_like=True):
     at: float
 
 
-class OperationProgress(OperationView):
+class OperationProgress(Operation):
     """An operation as people see it, in the store.
 
     msgspec leaves out what *is* the default of a field, not what equals it. So three defaults are other objects here:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from taskqueue.core.model.recrawl_interval import good_for
 from taskqueue.core.model.task import BLOCKED, CANCELLED, DELAYED, PROCESSING, WAITING, Task, is_held
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.values import Schedule
 
 
-def decide(task: Task | None, schedule: Schedule, now: Wall) -> NewOutcome:
+def decide(task: Task | None, schedule: Schedule, now: Wall) -> PushOutcome:
     """The outcome of a well-formed new-task of a known project; ``now`` in unix seconds."""
     if schedule.cancel:
         return _decide_cancel(task, schedule)
@@ -67,7 +67,7 @@ def restarts(task: Task, schedule: Schedule, now: Wall) -> bool:
     return age is not None and task.lastcrawltime + age < now
 
 
-def _decide_cancel(task: Task | None, schedule: Schedule) -> NewOutcome:
+def _decide_cancel(task: Task | None, schedule: Schedule) -> PushOutcome:
     if task is None or not schedule.force_update or task.state == CANCELLED or task.bare:
         return "ignored"
     return "cancelled"

@@ -48,7 +48,7 @@ from msgspec.structs import replace
 from taskqueue.core.model.chance import derive
 from taskqueue.core.model.task import Task
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fetchers import SHOWN_WISHES, FetcherView, Hello, Hung, HungView
+from taskqueue.protocol.fetchers import SHOWN_WISHES, Fetcher, Hello, Hung, HungPlaces
 from taskqueue.protocol.fields import OUTCOME_WINDOW, Boot, Peer
 
 Interest = frozenset[str] | None
@@ -329,9 +329,9 @@ class Session:
         if len(self.ended) > max(0, most):
             self.ended = dict(islice(self.ended.items(), max(0, most)))  # one that shrinks keeps its room
 
-    def view(self, now: Boot) -> FetcherView:
+    def view(self, now: Boot) -> Fetcher:
         """The fetcher as people see it."""
-        return FetcherView(
+        return Fetcher(
             session=self.pseudonym,
             name=self.name,
             capacity=self.capacity,
@@ -349,7 +349,7 @@ class Session:
             hung=self.hung_view(now),
         )
 
-    def hung_view(self, now: Boot) -> HungView | None:
+    def hung_view(self, now: Boot) -> HungPlaces | None:
         """Its hung places as people see them; None if there is none.
 
         How many there are its tokens say, also between two hellos; which one hangs for longest, and since when, its
@@ -359,9 +359,9 @@ class Session:
         if not places:
             return None
         if hung is not None:
-            return HungView(places, max(0.0, now - self.hung_since), hung.project, hung.taskid, hung.url)
+            return HungPlaces(places, max(0.0, now - self.hung_since), hung.project, hung.taskid, hung.url)
         first = next(iter(self.ended.values()))
-        return HungView(places, max(0.0, now - first.at), first.project, first.taskid)
+        return HungPlaces(places, max(0.0, now - first.at), first.project, first.taskid)
 
     def hung_seconds(self, now: Boot) -> float:
         """How long the first of its hung places has hung; 0 if there is none."""

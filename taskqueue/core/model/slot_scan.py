@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from taskqueue.core.model.session import Session
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.slots import SlotView
+from taskqueue.protocol.slots import Slot
 
 Rank = tuple[float, str, int]
 """Smaller ones come first: a number, a name, and the slot's number."""
@@ -45,7 +45,7 @@ class SlotScan(Struct):
     tasks: tuple[int, int] = (0, 0)
     first: list[Rank] = field(default_factory=list)
     left: list[Rank] = field(default_factory=list)
-    views: list[SlotView] = field(default_factory=list)
+    views: list[Slot] = field(default_factory=list)
 
     def add(self, ranks: Iterable[Rank]) -> None:
         """Slots have been found."""

@@ -43,7 +43,7 @@ from taskqueue.core.model.task import (
 )
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.fields import Boot, Token, Wall
-from taskqueue.protocol.values import Attempt, Counts
+from taskqueue.protocol.values import Attempt, TaskCounts
 
 _of_live: Final = itemgetter(*sorted(LIVE))
 
@@ -69,7 +69,7 @@ class TaskQueue:
 
     def __init__(
         self,
-        counts: Counts,
+        counts: TaskCounts,
         unfinished: int,
         ready_low: int,
         delayed_low: int,

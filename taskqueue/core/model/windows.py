@@ -48,12 +48,12 @@ from mypy_extensions import mypyc_attr
 from taskqueue.core.model.histogram import BINS, HALVES_FROM, HALVES_OFFSET, LAST, OCTAVES, mean_and_p95, of_octaves
 from taskqueue.core.model.history import CountersRecord, Row
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 
 
 @mypyc_attr(acyclic=True)
 class EventCounts:
-    """How many events of each kind a project has had, as in Totals.
+    """How many events of each kind a project has had, as in EventTotals.
 
     Not a struct, because they grow several times in each task's life, and compiled code changes the fields of structs
     slowly.
@@ -61,7 +61,7 @@ class EventCounts:
 
     __slots__ = ("failed", "new", "retried", "selected", "success", "timeout")
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: EventTotals) -> None:
         self.new = totals.new
         self.selected = totals.selected
         self.success = totals.success
@@ -70,7 +70,7 @@ class EventCounts:
         self.timeout = totals.timeout
 
     def row(self) -> Row:
-        """The counts, in the order of the fields of Totals."""
+        """The counts, in the order of the fields of EventTotals."""
         return self.new, self.selected, self.success, self.failed, self.retried, self.timeout
 
 
@@ -190,8 +190,8 @@ class PeriodRing:
 PERIOD_SECONDS: Final = 10
 """The shortest period; the periods of all rings are multiples of it."""
 
-_FAILED: Final = Totals.__struct_fields__.index("failed")
-_RETRIED: Final = Totals.__struct_fields__.index("retried")
+_FAILED: Final = EventTotals.__struct_fields__.index("failed")
+_RETRIED: Final = EventTotals.__struct_fields__.index("retried")
 
 _encode: Final = Encoder().encode
 _decode: Final = Decoder(list[Columns]).decode
@@ -223,7 +223,7 @@ class WindowSums(NamedTuple):
     """The sums of a window.
 
     Attributes:
-        events: of each kind, in the order of the fields of Totals.
+        events: of each kind, in the order of the fields of EventTotals.
         seconds: mean and 95th percentile of the durations of attempts that ended in it; None: there were none.
     """
 
@@ -251,7 +251,7 @@ class Counters:
 
     __slots__ = ("_bins", "_counted", "_end", "_milliseconds", "_period", "_rows", "_saved", "_shift", "_start")
 
-    def __init__(self, totals: Totals) -> None:
+    def __init__(self, totals: EventTotals) -> None:
         """Empty windows; ``totals`` are from before."""
         self._counted: Row = astuple(totals)
         self._start = self._end = 0.0  # of the present period on the wall clock; an empty one at first
@@ -325,7 +325,7 @@ class Counters:
         return gained[_FAILED] + gained[_RETRIED] if gained else 0
 
     def lately(self, event: int, now_wall: Wall) -> int:
-        """Events of one kind, an index into the fields of Totals, in the last five minutes."""
+        """Events of one kind, an index into the fields of EventTotals, in the last five minutes."""
         period = max(int(now_wall // PERIOD_SECONDS) + self._shift, self._period)
         if _MINUTES.is_over(self._period, period):
             return 0
@@ -348,14 +348,14 @@ class Counters:
         return CountersRecord(self._period, self._shift, self._counted, times, Raw(_encode(columns)), BINS)
 
     @classmethod
-    def load(cls, record: CountersRecord | None, totals: Totals, now_wall: Wall) -> Counters:
+    def load(cls, record: CountersRecord | None, totals: EventTotals, now_wall: Wall) -> Counters:
         """Windows as stored (None: never), counting what the totals gained since as if it happened now.
 
         Costs next to nothing if they gained nothing.
         """
         if record is None:
             return cls(totals)
-        counters = cls(Totals(*record.totals))
+        counters = cls(EventTotals(*record.totals))
         counters._shift = record.shift
         if record.times and _ticks(now_wall) + record.shift - record.period < _LONGEST:
             counters._saved, counters._period = record, record.period

@@ -34,7 +34,7 @@ from taskqueue.core.model.waiting_pushes import WaitingPush
 from taskqueue.core.moves.edges import named
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import NewTasks
 from taskqueue.protocol.values import NewTask
@@ -191,7 +191,7 @@ class _Plan:
         self._turn = turn
         self._request = request
         self._made: dict[str, int] = {}  # projects that the request would make, by name: negative numbers
-        self._outcomes: dict[TaskRef, NewOutcome] = {}
+        self._outcomes: dict[TaskRef, PushOutcome] = {}
 
     def edges(self) -> Iterator[PlannedEdges]:
         """In the order of the items; also those of items that only take edges away."""
@@ -238,7 +238,7 @@ class _Plan:
         return self._made.get(name)
 
 
-def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: NewOutcome | None) -> NewOutcome:
+def _outcome(turn: TurnState, task: Task | None, item: NewTask, before: PushOutcome | None) -> PushOutcome:
     """The outcome of an item; ``before``: that of an earlier one for the same task, if there was one."""
     schedule = item.schedule
     if before is None:

@@ -45,11 +45,11 @@ from taskqueue.error_texts import kind_in, kind_line
 from taskqueue.errors import Corrupt, Rejected
 from taskqueue.host_verdicts import Verdict
 from taskqueue.hosts import host_of
-from taskqueue.protocol.choices import AttemptOutcome, NewOutcome
+from taskqueue.protocol.choices import AttemptOutcome, PushOutcome
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import VALIDATORS_BYTES, errors_that_fit, room_beside
 from taskqueue.protocol.messages import Flaws
-from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
 from taskqueue.protocol.values import Again, Attempt, TaskReport
 from taskqueue.settings.settings import CRASHES_MOST
 
@@ -61,11 +61,11 @@ REASON_CHARS: Final = 300
 
 def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws) -> DoneReply:
     """Apply a batch of reports, each by itself, and take in the follow-ups of those that count."""
-    outcomes: list[DoneOutcome] = []
+    outcomes: list[ReportOutcome] = []
     reply = DoneReply(n=request.n, outcomes=outcomes)
     has_new = any(item is not None and item.new for item in request.tasks)
     for index, item in enumerate(request.tasks):
-        new: list[NewOutcome] = []
+        new: list[PushOutcome] = []
         if item is None:
             outcomes.append("rejected")
             reply.errors.append(ItemError(index, flaws.get((index,), "expected a map, got nil")))
@@ -87,7 +87,7 @@ def finish_batch(turn: TurnState, session: Session, request: Done, flaws: Flaws)
     return reply
 
 
-def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
+def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome:
     """Apply a fetcher's report on a task.
 
     Raises:
@@ -124,7 +124,7 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> DoneOutcome:
     return "done"
 
 
-def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> DoneOutcome:
+def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> ReportOutcome:
     """Apply a part of a report; while the disk is nearly full it is refused."""
     if not turn.state.config.has_room:
         reply.errors.append(ItemError(index, disk_full.REASON))
@@ -132,7 +132,7 @@ def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> Do
     return keep_part(turn, item)
 
 
-def keep_part(turn: TurnState, item: TaskReport) -> DoneOutcome:
+def keep_part(turn: TurnState, item: TaskReport) -> ReportOutcome:
     """Tell whether a part of a report counts: a success with its token would. The lease stays as it is."""
     project = turn.state.projects.by_name.get(item.project)
     task = turn.find(project, item.taskid) if project else None

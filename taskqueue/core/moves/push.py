@@ -30,7 +30,7 @@ from taskqueue.core.moves.projects import project_for_push
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.choices import KnownState, NewOutcome
+from taskqueue.protocol.choices import KnownState, PushOutcome
 from taskqueue.protocol.message_room import room_beside
 from taskqueue.protocol.messages import Flaws
 from taskqueue.protocol.tasks import ItemError
@@ -50,7 +50,7 @@ def take_batch(
     origin: Spec | None = None,
     verdicts: cycles.Verdicts = cycles.UNSEARCHED,
     states: list[KnownState] | None = None,
-) -> tuple[list[NewOutcome], list[ItemError]]:
+) -> tuple[list[PushOutcome], list[ItemError]]:
     """Take in a batch of new tasks, each by itself.
 
     Args:
@@ -63,7 +63,7 @@ def take_batch(
     Returns:
         The outcome of each item, and the reasons of rejected ones.
     """
-    outcomes: list[NewOutcome] = []
+    outcomes: list[PushOutcome] = []
     errors: list[ItemError] = []
     depth = 0 if origin is None else origin.depth + 1
     projects = turn.state.projects.by_name
@@ -128,7 +128,7 @@ def need_tasks(turn: TurnState, name: str, items: Sequence[NewTask | None], want
 
 def take(
     turn: TurnState, name: str, item: NewTask, depth: int, verdict: str | None = None, *, bounded: bool
-) -> NewOutcome:
+) -> PushOutcome:
     """Take in one task.
 
     Args:
@@ -251,7 +251,7 @@ def give_seq(turn: TurnState, project: Project, task: Task) -> None:
 
 
 def _carry_out(
-    turn: TurnState, project: Project, task: Task | None, item: NewTask, outcome: NewOutcome, depth: int
+    turn: TurnState, project: Project, task: Task | None, item: NewTask, outcome: PushOutcome, depth: int
 ) -> None:
     turn.touch(project)
     if task is None:
@@ -388,7 +388,7 @@ def _cancel(turn: TurnState, project: Project, task: Task, item: NewTask, depth:
 
 
 _Change = Callable[[TurnState, Project, Task, NewTask, int], None]
-_CHANGES: Final[Mapping[NewOutcome, _Change]] = {
+_CHANGES: Final[Mapping[PushOutcome, _Change]] = {
     "merged": _merge,
     "replaced": _replace,
     "restarted": _restart,

@@ -16,13 +16,14 @@ from taskqueue.core.moves.handout import could_give
 from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
 from taskqueue.core.requests.pages import of_projects, that_fit
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, ProjectStand, Status, StatusReply
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, ProjectStand, StatusReply, StatusShow
+from taskqueue.protocol.daemon import Histogram as HistogramView
 
 FIGURES_BYTES: Final = 8 << 10
 """More than a status has besides its projects and fetchers: sums, counters, and what its page is sorted by."""
 
 
-def status(turn: TurnState, message: Status) -> StatusReply:
+def status(turn: TurnState, message: StatusShow) -> StatusReply:
     """The daemon's status with a page of projects, and the first fetchers; the shell adds the uptime."""
     state, now = turn.state, turn.now
     page = of_projects(turn, message)
@@ -46,7 +47,7 @@ def status(turn: TurnState, message: Status) -> StatusReply:
     )
 
 
-def _status_ms(request: Status) -> float:
+def _status_ms(request: StatusShow) -> float:
     """Cost in milliseconds: by name that of its rows; any other order looks at all projects."""
     return 5.0 if request.sort == "name" else SLOW_MS
 
@@ -98,5 +99,5 @@ def histogram_view(histogram: Histogram) -> HistogramView:
 
 REQUESTS: Final = (
     RequestRule(DaemonShow, asked(show_daemon), keeps=False, slow_ms_of=_daemon_ms),
-    RequestRule(Status, asked(status), keeps=False, slow_ms_of=_status_ms),
+    RequestRule(StatusShow, asked(status), keeps=False, slow_ms_of=_status_ms),
 )

@@ -31,7 +31,7 @@ from taskqueue.protocol.flows import (
     FlowSubmit,
     FlowTasks,
     FlowTasksReply,
-    FlowTaskView,
+    FlowTaskStatus,
 )
 from taskqueue.protocol.message_room import errors_that_fit, flow_task_bytes, room_beside, room_in
 from taskqueue.protocol.tasks import ItemError
@@ -237,8 +237,8 @@ def list_tasks(turn: TurnState, request: FlowTasks) -> FlowTasksReply:
 
 def _task_view(
     turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: Attempt | None
-) -> FlowTaskView:
-    view = FlowTaskView(index, item.taskid, item.url, "staged")
+) -> FlowTaskStatus:
+    view = FlowTaskStatus(index, item.taskid, item.url, "staged")
     view.depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]
     if index >= flow.record.unrolled:
         return view

@@ -18,14 +18,14 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import QUIET, Log, LogReply, ProjectStats, Stats, StatsReply, Window, Windows
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.values import LogEntry, Totals
+from taskqueue.protocol.values import Change, EventTotals
 
 
 def stats(turn: TurnState, message: Stats) -> StatsReply:
     """A page of the projects' statistics."""
     page = of_stats(turn.state, message)
     rows = [
-        ProjectStats(project.name, Totals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
+        ProjectStats(project.name, EventTotals(*project.totals.row()), windows_of(project.counters, turn.now.wall))
         for project in page.projects
     ]
     return StatsReply(n=message.n, projects=rows, more=page.more)
@@ -83,7 +83,7 @@ def show_log(turn: TurnState, request: Log) -> LogReply:
         if reply.entries and (room < 0 or len(reply.entries) == request.limit):
             reply.next = number + 1
             return reply
-        reply.entries.append(LogEntry(*astuple(entry)))
+        reply.entries.append(Change(*astuple(entry)))
     reply.next = first if first > _oldest(state) else 0
     return reply
 

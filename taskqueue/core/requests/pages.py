@@ -23,10 +23,10 @@ from taskqueue.core.model.task import STATE_NAMES
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
-from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fetchers import Fetchers
 from taskqueue.protocol.insight import Stats
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 
 View = TypeVar("View")
 
@@ -57,7 +57,7 @@ class FetcherPage(NamedTuple):
     more: bool
 
 
-def of_projects(turn: TurnState, message: Status) -> ProjectPage:
+def of_projects(turn: TurnState, message: StatusShow) -> ProjectPage:
     """The projects of a status request."""
     state = turn.state
     names = _names(state, message.group, message.projects)
@@ -124,7 +124,7 @@ def _names(state: State, group: str, named: Sequence[str] = ()) -> list[str]:
 def _number_of_project(turn: TurnState, sort: ProjectSort) -> Callable[[str], int]:
     projects = turn.state.projects.by_name
     if sort.endswith(LATELY):
-        event = Totals.__struct_fields__.index(sort.removesuffix(LATELY))
+        event = EventTotals.__struct_fields__.index(sort.removesuffix(LATELY))
         return lambda name: projects[name].counters.lately(event, turn.now.wall)
     tasks = STATE_NAMES.index(sort)
     return lambda name: projects[name].queue.counts[tasks]

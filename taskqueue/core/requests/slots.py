@@ -31,7 +31,8 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.hosts import host_of
 from taskqueue.protocol.fields import MAX_EPOCH_SECONDS, Setting, Wall
-from taskqueue.protocol.slots import DivisionView, SlotReply, SlotSet, SlotShow, SlotView
+from taskqueue.protocol.slots import Slot as SlotView
+from taskqueue.protocol.slots import SlotDivision, SlotReply, SlotSet, SlotShow
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.settings.change_text import pairs, values
 from taskqueue.settings.settings import Settings
@@ -255,12 +256,12 @@ def stored_pace(project: Project, record: SlotRecord) -> SlotPace:
     return pace_of(project.settings, record.name, record.choice, record.auto_delay)
 
 
-def division_view(project: Project) -> DivisionView | None:
+def division_view(project: Project) -> SlotDivision | None:
     """How a project is divided; None: it never was. Looks at all of its slots in memory."""
     division, slots = project.division, project.queue.slots
     if division is None:
         return None
-    view = DivisionView(division.by, moving=division.is_moving)
+    view = SlotDivision(division.by, moving=division.is_moving)
     if slots is not None:
         places = Counter(slot.place for slot in slots.by_number.values())
         view.ready, view.waiting, view.parked = places["ready"], places["waiting"], places["parked"]

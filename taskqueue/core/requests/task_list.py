@@ -44,12 +44,12 @@ from taskqueue.core.model.task import (
 from taskqueue.core.request_rule import RequestRule, asked
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from taskqueue.protocol.message_room import row_bytes
 from taskqueue.protocol.tasks import TaskList, TaskListReply, TaskRow
 from taskqueue.protocol.values import Attempt
 
-LISTED: Final = tuple(map(STATE_NAMES.index, get_args(StateName)))
+LISTED: Final = tuple(map(STATE_NAMES.index, get_args(TaskState)))
 """The order of states in a list of several."""
 
 LOOKED_AT = 1000

@@ -48,10 +48,10 @@ from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.message_room import attempt_bytes, errors_that_fit, parent_bytes, room_beside, room_in
 from taskqueue.protocol.messages import Incoming
 from taskqueue.protocol.tasks import (
-    ChildView,
+    Child,
     NewTasks,
     NewTasksReply,
-    ParentView,
+    Parent,
     TaskCancel,
     TaskChildren,
     TaskChildrenReply,
@@ -368,14 +368,14 @@ def _has_new_edges(turn: TurnState, task: Task, links: Links) -> bool:
     )
 
 
-def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> ParentView:
+def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> Parent:
     is_satisfied = mark.state != UNSATISFIED
     of = turn.state.projects.by_number.get(ref.project)
     parent = turn.find(of, ref.taskid) if of is not None else None
     if of is None or parent is None:
-        return ParentView(of.name if of is not None else "", ref.taskid, "unknown", is_satisfied)
+        return Parent(of.name if of is not None else "", ref.taskid, "unknown", is_satisfied)
     result = result_of(turn, of, parent)
-    return ParentView(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
+    return Parent(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
 
 
 def _parents_ref(turn: TurnState, number: int, message: TaskParents) -> ParentsRef:
@@ -410,9 +410,7 @@ def show_children(turn: TurnState, message: TaskChildren) -> TaskChildrenReply:
         mark, child = turn.changes.mark_of(each), turn.find(of, each.edge.child.taskid) if of is not None else None
         if of is None or mark is None or child is None or child.links is None or child.links.number != mark.number:
             continue
-        reply.children.append(
-            ChildView(of.name, child.taskid, STATE_NAMES[child.state], waits=mark.state == UNSATISFIED)
-        )
+        reply.children.append(Child(of.name, child.taskid, STATE_NAMES[child.state], waits=mark.state == UNSATISFIED))
     if not page.end:
         reply.next = page.edges[-1].key.hex()
     return reply

@@ -43,7 +43,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.hung_texts import hung_sentence, task_of
 from taskqueue.protocol.choices import WhyCause
-from taskqueue.protocol.fetchers import HungView
+from taskqueue.protocol.fetchers import HungPlaces
 from taskqueue.protocol.fields import MAX_PARENTS
 from taskqueue.protocol.insight import StandingProject, Why, WhyReply
 from taskqueue.protocol.message_room import room_in
@@ -376,7 +376,7 @@ def _hung(now: Now, fetchers: Sequence[Session]) -> str:
     if not hanging:
         return ""
     longest = max(hanging, key=lambda session: session.hung_seconds(now.boot))
-    view = longest.hung_view(now.boot) or HungView(0)
+    view = longest.hung_view(now.boot) or HungPlaces(0)
     return hung_sentence(
         sum(session.hung_places for session in hanging),
         sum(session.concurrency for session in hanging),

@@ -28,7 +28,7 @@ from taskqueue.core.requests.pages import that_fit
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
-from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
+from taskqueue.protocol.insight import FailureGroup, FailureList, FailuresReply
 
 # ------------------------------------------------------------------------------------------------ drop
 
@@ -75,7 +75,7 @@ COUNTS_MOST: Final = 64
 """Requests in progress."""
 
 
-def begin(turn: TurnState, session: Session, request: Failures) -> None:
+def begin(turn: TurnState, session: Session, request: FailureList) -> None:
     """Begin to count; the reply follows in a later turn.
 
     Raises:
@@ -153,4 +153,4 @@ def _view(state: State, name: str | int, group: Group) -> FailureGroup | None:
     )
 
 
-REQUESTS: Final = (RequestRule(Failures, asked_by(begin), keeps=False),)
+REQUESTS: Final = (RequestRule(FailureList, asked_by(begin), keeps=False),)

@@ -32,7 +32,7 @@ from taskqueue.core.request_rule import RequestRule, asked, asked_by
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
-from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
+from taskqueue.protocol.insight import HistoryPoint, HistoryReply, StatsHistory
 from taskqueue.protocol.message_room import room_in
 
 # ------------------------------------------------------------------------------------------------ events, written
@@ -126,7 +126,7 @@ def show_events(turn: TurnState, session: Session, request: StatsHistory) -> His
     if found is not None:
         ref, rows = found
         reply.points = [
-            Point(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
+            HistoryPoint(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
         ]
         reply.next = float(ref.next * seconds)
     return reply

@@ -52,7 +52,8 @@ from taskqueue.protocol.operations import (
     Rerun,
 )
 from taskqueue.protocol.projects import LOSSES, GroupDo
-from taskqueue.protocol.values import Action, OperationAction, OperationView, RerunView
+from taskqueue.protocol.values import Action, OperationAction, RerunProgress
+from taskqueue.protocol.values import Operation as OperationView
 
 RUNNING_MOST: Final = 100
 NAMES_SHOWN: Final = 20
@@ -147,7 +148,7 @@ def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
     _see_room(state)
     progress = _begun(state, "rerun", [project], turn.now)
     progress.dry_run = request.dry_run
-    progress.rerun = RerunView(request.taskid, request.scope)
+    progress.rerun = RerunProgress(request.taskid, request.scope)
     record = OperationRecord(progress, 0, actor=by.actor, address=by.address, cursor=RerunCursor())
     rerun.begin(turn, record, task)
     _add(turn, Operation(record, [project.number]))

@@ -41,7 +41,7 @@ from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt
 from taskqueue.protocol.choices import RerunScope
-from taskqueue.protocol.values import RerunLayer, RerunView
+from taskqueue.protocol.values import RerunLayer, RerunProgress
 
 STEP_EDGES: Final = 512
 """Tasks and edges of one step, about."""
@@ -240,7 +240,7 @@ def pass_by(progress: OperationProgress, tasks: int) -> None:
     progress.rerun = replace(rerun, passed=rerun.passed + tasks)
 
 
-def rerun_of(progress: OperationProgress) -> RerunView:
+def rerun_of(progress: OperationProgress) -> RerunProgress:
     """What a rerun takes."""
     if progress.rerun is None:
         raise Corrupt(f"operation {progress.id} is no rerun")

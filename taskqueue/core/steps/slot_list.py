@@ -30,7 +30,7 @@ from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.slots import SlotList, SlotListReply, SlotView
+from taskqueue.protocol.slots import Slot, SlotList, SlotListReply
 
 SCANS_MOST: Final = 64
 """Requests in progress."""
@@ -157,7 +157,7 @@ def _rank(by: SlotSort, ready: int, record: SlotRecord, pace: SlotPace, number: 
     return _NUMBERS[by](ready, record, pace), record.name, number
 
 
-def _reply(turn: TurnState, n: int, project: Project, count: int, views: list[SlotView]) -> SlotListReply:
+def _reply(turn: TurnState, n: int, project: Project, count: int, views: list[Slot]) -> SlotListReply:
     state = turn.state
     shown = that_fit(state, views, room=state.config.max_message // 2)
     return SlotListReply(n=n, by=project.settings.slot.by, count=count, slots=shown)

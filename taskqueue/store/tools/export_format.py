@@ -33,7 +33,7 @@ from taskqueue.core.model.edges import POLICIES, Links, Mark
 from taskqueue.core.model.records import CronRecord, PauseRecord
 from taskqueue.core.model.recrawl_interval import PageFacts
 from taskqueue.core.model.task import LATEST_SECOND, Task
-from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, StateName
+from taskqueue.protocol.choices import ParentFailure, ProjectState, Resolution, TaskState
 from taskqueue.protocol.fields import (
     MAX_PARENTS,
     MAX_URL_CHARS,
@@ -47,7 +47,7 @@ from taskqueue.protocol.fields import (
     TaskId,
 )
 from taskqueue.protocol.packed_json import ABSENT, as_json, as_msgpack
-from taskqueue.protocol.values import PLAIN, Schedule, Totals
+from taskqueue.protocol.values import PLAIN, EventTotals, Schedule
 from taskqueue.settings.description import Description, described
 from taskqueue.settings.settings import Settings
 from taskqueue.store.records import layout
@@ -94,7 +94,7 @@ class ProjectLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
     name: ProjectName
     state: ProjectState = "running"
     overrides: Raw = ABSENT
-    totals: Totals | None = None
+    totals: EventTotals | None = None
     pause: PauseRecord | None = None
     cron: dict[str, CronRecord] = msgspec.field(default_factory=dict)
     finished: Counted = 0
@@ -161,7 +161,7 @@ class TaskLine(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tr
 
     project: ProjectName
     taskid: TaskId
-    state: StateName
+    state: TaskState
     url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
     schedule: Schedule = PLAIN
     priority: Priority = 0

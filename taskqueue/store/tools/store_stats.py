@@ -27,7 +27,7 @@ from msgspec import Struct
 from taskqueue.core.model.records import ProjectRecord
 from taskqueue.core.model.task import OVER, STATE_NAMES
 from taskqueue.protocol.choices import ProjectState
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from taskqueue.store.contract import Entry, Family, StoreReader
 from taskqueue.store.records import layout
 from taskqueue.store.records.format import FORMAT
@@ -40,7 +40,7 @@ class ProjectStats(Struct, frozen=True):
 
     name: str
     state: ProjectState
-    counts: Counts
+    counts: TaskCounts
 
 
 class FamilyStats(Struct, frozen=True):

@@ -20,7 +20,8 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.protocol.base import Reply
 from taskqueue.protocol.fetchers import TokensReply
 from taskqueue.protocol.insight import LogReply
-from taskqueue.protocol.values import LogEntry, OperationView
+from taskqueue.protocol.values import Change
+from taskqueue.protocol.values import Operation as OperationView
 from taskqueue.web.api.decoding import JSON, Decoding
 from taskqueue.web.api.http_operation import Endpoint, Operation
 from taskqueue.web.api.lease_objects import Handed
@@ -94,7 +95,7 @@ def repeats_of(request: Request) -> Repeats:
 # ------------------------------------------------------------------------------------------------------ replies as JSON
 
 AS_TEXT: Final[frozenset[tuple[type[msgspec.Struct], str]]] = frozenset(
-    {(OperationView, "id"), (LogEntry, "number"), (LogReply, "next"), (TokensReply, "stale"), (Handed, "token")}
+    {(OperationView, "id"), (Change, "number"), (LogReply, "next"), (TokensReply, "stale"), (Handed, "token")}
 )
 """Fields whose numbers have up to 63 bits."""
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, Status, StatusReply, Verify
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, StatusReply, StatusShow, Verify
+from taskqueue.protocol.values import EventTotals, TaskCounts
 from taskqueue.web.api import paging
 from taskqueue.web.api.http_operation import Operation
 
@@ -32,8 +32,8 @@ class StatusShown(Struct):
     compiled: bool
     uptime_seconds: float
     projects: int
-    counts: Counts
-    totals: Totals
+    counts: TaskCounts
+    totals: EventTotals
     shell: dict[str, float]
 
 
@@ -47,7 +47,7 @@ def without_pages(reply: StatusReply, said: Mapping[str, Any]) -> StatusShown:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/status", "viewer", Status, "How the daemon is, in short",
+        "GET", "/status", "viewer", StatusShow, "How the daemon is, in short",
         {"after": "", "limit": 1, "group": "", "filter": "", "sort": "name", "skip": 0, "fetchers": 0},
         own_reply=StatusShown, shown=without_pages,
     ),

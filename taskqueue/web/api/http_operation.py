@@ -18,7 +18,7 @@ from msgspec import NODEFAULT, Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from taskqueue.protocol.base import Change, WaitingRequest
+from taskqueue.protocol.base import ChangeRequest, WaitingRequest
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.messages import REPLY_TO, AnyRequest
 from taskqueue.web.roles import Role
@@ -31,7 +31,7 @@ WITH_QUERY: Final = ("GET", "DELETE")
 WHOSE: Final = "actor"
 """The field of a change that says who asks."""
 
-OWN: Final = frozenset(Change.__struct_fields__)
+OWN: Final = frozenset(ChangeRequest.__struct_fields__)
 """Fields of a request that are not its sender's."""
 
 Further = Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None]

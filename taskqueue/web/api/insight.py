@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from taskqueue.protocol.insight import (
-    Failures,
+    FailureList,
     Log,
     Stats,
     StatsHistory,
@@ -25,7 +25,7 @@ OPERATIONS: Final = (
         further=paging.of_points,
     ),
     Operation("GET", "/watch", "viewer", Watch, "Which projects have changed; waits for a change"),
-    Operation("GET", "/failures", "viewer", Failures, "What failed, by what failures have in common"),
+    Operation("GET", "/failures", "viewer", FailureList, "What failed, by what failures have in common"),
     Operation(
         "GET", "/why", "viewer", Why, "Which projects with tasks stand still, and why, in pages",
         {"project": None, "taskid": None}, further=paging.of_tasks,

@@ -7,12 +7,11 @@ from typing import Annotated, Any, Final, get_args
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fields import GroupName, ProjectName, Setting
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.projects import (
     LOSSES,
-    CronView,
     GroupDo,
     GroupSet,
     ProjectDo,
@@ -22,6 +21,9 @@ from taskqueue.protocol.projects import (
     ProjectShow,
     ProjectUnset,
     ProjectWait,
+)
+from taskqueue.protocol.projects import (
+    CronJob as CronView,
 )
 from taskqueue.protocol.values import Action, PauseSeconds
 from taskqueue.web.api import paging
@@ -206,7 +208,9 @@ ALL_ACTIONS: Final = tuple(
 )
 
 OPERATIONS: Final = (
-    Operation("GET", "/projects", "viewer", Status, "Projects, in pages", {"fetchers": 0}, further=paging.of_projects),
+    Operation(
+        "GET", "/projects", "viewer", StatusShow, "Projects, in pages", {"fetchers": 0}, further=paging.of_projects
+    ),
     Operation("GET", "/projects/{project}", "viewer", ProjectShow, "A project, its settings included"),
     Operation(
         "PATCH", "/projects/{project}/settings", "admin", ProjectSet,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.choices import STATES, StateName
+from taskqueue.protocol.choices import STATES, TaskState
 from taskqueue.protocol.fields import EpochSeconds, ProjectName, TaskId
 from taskqueue.protocol.insight import Why
 from taskqueue.protocol.operations import (
@@ -38,7 +38,7 @@ class TasksAsked(Struct, forbid_unknown_fields=True):
     """
 
     project: ProjectName
-    state: Annotated[list[StateName], Meta(max_length=len(STATES))] = []
+    state: Annotated[list[TaskState], Meta(max_length=len(STATES))] = []
     url: Glob = ""
     error: Glob = ""
     since: EpochSeconds = 0.0

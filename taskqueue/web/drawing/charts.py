@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil, floor, inf, log10
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.daemon import HistogramView
+from taskqueue.protocol.daemon import Histogram
 
 # ------------------------------------------------------------------------------------------------------------ over time
 
@@ -131,7 +131,7 @@ class Bars(NamedTuple):
         return round((at - 1 + inside) * step, 1)
 
 
-def bars_of(histogram: HistogramView, words: Callable[[float], str]) -> Bars:
+def bars_of(histogram: Histogram, words: Callable[[float], str]) -> Bars:
     """The bars; ``words`` tells a value."""
     edges = [0.0, *histogram.bounds, inf]
     counts = histogram.counts

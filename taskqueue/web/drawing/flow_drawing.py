@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from taskqueue.display.flows import STATES, FlowGraph, cut, name_of
-from taskqueue.protocol.flows import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.units import duration_text
 from taskqueue.web.drawing.layered_graph import ROUND, Edge, Picture, Sizes, draw, outlines, path_data, straight
 
@@ -87,20 +87,20 @@ def brief(name: str) -> str:
     return cut(f"/{path.partition('?')[0]}" if path else host or name, NAME_CHARS)
 
 
-def told(task: FlowTaskView) -> str:
+def told(task: FlowTaskStatus) -> str:
     """``success · 1.2 s``, ``blocked · waits for 2``."""
     if task.state == "blocked":
         return f"blocked · waits for {task.missing:,}"
     return f"{task.state} · {duration_text(task.seconds)}" if task.seconds else task.state
 
 
-def title(task: FlowTaskView) -> str:
+def title(task: FlowTaskStatus) -> str:
     """Its name in full, and how it stands."""
     return f"{name_of(task)}\n{told(task)}"
 
 
 def of_tasks(
-    tasks: Sequence[FlowTaskView], graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]
+    tasks: Sequence[FlowTaskStatus], graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]
 ) -> FlowDrawing:
     """Draw a shape for each task; ``path``: indices of those on the critical path."""
     kind: Kind = "named" if len(tasks) <= NAMED_MOST else "small"

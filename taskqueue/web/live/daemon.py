@@ -6,7 +6,7 @@ from collections import deque
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.daemon import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, Histogram
 from taskqueue.quantiles import mean, quantile
 
 SPACING_SECONDS: Final = 2.0
@@ -58,7 +58,7 @@ class DaemonSamples:
         """Of each time between two samples."""
         return [_pace(before, now, since, at) for (since, before), (at, now) in pairwise(self._samples)]
 
-    def histogram(self, name: str) -> HistogramView | None:
+    def histogram(self, name: str) -> Histogram | None:
         """What came to a histogram between the first sample and the last; None: nothing."""
         if not self._samples:
             return None
@@ -75,9 +75,9 @@ def _pace(before: DaemonReply, now: DaemonReply, since: float, at: float) -> Pac
     return Pace(turns / (at - since), each or 0.0, half or 0.0, most or 0.0)
 
 
-def _came(before: DaemonReply, now: DaemonReply, name: str) -> HistogramView | None:
+def _came(before: DaemonReply, now: DaemonReply, name: str) -> Histogram | None:
     old, new = before.histograms.get(name), now.histograms.get(name)
     if old is None or new is None or old.bounds != new.bounds:
         return None
     counts = [later - earlier for earlier, later in zip(old.counts, new.counts, strict=True)]
-    return HistogramView(new.bounds, counts, new.sum - old.sum)
+    return Histogram(new.bounds, counts, new.sum - old.sum)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from taskqueue import AsyncClient
 from taskqueue.display.flows import STATES, FlowGraph
-from taskqueue.protocol.flows import FlowTasks, FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowTasks, FlowTaskStatus
 
 EACH_MOST: Final = 500
 """Tasks of a flow of which each is kept."""
@@ -58,14 +58,14 @@ class FlowReading(NamedTuple):
         path: the first and the last tasks of the critical path; ``path_tasks``: how many it has.
     """
 
-    view: FlowView
+    view: Flow
     graph: FlowGraph
     states: array[int]
-    tasks: list[FlowTaskView]
+    tasks: list[FlowTaskStatus]
     edges: list[tuple[int, int]]
     links: Counter[Link]
-    bad: list[FlowTaskView]
-    path: list[FlowTaskView]
+    bad: list[FlowTaskStatus]
+    path: list[FlowTaskStatus]
     path_tasks: list[int]
 
 
@@ -78,7 +78,7 @@ class FlowLook(NamedTuple):
         read: tasks of the one that is under way.
     """
 
-    view: FlowView
+    view: Flow
     reading: FlowReading | None
     read: int
 
@@ -119,7 +119,7 @@ class _Reader:
     def read(self) -> int:
         return len(self._next.states) if self._next is not None else 0
 
-    async def go_on(self, client: AsyncClient, view: FlowView) -> None:
+    async def go_on(self, client: AsyncClient, view: Flow) -> None:
         if self._next is not None and not _is_same(self._next.view, view):
             self._next = None
         if self._next is None:
@@ -136,7 +136,7 @@ class _Reader:
                 self._next = None
                 return
 
-    def _is_fresh(self, view: FlowView) -> bool:
+    def _is_fresh(self, view: Flow) -> bool:
         last = self.last
         if last is None or not _is_same(last.view, view):
             return False
@@ -145,16 +145,16 @@ class _Reader:
         return time.monotonic() - self._began_at < view.tasks / 1000 * SECONDS_A_THOUSAND
 
 
-def _is_same(before: FlowView, now: FlowView) -> bool:
+def _is_same(before: Flow, now: Flow) -> bool:
     """Whether it is that flow, or one that was submitted later under its name."""
     return (before.tasks, before.began_at) == (now.tasks, now.began_at)
 
 
-def _nothing(view: FlowView) -> FlowReading:
+def _nothing(view: Flow) -> FlowReading:
     return FlowReading(view, FlowGraph(), array("B"), [], [], Counter(), [], [], [])
 
 
-def _add(reading: FlowReading, task: FlowTaskView) -> None:
+def _add(reading: FlowReading, task: FlowTaskStatus) -> None:
     graph, index = reading.graph, len(reading.states)
     parents = [parent for parent in task.depends_on if isinstance(parent, int)]
     graph.add(parents, task.state, task.seconds)
@@ -182,5 +182,5 @@ async def _complete(client: AsyncClient, reading: FlowReading) -> FlowReading:
     return reading._replace(path=tasks, path_tasks=path)
 
 
-async def _task(client: AsyncClient, view: FlowView, index: int) -> FlowTaskView:
+async def _task(client: AsyncClient, view: Flow, index: int) -> FlowTaskStatus:
     return (await client._ask(FlowTasks(project=view.project, flow=view.flow, after=index, limit=1))).tasks[0]

@@ -23,8 +23,8 @@ from typing import Final
 
 from taskqueue import AsyncClient
 from taskqueue.errors import RequestRejected, TaskQueueError
-from taskqueue.protocol.insight import Point, ProjectPulse, StatsHistory, Watch, Windows
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.insight import HistoryPoint, ProjectPulse, StatsHistory, Watch, Windows
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
 LOOK_SECONDS: Final = 0.5
 """Between two pictures for browsers."""
@@ -59,8 +59,8 @@ class ProjectRow:
     """
 
     pulse: ProjectPulse
-    counts: Counts
-    totals: Totals
+    counts: TaskCounts
+    totals: EventTotals
     windows: Windows = NO_WINDOWS
     minutes: list[float] = field(default_factory=list)
     minutes_at: float = 0.0
@@ -143,9 +143,9 @@ class ProjectTable:
     def _row(self, pulse: ProjectPulse) -> ProjectRow:
         row = self.rows.get(pulse.name)
         if row is None:
-            return ProjectRow(pulse, Counts(*pulse.counts), Totals(*pulse.totals))
+            return ProjectRow(pulse, TaskCounts(*pulse.counts), EventTotals(*pulse.totals))
         if row.pulse is not pulse:
-            row.pulse, row.counts, row.totals = pulse, Counts(*pulse.counts), Totals(*pulse.totals)
+            row.pulse, row.counts, row.totals = pulse, TaskCounts(*pulse.counts), EventTotals(*pulse.totals)
         return row
 
     async def _follow_windows(self) -> None:
@@ -169,7 +169,7 @@ class ProjectTable:
         return time.monotonic() - self._looked_at < FORGOTTEN_SECONDS
 
 
-def _by_minute(points: Sequence[Point], since: float) -> list[float]:
+def _by_minute(points: Sequence[HistoryPoint], since: float) -> list[float]:
     """Tasks a second that were handed out, a number a minute, also of those without a point."""
     minutes = [0.0] * MINUTES
     for point in points:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from taskqueue.display import daemon
 from taskqueue.display.daemon import brief_seconds, facts
-from taskqueue.protocol.daemon import DaemonPoint, DaemonShow, HistogramView
+from taskqueue.protocol.daemon import DaemonPoint, DaemonShow, Histogram
 from taskqueue.quantiles import quantile
 from taskqueue.web.drawing import charts
 from taskqueue.web.drawing.charts import (
@@ -120,11 +120,11 @@ def _trend(name: str, numbers: Sequence[float], words: Callable[[float], str], n
     return Trend(name, words(sum(last) / len(last) if now is None else now), spark_points(known), words(max(known)))
 
 
-def _quantile(histogram: HistogramView | None, part: float) -> float | None:
+def _quantile(histogram: Histogram | None, part: float) -> float | None:
     return quantile(histogram, part) if histogram is not None else None
 
 
-def _drawn(name: str, histogram: HistogramView | None) -> Drawn | None:
+def _drawn(name: str, histogram: Histogram | None) -> Drawn | None:
     if histogram is None or not any(histogram.counts):
         return None
     words = _whole if name == "turn_tasks" else _seconds

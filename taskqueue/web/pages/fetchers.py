@@ -11,7 +11,7 @@ from starlette.requests import Request
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.fetchers import COLUMNS, hanging, held, hung_words, name_of
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.fetchers import Fetcher
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.web.addresses import name_of as name_of_segment
 from taskqueue.web.addresses import number_of, task_page
@@ -27,7 +27,7 @@ ROWS: Final = 100
 SPEED: Final = "done/s"
 """What this page tells of a fetcher besides what ``taskqueue top`` does."""
 
-PAGE_COLUMNS: Final = (*COLUMNS[:6], ListColumn[FetcherView](SPEED, lambda view: ""), *COLUMNS[6:])
+PAGE_COLUMNS: Final = (*COLUMNS[:6], ListColumn[Fetcher](SPEED, lambda view: ""), *COLUMNS[6:])
 
 FIRST: Final[FetcherSort] = "oldest"
 """What fetchers are sorted by unless something else was said: who is stuck comes first."""
@@ -108,17 +108,17 @@ def _cell(head: str, text: str) -> str | dict[str, str]:
     return {"text": text, "data-state": text} if head == "state" else text
 
 
-def _rows(services: Services, views: Sequence[FetcherView]) -> list[Row]:
+def _rows(services: Services, views: Sequence[Fetcher]) -> list[Row]:
     speeds = services.meters.look(time.monotonic(), {view.session: view.done for view in views})
     return [_row(view, speeds.get(view.session)) for view in views]
 
 
-def _row(view: FetcherView, speed: float | None) -> Row:
+def _row(view: Fetcher, speed: float | None) -> Row:
     cells = {column.head: column.told(view) for column in COLUMNS[1:]}
     return Row(view.session, name_of(view), cells | {SPEED: "" if speed is None else f"{speed:,.1f}"})
 
 
-async def _held(services: Services, name: str, views: Sequence[FetcherView]) -> list[Held]:
+async def _held(services: Services, name: str, views: Sequence[Fetcher]) -> list[Held]:
     """What fetchers of this name hold, what was handed out first at the top."""
     busy = await services.client.status(limit=HELD_PROJECTS, sort="processing", fetchers=0)
     wanted = {project for view in views for project in view.projects or ()}

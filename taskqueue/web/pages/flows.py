@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from taskqueue.display.flows import COLUMNS, OVER, STATES, counted, counted_text, name_of, over, so_far, took, waits_for
 from taskqueue.protocol.choices import FlowState, RerunScope
-from taskqueue.protocol.flows import FlowTaskView, FlowView
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
 from taskqueue.units import duration_text
 from taskqueue.web.addresses import number_of, segment, task_page
 from taskqueue.web.drawing.charts import Share, shares
@@ -41,7 +41,7 @@ DRAWN: Final = (*OVER, "processing")
 class Row(NamedTuple):
     """A flow; ``told``: its tasks by state, in words."""
 
-    view: FlowView
+    view: Flow
     told: str
     bar: Sequence[Share]
 
@@ -61,9 +61,9 @@ async def look(request: Request) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-async def _read(services: Services, project: str) -> tuple[list[FlowView], bool]:
+async def _read(services: Services, project: str) -> tuple[list[Flow], bool]:
     """The first READ_MOST flows by name, and whether there are more."""
-    views: list[FlowView] = []
+    views: list[Flow] = []
     while len(views) < READ_MOST:
         after = f"{views[-1].project}/{views[-1].flow}" if views else ""
         page = await services.client.flows.list(project, after, limit=500)
@@ -73,12 +73,12 @@ async def _read(services: Services, project: str) -> tuple[list[FlowView], bool]
     return views, True
 
 
-def _wanted(view: FlowView, chosen: Mapping[str, str]) -> bool:
+def _wanted(view: Flow, chosen: Mapping[str, str]) -> bool:
     named = chosen["filter"].lower() in f"{view.project}/{view.flow}".lower()
     return named and chosen["state"] in ("", view.state)
 
 
-def _row(view: FlowView) -> Row:
+def _row(view: Flow) -> Row:
     states = {state: getattr(view.counts, state) for state in view.counts.__struct_fields__}
     bar = shares([(state, states[state]) for state in DRAWN], view.tasks)
     return Row(view, counted_text(states), bar)
@@ -100,7 +100,7 @@ STRETCHES_SHOWN: Final = 60
 class TaskRow(NamedTuple):
     """A task in the table; ``layer`` from 1."""
 
-    task: FlowTaskView
+    task: FlowTaskStatus
     layer: int
     name: str
     took: str

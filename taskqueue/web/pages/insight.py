@@ -12,7 +12,7 @@ from starlette.requests import Request
 from taskqueue.display.insight import CHANGE_COLUMNS, NAMELESS_GROUPS, share, what, who
 from taskqueue.protocol.choices import FailuresBy
 from taskqueue.protocol.insight import FailureGroup
-from taskqueue.protocol.values import LogEntry
+from taskqueue.protocol.values import Change
 from taskqueue.units import EXAMPLES, parse_duration
 from taskqueue.web.addresses import number_of, query, task_page, tasks_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
@@ -145,7 +145,7 @@ async def look_at_log(request: Request) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _change_row(entry: LogEntry) -> ChangeRow:
+def _change_row(entry: Change) -> ChangeRow:
     return ChangeRow(entry.at, who(entry), what(entry), "" if entry.what == "project delete" else entry.project)
 
 

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from taskqueue.display.operations import action, outcome, progress, rerun_lines
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 from taskqueue.web.addresses import segment, task_page
 from taskqueue.web.pages.live_page import LivePage, routes_of
 from taskqueue.web.routes import WebRoute
@@ -29,7 +29,7 @@ class Row(NamedTuple):
         task: address and name of the task with which a rerun begins; None: it is none.
     """
 
-    view: OperationView
+    view: Operation
     action: str
     state: str
     words: str
@@ -54,7 +54,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     return {"row": row_of(view), "lines": lines}
 
 
-def row_of(view: OperationView) -> Row:
+def row_of(view: Operation) -> Row:
     """What is told of an operation."""
     state = "cancelled" if view.cancelled else "ended" if view.ended_at else "under way"
     if view.action == "rerun":
@@ -68,7 +68,7 @@ def row_of(view: OperationView) -> Row:
     return Row(view, action(view), state, words, _chosen(view), projects, task)
 
 
-def _chosen(view: OperationView) -> list[tuple[str, str]]:
+def _chosen(view: Operation) -> list[tuple[str, str]]:
     said = view.filter
     chosen = [("state", ", ".join(said.states)), ("url", said.url), ("error", said.error), ("group", view.group)]
     if view.rerun is not None:

@@ -33,10 +33,10 @@ from taskqueue.display.slots import columns_of as slot_columns
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.insight import Point, ProjectPulse, Stats, Window, Windows
-from taskqueue.protocol.projects import ProjectView
+from taskqueue.protocol.insight import HistoryPoint, ProjectPulse, Stats, Window, Windows
+from taskqueue.protocol.projects import Project
 from taskqueue.protocol.slots import SlotListReply
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.values import EventTotals, TaskCounts
 from taskqueue.settings.flat_names import flat
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.addresses import number_of
@@ -198,7 +198,7 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 @lru_cache(maxsize=20_000)
 def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_admin: bool) -> str:
     """The row of a project before anything is known of it that changes."""
-    row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), Counts(), Totals())
+    row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), TaskCounts(), EventTotals())
     shown = {"root": root, "name": name, "cells": cells_of(row, root), "columns": COLUMNS}
     context = {**shown, "is_operator": is_operator, "is_admin": is_admin}
     return templates.blocks("blank_project.html", context, ("row",))["row"]
@@ -252,7 +252,7 @@ class WindowRow(NamedTuple):
     """A time before now, and what happened in it."""
 
     name: str
-    events: Window | Totals
+    events: Window | EventTotals
     told: str
 
 
@@ -283,11 +283,11 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _number(project: ProjectView, setting: str) -> float:
+def _number(project: Project, setting: str) -> float:
     return float(project.settings[setting])  # type: ignore[arg-type]
 
 
-def _level(project: ProjectView) -> float:
+def _level(project: Project) -> float:
     """How full its bucket is, 0 to 1."""
     burst = _number(project, "burst")
     return min(1.0, project.tokens / burst) if burst > 0 else 0.0
@@ -300,8 +300,8 @@ async def _stats(services: Services, name: str) -> Windows:
     return next((stats.windows for stats in reply.projects if stats.name == name), Windows())
 
 
-def _windows(totals: Totals, windows: Windows) -> list[WindowRow]:
-    found: list[tuple[str, Window | Totals]] = [(name, getattr(windows, field)) for name, field in WINDOWS.items()]
+def _windows(totals: EventTotals, windows: Windows) -> list[WindowRow]:
+    found: list[tuple[str, Window | EventTotals]] = [(name, getattr(windows, field)) for name, field in WINDOWS.items()]
     return [
         WindowRow(name, events, events_text(*(getattr(events, event) for event in EVENTS)))
         for name, events in [*found, (ALL, totals)]
@@ -317,7 +317,7 @@ async def _failures(services: Services, name: str, by: FailuresBy) -> list[Failu
     return await services.recent.ask(("failures", name, by), SLOW_SECONDS, ask)
 
 
-async def _slots(services: Services, project: ProjectView) -> SlotListReply | None:
+async def _slots(services: Services, project: Project) -> SlotListReply | None:
     if project.slots is None or project.slots.by == "none":
         return None
 
@@ -330,13 +330,13 @@ async def _slots(services: Services, project: ProjectView) -> SlotListReply | No
     return await services.recent.ask(("slots", project.name), SLOW_SECONDS, ask)
 
 
-def _settings(project: ProjectView) -> list[SettingRow]:
+def _settings(project: Project) -> list[SettingRow]:
     """Those that somebody said first, then the rest, each as the daemon has them."""
     rows = [_setting(project, name, value) for name, value in flat(project.settings)]
     return sorted(rows, key=lambda row: (row.source == "default", row.is_unused))
 
 
-def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
+def _setting(project: Project, name: str, value: Setting) -> SettingRow:
     source = said_by(project, name)
     kinds = {float: "number", str: "text", list: "list", tuple: "list"}
     return SettingRow(
@@ -348,7 +348,7 @@ def _setting(project: ProjectView, name: str, value: Setting) -> SettingRow:
 
 
 async def _chart(services: Services, name: str, span: Span) -> Chart:
-    async def ask() -> list[Point]:
+    async def ask() -> list[HistoryPoint]:
         return [
             point async for point in services.client.stats.history(name, span.every, since=_begin(span, time.time()))
         ]
@@ -362,7 +362,7 @@ def _begin(span: Span, now: float) -> float:
     return now // span.seconds * span.seconds - span.seconds * span.parts
 
 
-def _parts(points: Sequence[Point], span: Span, begin: float) -> tuple[list[dict[str, float]], list[str]]:
+def _parts(points: Sequence[HistoryPoint], span: Span, begin: float) -> tuple[list[dict[str, float]], list[str]]:
     """Events a minute in each part, and what is told of it."""
     sums = [dict.fromkeys(EVENTS, 0.0) for _ in range(span.parts)]
     for point in points:

@@ -21,10 +21,10 @@ from taskqueue import AsyncClient
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_text
 from taskqueue.errors import RequestRejected
-from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, StateName
+from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, TaskState
 from taskqueue.protocol.fields import NIL
 from taskqueue.protocol.tasks import TaskReply, TaskRow
-from taskqueue.protocol.values import Counts, Schedule
+from taskqueue.protocol.values import Schedule, TaskCounts
 from taskqueue.units import EXAMPLES, duration_text, parse_duration
 from taskqueue.web.access.visitors import root_of
 from taskqueue.web.addresses import segment, task_page, taskid_of, tasks_page
@@ -152,7 +152,7 @@ def _filter(search: TaskSearch, now: float) -> str:
     return json.dumps({name: value for name, value in said.items() if value})
 
 
-def _tabs(search: TaskSearch, counts: Counts) -> list[Tab]:
+def _tabs(search: TaskSearch, counts: TaskCounts) -> list[Tab]:
     chosen = {**search.chosen, "state": ""}
     tabs = [Tab("any state", tasks_page(search.project, **chosen), not search.state, None)]
     for state in STATES:
@@ -320,7 +320,7 @@ def _result(task: TaskReply) -> PackedPage | None:
 
 # ----------------------------------------------------------------------------------------------------------- the search
 
-STATES: Final[tuple[StateName, ...]] = (
+STATES: Final[tuple[TaskState, ...]] = (
     "processing", "ready", "delayed", "blocked", "failed", "success", "cancelled",
 )  # fmt: skip
 """In the order in which a list of any state goes through them."""
@@ -340,7 +340,7 @@ ASKS_MOST: Final = 14
 class Found(NamedTuple):
     """A task in a list, and the state in which it was listed."""
 
-    state: StateName
+    state: TaskState
     row: TaskRow
 
 
@@ -355,7 +355,7 @@ class TaskSearch(NamedTuple):
     """
 
     project: str
-    state: StateName | Literal[""] = ""
+    state: TaskState | Literal[""] = ""
     url: str = ""
     error: str = ""
     since: str = ""
@@ -425,7 +425,7 @@ async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[lis
     return found, ""
 
 
-def _states(search: TaskSearch) -> list[StateName]:
+def _states(search: TaskSearch) -> list[TaskState]:
     if search.state:
         return [] if search.error and search.state in WITHOUT_ERRORS else [search.state]
     return [state for state in STATES if not (search.error and state in WITHOUT_ERRORS)]

@@ -13,9 +13,9 @@ from taskqueue.cli.input.top_keys import PROJECT_SORTS, View, keys
 from taskqueue.cli.output.top_screen import ALL, Snapshot, SpeedMeter, Speeds, render_screen, rows_that_fit
 from taskqueue.display.counts import brief
 from taskqueue.protocol.daemon import StatusReply
-from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView
-from taskqueue.protocol.projects import ProjectView
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.fetchers import Fetcher, FetchersReply, HungPlaces
+from taskqueue.protocol.projects import Project
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
 # ------------------------------------------------------------------------------------------------ keys
 
@@ -77,41 +77,41 @@ def test_fetchers_have_an_order_a_filter_and_a_place_of_their_own() -> None:
 def test_a_speed_is_what_was_gained_since_the_last_look() -> None:
     watch = SpeedMeter()
 
-    assert watch.look(10.0, {"a": Totals(new=5)}) == {}
-    assert watch.look(12.0, {"a": Totals(new=9, failed=1), "b": Totals()}) == {"a": Speeds(2.0, 0, 0, 0, 0.5)}
-    assert watch.look(12.1, {"a": Totals(new=99)})["a"].new == 2.0
-    assert watch.look(13.0, {"a": Totals(new=4)})["a"].new == 0.0
+    assert watch.look(10.0, {"a": EventTotals(new=5)}) == {}
+    assert watch.look(12.0, {"a": EventTotals(new=9, failed=1), "b": EventTotals()}) == {"a": Speeds(2.0, 0, 0, 0, 0.5)}
+    assert watch.look(12.1, {"a": EventTotals(new=99)})["a"].new == 2.0
+    assert watch.look(13.0, {"a": EventTotals(new=4)})["a"].new == 0.0
 
 
 def test_a_speed_is_known_again_after_a_look_at_others() -> None:
     watch = SpeedMeter()
-    watch.look(1.0, {"a": Totals(new=5)})
-    watch.look(2.0, {"b": Totals()})
+    watch.look(1.0, {"a": EventTotals(new=5)})
+    watch.look(2.0, {"b": EventTotals()})
 
-    assert watch.look(3.0, {"a": Totals(new=9)})["a"].new == 2.0
+    assert watch.look(3.0, {"a": EventTotals(new=9)})["a"].new == 2.0
 
 
 # ------------------------------------------------------------------------------------------------ the screen
 
 
-def project(name: str, **more: Any) -> ProjectView:
-    busy = Counts(ready=12_345_678, delayed=123_456, processing=9_999, failed=3)
-    view = ProjectView(name, "checking", busy, Totals(), {"rate": 0.123456, "burst": 10.0}, {})
+def project(name: str, **more: Any) -> Project:
+    busy = TaskCounts(ready=12_345_678, delayed=123_456, processing=9_999, failed=3)
+    view = Project(name, "checking", busy, EventTotals(), {"rate": 0.123456, "burst": 10.0}, {})
     return replace(view, **more)
 
 
-def fetcher(name: str) -> FetcherView:
-    return FetcherView("5f0c", name, 100_000, 99_999, 86_400.0, None, "255.255.255.255", 86_400.0, 10**8, 10**8)
+def fetcher(name: str) -> Fetcher:
+    return Fetcher("5f0c", name, 100_000, 99_999, 86_400.0, None, "255.255.255.255", 86_400.0, 10**8, 10**8)
 
 
-def screen(projects: list[ProjectView], fetchers: list[FetcherView], view: View, width: int, height: int) -> list[str]:
+def screen(projects: list[Project], fetchers: list[Fetcher], view: View, width: int, height: int) -> list[str]:
     """The lines that are drawn, of what there is so much of that it fits."""
     rows = rows_that_fit(height)
     view.projects.found, view.projects.seen = len(projects), rows
     view.fetchers.found, view.fetchers.seen = len(fetchers), rows
-    counts = Counts(ready=10**9, delayed=10**9, processing=10**5)
+    counts = TaskCounts(ready=10**9, delayed=10**9, processing=10**5)
     status = StatusReply(
-        n=1, epoch=17_592, version="0.1.0", uptime_seconds=1e6, counts=counts, totals=Totals(),
+        n=1, epoch=17_592, version="0.1.0", uptime_seconds=1e6, counts=counts, totals=EventTotals(),
         projects=projects[:rows], more=False, fetchers=[], found=len(projects),
     )  # fmt: skip
     those = FetchersReply(n=1, fetchers=fetchers[:rows], more=False, found=len(fetchers), capacity=10**6, holds=10**6)
@@ -154,7 +154,7 @@ def test_of_three_projects_all_is_seen_and_the_fetchers_below() -> None:
 def test_a_fetcher_that_drains_is_seen_to_with_what_it_holds() -> None:
     view = View("name", "")
     view.fetchers_seen = True
-    draining = FetcherView("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
+    draining = Fetcher("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
 
     lines = screen([], [draining, replace(draining, name="web2", draining=False)], view, 80, 24)
     assert [line.split()[:3] for line in lines[4:7]] == [
@@ -167,7 +167,7 @@ def test_a_fetcher_that_drains_is_seen_to_with_what_it_holds() -> None:
 def test_places_that_hang_are_seen_beside_what_is_held() -> None:
     view = View("name", "")
     view.fetchers_seen = True
-    hung = FetcherView("5f0c", "web1", 16, 0, 1.0, slots=16, hung=HungView(16, 540.0, "news", "a", "http://a/"))
+    hung = Fetcher("5f0c", "web1", 16, 0, 1.0, slots=16, hung=HungPlaces(16, 540.0, "news", "a", "http://a/"))
 
     lines = screen([], [hung], view, 80, 24)
     assert [line.split()[:6] for line in lines[4:6]] == [

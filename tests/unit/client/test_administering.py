@@ -12,7 +12,7 @@ import pytest
 
 from taskqueue import AsyncClient, Client, RequestRejected, RequestTimeout
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.fetchers import Fetchers, FetchersReply, FetcherView
+from taskqueue.protocol.fetchers import Fetcher, Fetchers, FetchersReply
 from taskqueue.protocol.insight import (
     HistoryReply,
     Log,
@@ -26,16 +26,16 @@ from taskqueue.protocol.insight import (
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
+    Project,
     ProjectHold,
     ProjectReply,
     ProjectSet,
     ProjectUnset,
-    ProjectView,
     ProjectWait,
     WaitReply,
 )
 from taskqueue.protocol.tasks import NewTasks, TaskList, TaskListReply, TaskRow
-from taskqueue.protocol.values import Counts, OperationView, TaskFilter, Totals
+from taskqueue.protocol.values import EventTotals, Operation, TaskCounts, TaskFilter
 from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leaping
 
 
@@ -45,8 +45,8 @@ def thread() -> Iterator[ThreadPoolExecutor]:
         yield it
 
 
-def view(matched: int = 0, ended_at: float = 0.0) -> OperationView:
-    return OperationView(7, "retry", ["p"], False, 10, matched, matched, 1.0, ended_at)
+def view(matched: int = 0, ended_at: float = 0.0) -> Operation:
+    return Operation(7, "retry", ["p"], False, 10, matched, matched, 1.0, ended_at)
 
 
 def patient(request: AnyRequest) -> Iterable[AnyOutgoing]:
@@ -59,7 +59,7 @@ def patient(request: AnyRequest) -> Iterable[AnyOutgoing]:
         case ProjectWait() | OperationShow():
             return []
         case ProjectHold() | ProjectSet() | ProjectUnset():
-            return [ProjectReply(n=request.n, project=ProjectView("p", "running", Counts(), Totals(), {}, {}))]
+            return [ProjectReply(n=request.n, project=Project("p", "running", TaskCounts(), EventTotals(), {}, {}))]
     return friendly(request)
 
 
@@ -323,11 +323,11 @@ def paged(request: AnyRequest) -> Iterable[AnyOutgoing]:
     match request:
         case Stats():
             names = [name for name in "abcde" if name > request.after]
-            page = [ProjectStats(name, Totals(), Windows()) for name in names[:2]]
+            page = [ProjectStats(name, EventTotals(), Windows()) for name in names[:2]]
             return [StatsReply(n=request.n, projects=page, more=len(names) > 2)]
         case Fetchers():
             names = [name for name in "abcde" if name > request.after]
-            some = [FetcherView(name, "", 1, 0, 0.0) for name in names[:2]]
+            some = [Fetcher(name, "", 1, 0, 0.0) for name in names[:2]]
             return [FetchersReply(n=request.n, fetchers=some, more=len(names) > 2, found=5, capacity=5, holds=0)]
         case TaskList():
             start = int(request.after or 0)

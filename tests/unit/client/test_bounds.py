@@ -13,17 +13,17 @@ import pytest
 from taskqueue import AsyncClient, Client, MessageTooLarge, RequestRejected, Task, new_task
 from taskqueue.client.tasks import reports
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.fetchers import Hello, Release, TokensReply, Welcome
 from taskqueue.protocol.fields import MAX_BATCH, MAX_EDGES, Token
 from taskqueue.protocol.flows import FlowStage, FlowStaged
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import (
     Done,
-    DoneOutcome,
     DoneReply,
     ItemError,
     NewTasks,
+    ReportOutcome,
     TaskCancel,
     TaskReprioritise,
     TaskRetry,
@@ -83,8 +83,8 @@ def telling(request: AnyRequest) -> list[AnyOutgoing]:
     if not isinstance(request, Done):
         return friendly(request)
     [item] = [each for each in request.tasks if each]
-    outcome: DoneOutcome = "kept" if item.part else "done"
-    new: list[NewOutcome] = ["new", "rejected", "merged"]
+    outcome: ReportOutcome = "kept" if item.part else "done"
+    new: list[PushOutcome] = ["new", "rejected", "merged"]
     error = ItemError(1, f"not {urls_of(item)[1]}", 0)
     return [DoneReply(n=request.n, outcomes=[outcome], new=[new[: len(item.new)]], errors=[error])]
 
@@ -123,7 +123,7 @@ def test_done_of_a_blocking_client_reads_new_tasks_in_its_callers_thread_a_part_
 
 @pytest.mark.usefixtures("_short_parts")
 def test_after_a_stale_part_nothing_more_is_sent_and_asked_for(daemon: Daemon) -> None:
-    outcomes: Iterator[DoneOutcome] = iter(("kept", "stale"))
+    outcomes: Iterator[ReportOutcome] = iter(("kept", "stale"))
     daemon.script = lambda request: (
         [DoneReply(n=request.n, outcomes=[next(outcomes)])] if isinstance(request, Done) else friendly(request)
     )

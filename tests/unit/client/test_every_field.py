@@ -16,7 +16,7 @@ import pytest
 from msgspec import NODEFAULT, Struct
 
 from taskqueue import Client, RequestRejected, new_task
-from taskqueue.protocol.base import Change
+from taskqueue.protocol.base import ChangeRequest
 from taskqueue.protocol.daemon import DaemonShow
 from taskqueue.protocol.fetchers import Hello, Hung, LeaseRef, Select
 from taskqueue.protocol.fields import Token
@@ -47,7 +47,7 @@ from tests.unit.client.conftest import Daemon, friendly
 
 PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Again, Fetched, TaskFilter, LeaseRef, Hung)
 
-ENVELOPE: Final = frozenset(Change.__struct_fields__)
+ENVELOPE: Final = frozenset(ChangeRequest.__struct_fields__)
 """Said by the client with each request: the version, its session, the number, and its own name as who asks."""
 
 BY_ITSELF: Final = {

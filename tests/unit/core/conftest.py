@@ -40,17 +40,17 @@ from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Re
 from taskqueue.protocol.fields import Boot, Peer, Token, Wall
 from taskqueue.protocol.messages import AnyOutgoing, AnyReply, AnyRequest, Flaws, Incoming, Outgoing
 from taskqueue.protocol.projects import (
+    Project,
     ProjectDo,
     ProjectHold,
     ProjectReply,
     ProjectSet,
     ProjectShow,
-    ProjectView,
     ProjectWait,
     WaitReply,
 )
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply, TaskReply, TaskShow
-from taskqueue.protocol.values import Assignment, Counts, NewTask, Schedule, TaskReport
+from taskqueue.protocol.values import Assignment, NewTask, Schedule, TaskCounts, TaskReport
 from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import CoreConfig, Layer, overlay
 from taskqueue.store.ledger import Ledger
@@ -262,20 +262,20 @@ class World:
         """What people are told of a task."""
         return self.ask(TaskReply, TaskShow(session="person", n=self.n(), project=project, taskid=taskid))
 
-    def project(self, name: str = "news") -> ProjectView:
+    def project(self, name: str = "news") -> Project:
         """What people are told of a project."""
         view = self.ask(ProjectReply, ProjectShow(session="person", n=self.n(), project=name)).project
         assert view is not None
         return view
 
-    def counts(self, project: str = "news") -> Counts:
+    def counts(self, project: str = "news") -> TaskCounts:
         return self.project(project).counts
 
-    def do(self, action: Any, project: str = "news", seconds: float | None = None) -> ProjectView | None:
+    def do(self, action: Any, project: str = "news", seconds: float | None = None) -> Project | None:
         request = ProjectDo(session="person", n=self.n(), project=project, action=action, seconds=seconds)
         return self.ask(ProjectReply, request).project
 
-    def set(self, project: str = "news", **settings: Any) -> ProjectView:
+    def set(self, project: str = "news", **settings: Any) -> Project:
         request = ProjectSet(session="person", n=self.n(), project=project, settings=settings)
         view = self.ask(ProjectReply, request).project
         assert view is not None
@@ -293,7 +293,7 @@ class World:
         self.settle()
         return waiting
 
-    def hold(self, seconds: float, project: str = "news", session: str = "producer") -> ProjectView:
+    def hold(self, seconds: float, project: str = "news", session: str = "producer") -> Project:
         """Hold the project open for so long; 0 lets go."""
         request = ProjectHold(session=session, n=self.n(), project=project, seconds=seconds)
         view = self.ask(ProjectReply, request).project
@@ -452,7 +452,7 @@ class World:
         counts = [each[prefix] for each in stored.values()]
         for task in bare:
             counts[task.state - 1] += task.project == record.number
-        assert Counts(*counts) == record.counts
+        assert TaskCounts(*counts) == record.counts
         delayed = self.disk.families[layout.ORDERS[DELAYED]].values
         waiting = sum(is_retry(_placed(key, value)) for key, value in delayed.items() if key.startswith(prefix))
         assert record.held_back in (None, waiting), "what waits for a retry is counted"

@@ -11,7 +11,7 @@ import pytest
 from taskqueue.core.model.timer_heap import TimerHeap
 from taskqueue.core.turn_result import TurnResult
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.projects import ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskShow
@@ -159,7 +159,7 @@ def test_a_status_names_only_the_first_of_a_fetchers_many_wishes() -> None:
     world = World(config())
     world.fetcher(projects=[f"p{number:03}" for number in range(500)])
 
-    [fetcher] = world.ask(StatusReply, Status(session="person", n=1)).fetchers
+    [fetcher] = world.ask(StatusReply, StatusShow(session="person", n=1)).fetchers
     assert fetcher.projects == [f"p{number:03}" for number in range(20)]
 
 
@@ -234,10 +234,10 @@ def test_a_page_of_projects_ends_where_a_message_is_full() -> None:
     for name in "abcdef":
         world.set(name, fetch={"cookie": "x" * 60_000})
 
-    replies = [world.ask(StatusReply, Status(session="person", n=world.n()))]
+    replies = [world.ask(StatusReply, StatusShow(session="person", n=world.n()))]
     while replies[-1].more:
         after = replies[-1].projects[-1].name
-        replies.append(world.ask(StatusReply, Status(session="person", n=world.n(), after=after)))
+        replies.append(world.ask(StatusReply, StatusShow(session="person", n=world.n(), after=after)))
 
     assert [[project.name for project in reply.projects] for reply in replies] == [["a", "b"], ["c", "d"], ["e", "f"]]
     assert all(len(msgspec.msgpack.encode(reply)) <= 512 << 10 for reply in replies)
@@ -248,7 +248,7 @@ def test_a_page_of_projects_has_one_at_least() -> None:
     for name in "ab":
         world.set(name, fetch={"cookie": "x" * 4000})
 
-    reply = world.ask(StatusReply, Status(session="person", n=1))
+    reply = world.ask(StatusReply, StatusShow(session="person", n=1))
     assert [project.name for project in reply.projects] == ["a"]
     assert reply.more
 

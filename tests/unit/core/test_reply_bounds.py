@@ -25,10 +25,10 @@ from taskqueue.protocol.daemon import (
     DaemonHistoryReply,
     DaemonPoint,
     DaemonReply,
-    HistogramView,
-    LevelView,
-    Status,
+    Histogram,
     StatusReply,
+    StatusShow,
+    StoreLevel,
     VerifyReply,
 )
 from taskqueue.protocol.fetchers import (
@@ -43,13 +43,13 @@ from taskqueue.protocol.fetchers import (
     Welcome,
 )
 from taskqueue.protocol.fields import MAX_BATCH, MAX_CAPACITY, MAX_SLOT_CHARS, MAX_URL_CHARS, Setting
-from taskqueue.protocol.flows import FlowReply, FlowsReply, FlowStage, FlowStaged, FlowTasks, FlowTasksReply, FlowView
+from taskqueue.protocol.flows import Flow, FlowReply, FlowsReply, FlowStage, FlowStaged, FlowTasks, FlowTasksReply
 from taskqueue.protocol.insight import (
-    Failures,
+    FailureList,
     FailuresReply,
+    HistoryPoint,
     HistoryReply,
     LogReply,
-    Point,
     ProjectStats,
     StatsReply,
     WatchReply,
@@ -61,9 +61,9 @@ from taskqueue.protocol.message_room import room_in
 from taskqueue.protocol.messages import OUTGOING, AnyOutgoing, AnyReply, Flaws
 from taskqueue.protocol.operations import OperationReply, OperationsReply
 from taskqueue.protocol.projects import GroupReply, ProjectReply, ProjectSet, ProjectShow, WaitReply
-from taskqueue.protocol.slots import SlotList, SlotListReply, SlotReply, SlotView
+from taskqueue.protocol.slots import Slot, SlotList, SlotListReply, SlotReply
 from taskqueue.protocol.tasks import (
-    ChildView,
+    Child,
     Done,
     DoneReply,
     NewTasks,
@@ -78,14 +78,14 @@ from taskqueue.protocol.tasks import (
     TaskWaitReply,
 )
 from taskqueue.protocol.values import (
-    Counts,
+    EventTotals,
     NewTask,
-    OperationView,
+    Operation,
     RerunLayer,
-    RerunView,
+    RerunProgress,
     Schedule,
+    TaskCounts,
     TaskFilter,
-    Totals,
 )
 from taskqueue.server.config import MESSAGE_BYTES_LEAST as LEAST
 from taskqueue.settings.settings import CoreConfig, Layer
@@ -200,7 +200,7 @@ def test_a_status_has_the_projects_that_fit_and_then_the_fetchers() -> None:
     for name in world.config.projects:
         world.answer(ProjectSet(session="p", n=world.n(), project=name, settings={"fetch": {"a": "x" * 65_000}}))
 
-    reply = world.ask(StatusReply, Status(session="p", n=1))
+    reply = world.ask(StatusReply, StatusShow(session="p", n=1))
 
     longest(reply)
     assert 0 < len(reply.projects) < 20
@@ -223,7 +223,7 @@ def test_a_project_of_which_everything_is_said_is_shown_in_one_message() -> None
 
     assert world.ask(ProjectReply, ProjectShow(session="p", n=2, project="news")).project is not None
     longest(world.answer(ProjectShow(session="p", n=3, project="news")))
-    longest(world.answer(Status(session="p", n=4, filter="news")))
+    longest(world.answer(StatusShow(session="p", n=4, filter="news")))
 
 
 def test_a_page_of_fetchers_ends_where_a_message_is_full() -> None:
@@ -280,37 +280,37 @@ def full(kind: type[Struct], **fields: Any) -> Any:
 
 def at_limits() -> Iterator[AnyOutgoing]:
     """Replies with as many of the longest values as their requests can ask for."""
-    counts, totals = full(Counts), full(Totals)
+    counts, totals = full(TaskCounts), full(EventTotals)
     window = full(Window)
     windows = Windows(*[window] * len(Windows.__struct_fields__))
-    flow = FlowView(NAME, NAME, "cancelled", INT, counts, INT, FLOAT, FLOAT)
+    flow = Flow(NAME, NAME, "cancelled", INT, counts, INT, FLOAT, FLOAT)
     yield TasksReply(n=INT, outcomes=["unknown"] * MAX_BATCH)
     yield TokensReply(n=INT, counted=INT, stale=[INT] * MAX_BATCH)
     yield StatsReply(n=INT, projects=[ProjectStats(NAME, totals, windows)] * 100, more=True)
-    yield HistoryReply(n=INT, points=[full(Point)] * 256, next=FLOAT)
+    yield HistoryReply(n=INT, points=[full(HistoryPoint)] * 256, next=FLOAT)
     page = room_in(LEAST) // history.MINUTE_BYTES
     yield DaemonHistoryReply(n=INT, points=[full(DaemonPoint)] * page, next=FLOAT)
     yield WaitReply(n=INT, finished=True, unfinished=INT, times=INT)
     yield TaskWaitReply(n=INT, state="cancelled")
-    yield TaskChildrenReply(n=INT, children=[ChildView(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)
+    yield TaskChildrenReply(n=INT, children=[Child(NAME, TASKID, "processing", waits=True)] * 500, next="f" * 500)
     yield FlowReply(n=INT, flow=flow)
     yield FlowsReply(n=INT, flows=[flow] * 500, more=True)
     yield VerifyReply(n=INT, problems=["x" * 4 * 1024] * 100)
     yield ErrorReply(n=INT, code=NAME, reason=LONG_FLAW)
     yield HelloWanted(epoch=INT)
     row = TaskRow(TASKID, WIDE * MAX_URL_CHARS, INT, FLOAT, INT, FLOAT)
-    slot = full(SlotView, name=WIDE * MAX_SLOT_CHARS, place="waiting", auto=True, more=True)
+    slot = full(Slot, name=WIDE * MAX_SLOT_CHARS, place="waiting", auto=True, more=True)
     choice: dict[str, Setting] = dict.fromkeys(SlotChoice.__struct_fields__, FLOAT)
     yield SlotReply(n=INT, slot=slot, chosen=choice, sources=dict.fromkeys(choice, WIDE * 256), tasks=[row] * 5)
     layers = [RerunLayer(INT, [TASKID])] * LAYERS_SHOWN
     wanted = TaskFilter(url=WIDE * 256, error=WIDE * 256, states=["success"] * 6, before=FLOAT, since=FLOAT)
-    operation = OperationView(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
-    operation.filter, operation.rerun = wanted, RerunView(TASKID, "upstream-failed", INT, layers, INT)
+    operation = Operation(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
+    operation.filter, operation.rerun = wanted, RerunProgress(TASKID, "upstream-failed", INT, layers, INT)
     yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)
     yield OperationReply(n=INT, operation=operation)
-    histogram = HistogramView([FLOAT] * 100, [INT] * 101, FLOAT)
+    histogram = Histogram([FLOAT] * 100, [INT] * 101, FLOAT)
     figures = {f"{NAME}{number}": FLOAT for number in range(100)}
-    daemon = full(DaemonReply, n=INT, database=NAME * 100, levels=[LevelView(INT, INT, INT)] * 10)
+    daemon = full(DaemonReply, n=INT, database=NAME * 100, levels=[StoreLevel(INT, INT, INT)] * 10)
     daemon.shell, daemon.histograms = figures, dict.fromkeys(list(figures)[:10], histogram)
     yield daemon
     yield WhyReply(n=INT, sentence=WIDE * 16_384)
@@ -331,7 +331,7 @@ def test_a_page_of_failures_ends_where_a_message_is_full() -> None:
     for taskid in list(fetcher.held):
         fetcher.fail(taskid, error=taskid + WIDE * 2000)
 
-    world.turn(Failures(session="p", n=world.n(), by="error", limit=1000))
+    world.turn(FailureList(session="p", n=world.n(), by="error", limit=1000))
     world.settle()
 
     (page,) = [each for each in world.inbox if isinstance(each, FailuresReply)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from taskqueue.core.request_rule import SLOW_MS
 from taskqueue.core.request_rules import ROWS, RULES, slow_ms
-from taskqueue.protocol.daemon import Status, Verify
+from taskqueue.protocol.daemon import StatusShow, Verify
 from taskqueue.protocol.messages import REQUESTS
 from taskqueue.protocol.tasks import TaskShow
 
@@ -22,6 +22,6 @@ def test_no_request_takes_more_than_a_turn_has_for_slow_ones() -> None:
 
 
 def test_an_order_that_looks_at_all_projects_makes_a_status_slow() -> None:
-    by_name, by_failures = (Status(session="person", n=1, sort=sort) for sort in ("name", "failed_5m"))
+    by_name, by_failures = (StatusShow(session="person", n=1, sort=sort) for sort in ("name", "failed_5m"))
 
     assert slow_ms(by_name) == RULES[TaskShow].slow_ms < slow_ms(by_failures) == SLOW_MS

@@ -7,12 +7,12 @@ import io
 from rich.console import Console
 
 from taskqueue.demo.demo import Display, is_finished
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 
-COUNTS = Counts(ready=1234, delayed=5, processing=6, success=789, failed=12)
+COUNTS = TaskCounts(ready=1234, delayed=5, processing=6, success=789, failed=12)
 
 
-def shown(looks: list[tuple[float, Counts]], *, is_terminal: bool, width: int = 100) -> str:
+def shown(looks: list[tuple[float, TaskCounts]], *, is_terminal: bool, width: int = 100) -> str:
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=is_terminal, color_system=None, legacy_windows=False)
     with Display(console, "Ctrl-C stops it") as display:
@@ -31,7 +31,7 @@ def test_a_terminal_of_80_columns_sees_every_figure_by_name() -> None:
 
 
 def test_elsewhere_there_is_a_plain_line_a_second_if_something_has_changed() -> None:
-    looks = [(seconds, Counts(ready=9, success=pages)) for seconds, pages in [(0, 0), (0.5, 1), (1.1, 2), (2.3, 2)]]
+    looks = [(seconds, TaskCounts(ready=9, success=pages)) for seconds, pages in [(0, 0), (0.5, 1), (1.1, 2), (2.3, 2)]]
 
     assert shown(looks, is_terminal=False).splitlines() == [
         "   0.0 s  9 ready, 0 delayed, 0 processing, 0 success, 0 failed; 0.0 pages/s",
@@ -40,12 +40,14 @@ def test_elsewhere_there_is_a_plain_line_a_second_if_something_has_changed() -> 
 
 
 def test_speed_is_the_mean_of_the_last_seconds() -> None:
-    text = shown([(0.0, Counts()), (10.0, Counts(success=500)), (12.0, Counts(failed=550))], is_terminal=False)
+    text = shown(
+        [(0.0, TaskCounts()), (10.0, TaskCounts(success=500)), (12.0, TaskCounts(failed=550))], is_terminal=False
+    )
 
     assert text.splitlines()[-1].endswith("25.0 pages/s")
 
 
 def test_a_crawl_is_finished_if_no_page_is_left_and_there_was_one() -> None:
-    assert not is_finished(Counts())
-    assert not is_finished(Counts(success=1, delayed=1))
-    assert is_finished(Counts(success=1, failed=1))
+    assert not is_finished(TaskCounts())
+    assert not is_finished(TaskCounts(success=1, delayed=1))
+    assert is_finished(TaskCounts(success=1, failed=1))

@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from taskqueue.display.daemon import facts
-from taskqueue.protocol.daemon import DaemonReply, HistogramView, LevelView
+from taskqueue.protocol.daemon import DaemonReply, Histogram, StoreLevel
 from taskqueue.quantiles import mean, quantile
 
-TIMES = HistogramView([0.001, 0.01, 0.1], [50, 40, 9, 1], 1.5)
+TIMES = Histogram([0.001, 0.01, 0.1], [50, 40, 9, 1], 1.5)
 
 
 @pytest.mark.parametrize(("part", "value"), [(0.25, 0.0005), (0.5, 0.001), (0.7, 0.0055), (0.99, 0.1), (1.0, inf)])
@@ -20,8 +20,8 @@ def test_a_quantile_lies_in_its_class_in_proportion(part: float, value: float) -
 
 
 def test_nothing_is_estimated_of_nothing() -> None:
-    assert quantile(HistogramView([1.0], [0, 0]), 0.5) is None
-    assert mean(HistogramView([1.0], [0, 0])) is None
+    assert quantile(Histogram([1.0], [0, 0]), 0.5) is None
+    assert mean(Histogram([1.0], [0, 0])) is None
 
 
 def test_each_thing_is_told_in_a_line() -> None:
@@ -42,11 +42,11 @@ def test_each_thing_is_told_in_a_line() -> None:
         task_bytes_most=256 << 20,
         resident_bytes=90 << 20,
         resident_bytes_most=1 << 30,
-        levels=[LevelView(0, 2, 1 << 20), LevelView(6, 1, 3 << 20)],
+        levels=[StoreLevel(0, 2, 1 << 20), StoreLevel(6, 1, 3 << 20)],
         log_bytes=5 << 20,
         free_bytes=5 << 30,
         shell={"turns": 250.0, "frames_in": 10.0, "frames_out": 12.0, "malformed": 1.0},
-        histograms={"turn_seconds": TIMES, "turn_tasks": HistogramView([1.0, 2.0], [1, 3, 0], 7.0)},
+        histograms={"turn_seconds": TIMES, "turn_tasks": Histogram([1.0, 2.0], [1, 3, 0], 7.0)},
     )
 
     told = dict(facts(reply))

@@ -10,7 +10,7 @@ from taskqueue.display.daemon import facts
 from taskqueue.display.fetchers import COLUMNS, held
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.daemon import DaemonReply
-from taskqueue.protocol.fetchers import FetchersReply, FetcherView, HungView
+from taskqueue.protocol.fetchers import Fetcher, FetchersReply, HungPlaces
 
 SEEN = FetchersReply(n=1, fetchers=[], more=False, found=2, capacity=38, holds=38)
 
@@ -23,14 +23,14 @@ def test_of_places_no_more_are_held_than_there_are_and_what_is_beyond_is_told_ap
 
 def test_a_row_and_the_lines_of_the_daemon_tell_it_apart_too() -> None:
     holds = next(column.told for column in COLUMNS if column.head == "holds")
-    view = FetcherView(session="9e3b", name="web1", capacity=2, holds=3, silent_seconds=0.0)
+    view = Fetcher(session="9e3b", name="web1", capacity=2, holds=3, silent_seconds=0.0)
 
     assert holds(view) == "2/2+1"
     assert holds(replace(view, holds=2)) == "2/2"
-    assert holds(replace(view, hung=HungView(1))) == "1/2+2"
+    assert holds(replace(view, hung=HungPlaces(1))) == "1/2+2"
     assert holds(replace(view, holds=1, free=1)) == "1/2"
     assert holds(replace(view, holds=1, free=2)) == "0/2+1"  # it has passed on what it holds
-    assert holds(replace(view, capacity=0, holds=0, hung=HungView(1))) == "0/0"
+    assert holds(replace(view, capacity=0, holds=0, hung=HungPlaces(1))) == "0/0"
     daemon = DaemonReply(n=1, epoch=1, fetchers=2, capacity=38, holds=39, beyond=1)
     assert dict(facts(daemon))["fetchers"] == "2, which hold 38 of 38 and 1 beyond"
 

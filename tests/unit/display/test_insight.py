@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from taskqueue.display.insight import pulse_fields, pulse_line
 from taskqueue.protocol.insight import ProjectPulse
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.values import EventTotals, TaskCounts
 
 NEWS = ProjectPulse("news", "g", "running", "", 5.0, 10.0, "", (2, 0, 1, 40, 0, 0, 3), (43, 41, 40, 0, 0, 0))
 PAUSED = ProjectPulse("shop", "", "paused", "20 failures in a row", inf, 1.0, "crawl", (0,) * 7, (0,) * 6)
@@ -33,5 +33,5 @@ def test_its_counts_have_names_for_programs() -> None:
     fields = pulse_fields(NEWS)
 
     assert (fields["name"], fields["rate"]) == ("news", 5.0)
-    assert fields["counts"] == Counts(ready=2, processing=1, success=40, blocked=3)
-    assert fields["totals"] == Totals(new=43, selected=41, success=40)
+    assert fields["counts"] == TaskCounts(ready=2, processing=1, success=40, blocked=3)
+    assert fields["totals"] == EventTotals(new=43, selected=41, success=40)

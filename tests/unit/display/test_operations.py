@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from taskqueue.display.operations import rerun_lines
-from taskqueue.protocol.values import OperationView, RerunLayer, RerunView
+from taskqueue.protocol.values import Operation, RerunLayer, RerunProgress
 
 
-def view(*layers: RerunLayer, matched: int, dry_run: bool = True, depth: int = 0, passed: int = 0) -> OperationView:
-    rerun = RerunView("A", "downstream", passed, list(layers), depth or len(layers))
-    return OperationView(17, "rerun", ["shop"], dry_run, matched, matched, matched, 1e9, 2e9, rerun=rerun)
+def view(*layers: RerunLayer, matched: int, dry_run: bool = True, depth: int = 0, passed: int = 0) -> Operation:
+    rerun = RerunProgress("A", "downstream", passed, list(layers), depth or len(layers))
+    return Operation(17, "rerun", ["shop"], dry_run, matched, matched, matched, 1e9, 2e9, rerun=rerun)
 
 
 def test_a_dry_run_prints_the_layers() -> None:

@@ -26,9 +26,9 @@ from taskqueue.protocol.values import (
     PLAIN,
     Assignment,
     Attempt,
-    OperationView,
+    Operation,
     RerunLayer,
-    RerunView,
+    RerunProgress,
     Schedule,
     TaskFilter,
 )
@@ -110,7 +110,7 @@ def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, 
     wanted = TaskFilter(url=url, error=error, before=1.5)
     counts = (LONGEST, LONGEST, LONGEST)
 
-    view = OperationView(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)
+    view = Operation(LONGEST, "reprioritise", projects, True, *counts, 1.5, 1.5, "g" * 64, wanted, -(2**31), inf)
 
     assert len(encode(view)) <= operation_bytes(projects, wanted, None)
 
@@ -118,9 +118,9 @@ def test_an_operation_takes_no_more_than_is_told(projects: list[str], url: str, 
 @given(st.lists(st.lists(TEXTS, max_size=20), max_size=20), TEXTS)
 def test_a_rerun_takes_no_more_than_is_told(layers: list[list[str]], taskid: str) -> None:
     shown = [RerunLayer(LONGEST, taskids) for taskids in layers]
-    rerun = RerunView(taskid, "upstream-failed", LONGEST, shown, LONGEST)
+    rerun = RerunProgress(taskid, "upstream-failed", LONGEST, shown, LONGEST)
     counts = (LONGEST, LONGEST, LONGEST)
 
-    view = OperationView(LONGEST, "rerun", ["p" * 64], True, *counts, 1.5, 1.5, rerun=rerun)
+    view = Operation(LONGEST, "rerun", ["p" * 64], True, *counts, 1.5, 1.5, rerun=rerun)
 
     assert len(encode(view)) <= operation_bytes(["p" * 64], TaskFilter(), rerun)

@@ -15,7 +15,7 @@ from taskqueue.core.model.task import DELAYED, FAILED, PROCESSING, READY, SUCCES
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import NIL, Peer
 from taskqueue.protocol.messages import Incoming
-from taskqueue.protocol.values import Attempt, Schedule, Totals
+from taskqueue.protocol.values import Attempt, EventTotals, Schedule
 from taskqueue.server.log import SUMMARY_SECONDS, Summary, event_level, event_line, turn_lines
 from taskqueue.server.meters import Meters
 
@@ -80,7 +80,7 @@ def test_a_request_is_told_with_its_number_and_the_pseudonym_of_its_session() ->
 
 
 def record(number: int, **totals: int) -> ProjectRecord:
-    return ProjectRecord(number, f"p{number}", totals=Totals(**totals))
+    return ProjectRecord(number, f"p{number}", totals=EventTotals(**totals))
 
 
 def test_the_summary_tells_what_happened_since_the_last_one() -> None:

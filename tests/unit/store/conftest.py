@@ -27,7 +27,7 @@ from taskqueue.core.model.task import (
     time_key,
 )
 from taskqueue.protocol.fields import Boot, Token
-from taskqueue.protocol.values import Attempt, Counts, NewTask, Schedule
+from taskqueue.protocol.values import Attempt, NewTask, Schedule, TaskCounts
 from taskqueue.store.contract import Batch, Family, Store, StoreReader
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
@@ -207,7 +207,7 @@ def _fill(store: Store) -> None:
         ended.attempts = failed.attempts = 1
         ended.lastcrawltime = failed.lastcrawltime = 1.5e9
         failed.retried, failed.held_back, failed.itag = 3, True, "v1"
-        counts = Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
+        counts = TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
         news = ProjectRecord(NEWS, "news", "paused", {"rate": float("inf")}, counts)
         news.cleared, news.unfinished, news.armed = CLEARED, 5, True
         ledger.commit(

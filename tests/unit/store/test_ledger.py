@@ -53,7 +53,7 @@ from taskqueue.core.model.windows import Counters
 from taskqueue.errors import Corrupt, Fenced, Unreadable
 from taskqueue.protocol.fields import NIL, OUTCOME_WINDOW, Boot, Token, Wall
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Attempt, Counts, NewTask, Recrawl, Schedule, TaskFilter, Totals
+from taskqueue.protocol.values import Attempt, EventTotals, NewTask, Recrawl, Schedule, TaskCounts, TaskFilter
 from taskqueue.store.contract import Batch, Store
 from taskqueue.store.ledger import COMPARED_BYTES, COMPARED_MOST, Ledger
 from taskqueue.store.records.format import META
@@ -712,7 +712,7 @@ def test_a_later_deferred_update_takes_the_place_of_the_earlier(ground: Ground, 
 
 def test_projects_come_back_as_they_were(ground: Ground, ledger: Ledger) -> None:
     record = ProjectRecord(
-        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, Counts(ready=3), Totals(new=4),
+        P, "news", "paused", {"rate": 2.5, "retry_delay": [1.0, 2.0]}, TaskCounts(ready=3), EventTotals(new=4),
         1.5, 77.25, bytes(15) + b"r", bytes(15) + b"d", PauseRecord(3, 50.5, 2, 1, "10 failures in a row"),
         cleared=2**60, unfinished=3, armed=True, finished=4, holds={"producer": 90.5},
         cron={"nightly": CronRecord(40.0, "n", 2, 1)},
@@ -756,7 +756,7 @@ def test_long_records_and_those_of_long_ago_are_not_kept_to_be_compared(ledger: 
 
 
 def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> None:
-    record = ProjectRecord(P, "news", "paused", {"rate": 2.5}, Counts(ready=3), Totals(new=4), 1.5, 77.25)
+    record = ProjectRecord(P, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3), EventTotals(new=4), 1.5, 77.25)
     written = [getattr(record, name) for name in ProjectRecord.__struct_fields__]
 
     found = decode_project(encode(written[:10]))
@@ -767,7 +767,7 @@ def test_a_project_of_an_earlier_version_has_nothing_of_what_came_later() -> Non
 
 
 def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: Ground, ledger: Ledger) -> None:
-    counters, totals = Counters(Totals()), Totals(new=3, failed=1)
+    counters, totals = Counters(EventTotals()), EventTotals(new=3, failed=1)
     counters.took(2.0, Wall(1e9))
     counters.note(astuple(totals), Wall(1e9))
     buckets = [BucketRecord("site", 2.5, 70.25), BucketRecord("étoile", 0.0, 0.0)]
@@ -789,7 +789,7 @@ def test_counters_shared_buckets_and_operations_come_back_at_the_start(ground: G
 def test_what_was_committed_is_on_disk_as_in_memory_when_the_store_is_opened_again(stored: Crawl, crawl: Crawl) -> None:
     view = OperationProgress(2**62, "retry", ["news"], False, known=9, seen=4, matched=2, began_at=1e9)
     writes = WriteSet(
-        counters={P: Counters(Totals(new=3)).saved()},
+        counters={P: Counters(EventTotals(new=3)).saved()},
         buckets=[BucketRecord("étoile", 2.5, 70.25)],
         operations=[OperationRecord(view, 2**61, 1, "taskid-5")],
         members={2**62: [P, P + 1]},
@@ -878,7 +878,7 @@ def test_of_a_dropped_project_nothing_is_left_and_its_neighbours_stay(ground: Gr
         keep_new(ledger, *tasks)
         moves = [handed_out(tasks[1], NewTask("b", "http://site/new")), moved(tasks[2], SUCCESS, time_key(9, 3))]
         attempts = [attempt("c", 3, "why", project)]
-        counters = {project: Counters(Totals()).saved()}
+        counters = {project: Counters(EventTotals()).saved()}
         record = ProjectRecord(project, str(project))
         ledger.commit(WriteSet(moves=moves, attempts=attempts, projects=[record], counters=counters))
     before = entries(ground.store)

@@ -13,6 +13,7 @@ from taskqueue.cli.main import main
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import FlowState
 from taskqueue.protocol.flows import (
+    Flow,
     FlowCancel,
     FlowList,
     FlowReply,
@@ -23,11 +24,10 @@ from taskqueue.protocol.flows import (
     FlowSubmit,
     FlowTasks,
     FlowTasksReply,
-    FlowTaskView,
-    FlowView,
+    FlowTaskStatus,
 )
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from tests.unit.client.conftest import Daemon, friendly
 
 Run = Callable[..., tuple[int, str, str]]
@@ -42,9 +42,9 @@ url = "http://a/"
 """
 
 
-def view(project: str = "shop", name: str = "nightly", state: FlowState = "running", **counts: int) -> FlowView:
+def view(project: str = "shop", name: str = "nightly", state: FlowState = "running", **counts: int) -> Flow:
     ended_at = 1_700_000_060.0 if state in ("success", "failed", "cancelled") else 0.0
-    return FlowView(project, name, state, 2, Counts(**counts), 2, 1_700_000_000.0, ended_at)
+    return Flow(project, name, state, 2, TaskCounts(**counts), 2, 1_700_000_000.0, ended_at)
 
 
 class Flows:
@@ -66,7 +66,7 @@ class Flows:
                 refused = ErrorReply(n=n, code="unknown-flow", reason=f"flow {flow!r} is unknown")
                 return [FlowReply(n=n, flow=found[0]) if found else refused]
             case FlowTasks(n=n):
-                a, d = FlowTaskView(0, "A", "http://a/", "success"), FlowTaskView(1, "D", "http://d/", "ready", [0])
+                a, d = FlowTaskStatus(0, "A", "http://a/", "success"), FlowTaskStatus(1, "D", "http://d/", "ready", [0])
                 return [FlowTasksReply(n=n, tasks=[a, d])]
         return friendly(request)
 

@@ -16,7 +16,7 @@ from taskqueue.cli.commands.stats import (
     earlier,
     history_table,
 )
-from taskqueue.protocol.insight import Point
+from taskqueue.protocol.insight import HistoryPoint
 from taskqueue.terminal.screen import Screen
 
 DAY = 86_400.0
@@ -49,8 +49,8 @@ def test_the_change_is_told_in_percent_of_before(now: float, before: float, said
 def test_a_day_beside_the_day_before_fits_into_80_columns() -> None:
     now = 1_700_000_000.0
     span = Span(now - DAY, now)
-    minutes = [Point(span.start + 60 * n, new=2000, success=1900, failed=20) for n in range(1440)]
-    hours = [Point(earlier(span).start + 3600 * n, new=60_000, success=100_000) for n in range(24)]
+    minutes = [HistoryPoint(span.start + 60 * n, new=2000, success=1900, failed=20) for n in range(1440)]
+    hours = [HistoryPoint(earlier(span).start + 3600 * n, new=60_000, success=100_000) for n in range(24)]
     compared = Comparison(
         ProjectHistory("a-project-with-a-name", "minute", minutes), ProjectHistory(None, "hour", hours)
     )
@@ -70,7 +70,7 @@ def test_a_day_beside_the_day_before_fits_into_80_columns() -> None:
 
 def test_an_hour_that_is_not_over_counts_for_the_time_that_it_has_lasted() -> None:
     span = Span(0.0, 5400.0)
-    told = ProjectHistory(None, "hour", [Point(3600.0, new=900)])
+    told = ProjectHistory(None, "hour", [HistoryPoint(3600.0, new=900)])
 
     terminal = Screen()
     with terminal.capture() as captured:

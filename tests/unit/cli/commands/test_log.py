@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from taskqueue.cli.commands.log import of_log
-from taskqueue.protocol.values import LogEntry
+from taskqueue.protocol.values import Change
 from taskqueue.terminal.screen import Screen
 
 
-def shown(*entries: LogEntry) -> list[str]:
+def shown(*entries: Change) -> list[str]:
     """Lines of the table in a terminal of 80 columns."""
     terminal = Screen()
     terminal.width = 80
@@ -17,7 +17,7 @@ def shown(*entries: LogEntry) -> list[str]:
 
 
 def test_a_change_has_a_row_that_fits_into_80_columns() -> None:
-    entry = LogEntry(
+    entry = Change(
         1, 1.7e9, "project delete", "anna@web1.example.org", "10.11.12.13", "news-of-the-world", "papers", 1_204_118,
         "operation 17592186044417",
     )  # fmt: skip
@@ -30,7 +30,7 @@ def test_a_change_has_a_row_that_fits_into_80_columns() -> None:
 
 
 def test_what_a_terminal_would_obey_is_shown_as_its_number() -> None:
-    (_, row) = shown(LogEntry(1, 1.7e9, "project set", "me\x1b[2J", detail="a\nb"))
+    (_, row) = shown(Change(1, 1.7e9, "project set", "me\x1b[2J", detail="a\nb"))
 
     assert "me\\u001b[2J" in row
     assert "a\\nb" in row

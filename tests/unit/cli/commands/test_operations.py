@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from taskqueue.cli.main import main
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.operations import OperationList, OperationReply, OperationShow, OperationsReply
-from taskqueue.protocol.values import OperationView
+from taskqueue.protocol.values import Operation
 from tests.unit.client.conftest import Daemon, friendly
 
 Run = Callable[..., tuple[int, str, str]]
 
-RUNNING = OperationView(17592186044417, "retry", ["news"], False, 100, 49, 7, began_at=1e9, number=3)
+RUNNING = Operation(17592186044417, "retry", ["news"], False, 100, 49, 7, began_at=1e9, number=3)
 
 
 @dataclass
 class Operations:
     """A daemon with one operation."""
 
-    view: OperationView = RUNNING
+    view: Operation = RUNNING
     asked: list[int] = field(default_factory=list)
 
     def __call__(self, request: AnyRequest) -> list[AnyOutgoing]:

@@ -11,30 +11,30 @@ from rich.console import Console
 from taskqueue.cli.output.flow_tables import counts_text, draw, drawn, of_flows, picture, progress
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.protocol.choices import FlowState, FlowTaskState
-from taskqueue.protocol.flows import FlowTaskView, FlowView
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
+from taskqueue.protocol.values import TaskCounts
 
 NOON = 1_700_000_000.0
 EXAMPLE = {"A": "", "B": "", "C": "", "D": "AB", "E": "BC", "F": "AD", "G": "DE", "H": "DE", "I": "CE"}
 NAMES = list(EXAMPLE)
 
 
-def flow(tasks: int, state: FlowState = "running", ended_at: float = 0.0, **counts: int) -> FlowView:
-    return FlowView("shop", "nightly", state, tasks, Counts(**counts), tasks, NOON, ended_at)
+def flow(tasks: int, state: FlowState = "running", ended_at: float = 0.0, **counts: int) -> Flow:
+    return Flow("shop", "nightly", state, tasks, TaskCounts(**counts), tasks, NOON, ended_at)
 
 
 def task(
     index: int, state: FlowTaskState = "success", parents: Iterable[int] = (), seconds: float = 1.0
-) -> FlowTaskView:
-    return FlowTaskView(index, f"t{index}", f"http://a/{index}", state, list(parents), 0, seconds)
+) -> FlowTaskStatus:
+    return FlowTaskStatus(index, f"t{index}", f"http://a/{index}", state, list(parents), 0, seconds)
 
 
-def example() -> list[FlowTaskView]:
+def example() -> list[FlowTaskStatus]:
     """D is processing, and B has failed, so that E has, too."""
     states: dict[str, FlowTaskState] = {"A": "success", "B": "failed", "C": "success", "D": "processing", "E": "failed"}
     seconds = {"A": 90.0, "B": 2.0, "C": 0.5}
     return [
-        FlowTaskView(
+        FlowTaskStatus(
             NAMES.index(name), name, f"http://{name}/", states.get(name, "delayed"),
             [NAMES.index(parent) for parent in parents], 0, seconds.get(name, 0.0),
         )
@@ -42,7 +42,7 @@ def example() -> list[FlowTaskView]:
     ]  # fmt: skip
 
 
-def shown(view: FlowView, tasks: Iterable[FlowTaskView], now: float = NOON + 192, **options: int) -> list[str]:
+def shown(view: Flow, tasks: Iterable[FlowTaskStatus], now: float = NOON + 192, **options: int) -> list[str]:
     console = Console(width=80)
     with console.capture() as captured:
         for part in drawn(picture(view, tasks, **options), now):
@@ -74,7 +74,7 @@ def test_a_flow_is_shown_in_layers_with_its_progress_and_its_critical_path() -> 
 
 def test_parents_with_long_names_are_told_by_their_numbers() -> None:
     urls = [f"https://shop.example/a/long/path/to/a/page/number/{index}" for index in range(3)]
-    tasks = [FlowTaskView(i, default_taskid(url), url, "ready", list(range(i))) for i, url in enumerate(urls)]
+    tasks = [FlowTaskStatus(i, default_taskid(url), url, "ready", list(range(i))) for i, url in enumerate(urls)]
 
     lines = shown(flow(3), tasks)
 
@@ -84,7 +84,7 @@ def test_parents_with_long_names_are_told_by_their_numbers() -> None:
 
 
 def test_what_a_task_waits_for_outside_of_the_flow_is_named_with_its_project() -> None:
-    tasks = [FlowTaskView(0, "A", "http://a/", "ready", [("currencies", "EUR")])]
+    tasks = [FlowTaskStatus(0, "A", "http://a/", "ready", [("currencies", "EUR")])]
 
     assert shown(flow(1), tasks)[5].endswith("currencies/EUR")
 
@@ -139,7 +139,7 @@ def test_a_flow_that_is_not_submitted_says_so() -> None:
 
 
 def test_a_flow_that_is_being_made_says_how_far() -> None:
-    making = FlowView("shop", "nightly", "unrolling", 5000, Counts(ready=256), 256, NOON)
+    making = Flow("shop", "nightly", "unrolling", 5000, TaskCounts(ready=256), 256, NOON)
 
     assert shown(making, [])[0] == "shop/nightly  unrolling  0 of 5,000 tasks over, 256 made so far, 3 min 12 s"
 
@@ -191,6 +191,6 @@ def test_a_list_of_flows_says_by_colour_which_are_running_and_which_have_failed_
 
 
 def test_names_that_a_terminal_would_obey_are_made_visible(capsys: pytest.CaptureFixture[str]) -> None:
-    draw(picture(flow(1), [FlowTaskView(0, "\x1b[31mred", "http://a/", "ready")]), NOON)
+    draw(picture(flow(1), [FlowTaskStatus(0, "\x1b[31mred", "http://a/", "ready")]), NOON)
 
     assert "\x1b" not in capsys.readouterr().out

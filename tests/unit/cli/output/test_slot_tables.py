@@ -14,7 +14,7 @@ from rich.table import Table
 
 from taskqueue.cli.output.slot_tables import fields_of, of_division, of_next, of_slots
 from taskqueue.protocol.choices import SlotPlace
-from taskqueue.protocol.slots import DivisionView, SlotReply, SlotView
+from taskqueue.protocol.slots import Slot, SlotDivision, SlotReply
 from taskqueue.protocol.tasks import TaskRow
 
 NOW = 1.7e9
@@ -35,8 +35,8 @@ def printed(table: Table) -> list[str]:
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def slot(name: str = "a.org", place: SlotPlace = "waiting", **fields: Any) -> SlotView:
-    return SlotView(name, place, 7, **fields)
+def slot(name: str = "a.org", place: SlotPlace = "waiting", **fields: Any) -> Slot:
+    return Slot(name, place, 7, **fields)
 
 
 def fields(**of_slot: Any) -> dict[str, str]:
@@ -100,12 +100,12 @@ def test_the_next_tasks_of_a_slot_are_a_table() -> None:
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        (DivisionView("host", 34, 1200, 3), "by host: 34 ready, 1,200 waiting, 3 parked"),
-        (DivisionView("host", waiting=1, stored=True), "by host: 1 waiting, more in the store"),
-        (DivisionView("domain", moving=True), "by domain: none in memory; ready tasks are still being moved to them"),
-        (DivisionView("none", moving=True), "none any more; ready tasks are still being moved"),
-        (DivisionView("none"), ""),
+        (SlotDivision("host", 34, 1200, 3), "by host: 34 ready, 1,200 waiting, 3 parked"),
+        (SlotDivision("host", waiting=1, stored=True), "by host: 1 waiting, more in the store"),
+        (SlotDivision("domain", moving=True), "by domain: none in memory; ready tasks are still being moved to them"),
+        (SlotDivision("none", moving=True), "none any more; ready tasks are still being moved"),
+        (SlotDivision("none"), ""),
     ],
 )
-def test_a_project_says_how_it_is_divided_and_what_is_still_to_be_moved(view: DivisionView, said: str) -> None:
+def test_a_project_says_how_it_is_divided_and_what_is_still_to_be_moved(view: SlotDivision, said: str) -> None:
     assert of_division(view) == said

@@ -29,25 +29,25 @@ from taskqueue.cli.output.task_tables import of_attempts, of_operations, of_task
 from taskqueue.client.tasks.new_task import default_taskid
 from taskqueue.display.json_values import as_plain
 from taskqueue.display.operations import outcome, progress
-from taskqueue.protocol.fetchers import FetcherView, HungView
+from taskqueue.protocol.fetchers import Fetcher, HungPlaces
 from taskqueue.protocol.insight import ProjectStats, Window, Windows
-from taskqueue.protocol.projects import CronView, ProjectView, Remaining, SharedView
+from taskqueue.protocol.projects import CronJob, Project, Remaining, SharedBucket
 from taskqueue.protocol.tasks import TaskRow
-from taskqueue.protocol.values import Attempt, Counts, OperationView, TaskFilter, Totals
+from taskqueue.protocol.values import Attempt, EventTotals, Operation, TaskCounts, TaskFilter
 
 NOON = 1_700_000_000.0
 URL = "https://example.com/a/rather/long/path/that/goes/on/and/on/over/the/end/of/a/line.html"
 
 
-VIEW = ProjectView(
+VIEW = Project(
     name="news",
     state="running",
-    counts=Counts(ready=1234, delayed=56, processing=7, success=8901, failed=23, cancelled=4),
-    totals=Totals(),
+    counts=TaskCounts(ready=1234, delayed=56, processing=7, success=8901, failed=23, cancelled=4),
+    totals=EventTotals(),
     settings={"rate": 50.0, "burst": 10.0},
     overrides={},
 )
-RETRY = OperationView(
+RETRY = Operation(
     id=17_592_186_044_417,
     action="retry",
     projects=["news"],
@@ -82,7 +82,7 @@ def test_projects_are_shown_whole() -> None:
     ],
 )
 def test_a_shared_bucket_is_shown_as_the_pace_of_a_project(name: str, own: float, pace: str, burst: str) -> None:
-    sharing = replace(VIEW, settings={"rate": own, "burst": 10.0}, shared=SharedView(name, 5.0, 7.0))
+    sharing = replace(VIEW, settings={"rate": own, "burst": 10.0}, shared=SharedBucket(name, 5.0, 7.0))
 
     text = shown(of_projects([sharing]))
     assert text.splitlines()[1].split()[-1] == burst
@@ -97,7 +97,7 @@ def test_what_projects_are_sorted_by_is_a_column() -> None:
     assert shown(of_projects([VIEW], "ready", [1234])) == shown(of_projects([VIEW]))
 
 
-LONG = replace(VIEW, name="www.example.org-newspapers", counts=Counts(ready=1_234_567, delayed=12_345, failed=23))
+LONG = replace(VIEW, name="www.example.org-newspapers", counts=TaskCounts(ready=1_234_567, delayed=12_345, failed=23))
 
 
 def test_where_there_is_no_room_numbers_stay_whole_and_what_says_nothing_goes() -> None:
@@ -147,7 +147,7 @@ def test_every_state_can_be_shown(state: str) -> None:
 
 
 def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
-    draining = FetcherView("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
+    draining = Fetcher("5f0c", "web1", 20, 3, 1.0, None, "10.0.0.7", draining=True)
 
     lines = shown(of_fetchers([draining, replace(draining, name="web2", draining=False)])).splitlines()
     assert [line.split()[:3] for line in lines] == [
@@ -158,9 +158,9 @@ def test_a_fetcher_that_drains_is_shown_to_with_what_it_holds() -> None:
 
 
 def test_places_that_hang_are_shown_beside_what_is_held(capsys: pytest.CaptureFixture[str]) -> None:
-    fresh = FetcherView("5f0c", "web1", 20, 3, 1.0, slots=16, free=17)
-    hung = replace(fresh, name="web2", holds=0, hung=HungView(16, 540.0, "news", "a", "http://a/"))
-    late = replace(fresh, name="web3", holds=0, hung=HungView(1, 60.0, "news", "b"))
+    fresh = Fetcher("5f0c", "web1", 20, 3, 1.0, slots=16, free=17)
+    hung = replace(fresh, name="web2", holds=0, hung=HungPlaces(16, 540.0, "news", "a", "http://a/"))
+    late = replace(fresh, name="web3", holds=0, hung=HungPlaces(1, 60.0, "news", "b"))
 
     show_fetchers([fresh, late, hung, *(replace(late, name=f"w{n}") for n in range(HUNG_SHOWN))])
     lines = capsys.readouterr().out.splitlines()
@@ -213,7 +213,7 @@ def test_how_far_projects_are_is_a_line_of_each_that_has_anything_left() -> None
     assert of_remaining(views * 40).row_count == REMAINING_SHOWN + 1
 
 
-def far(name: str, **facts: Any) -> ProjectView:
+def far(name: str, **facts: Any) -> Project:
     return replace(VIEW, name=name, remaining=Remaining(left=9, **facts))
 
 
@@ -240,7 +240,7 @@ def test_cron_jobs_are_shown_with_when_they_run() -> None:
         "front": {"every": "5m"},
         "utc": {"cron": "* 1 * *"},
     }
-    cron = [CronView("daily", NOON, NOON, 12345, 3), CronView("front", NOON), CronView("utc")]
+    cron = [CronJob("daily", NOON, NOON, 12345, 3), CronJob("front", NOON), CronJob("utc")]
 
     text = shown(of_cron([replace(VIEW, settings={"cron": jobs}, cron=cron)]))
 
@@ -383,7 +383,7 @@ def test_the_outcome_of_an_operation_is_a_sentence() -> None:
 
 STATS = ProjectStats(
     "news",
-    Totals(new=12_345_678, selected=2_345_678, success=1_345_678, failed=345_678, retried=45_678, timeout=5_678),
+    EventTotals(new=12_345_678, selected=2_345_678, success=1_345_678, failed=345_678, retried=45_678, timeout=5_678),
     Windows(minutes=Window(new=3, selected=2, success=1, mean_seconds=0.25, p95_seconds=1234.5)),
 )
 

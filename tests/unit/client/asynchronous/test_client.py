@@ -19,14 +19,14 @@ from taskqueue import (
     ClientError,
     MessageTooLarge,
     Pushed,
-    PushOutcome,
+    PushedTask,
     RequestRejected,
     RequestTimeout,
     Task,
     new_task,
 )
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.choices import KnownState, NewOutcome
+from taskqueue.protocol.choices import KnownState, PushOutcome
 from taskqueue.protocol.daemon import Verify
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Welcome
 from taskqueue.protocol.fields import Token
@@ -325,7 +325,7 @@ def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_know
         if not isinstance(request, NewTasks):
             return friendly(request)
         assert request.states
-        outcomes: list[NewOutcome] = ["new", "ignored", "rejected"]
+        outcomes: list[PushOutcome] = ["new", "ignored", "rejected"]
         states: list[KnownState] = ["", "success", ""]
         count = len(request.tasks)
         errors = [ItemError(2, "full")] if count == 3 else []
@@ -333,17 +333,17 @@ def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_know
 
     daemon.script = script
     items: list[Any] = [5, *[f"http://a/{n}" for n in range(4)]]
-    told: list[PushOutcome] = []
+    told: list[PushedTask] = []
 
     pushed = using(daemon, lambda client: client.push_many("p", items, batch=3, window=1, outcomes=told.append))
 
     assert (pushed.new, pushed.ignored, pushed.rejected) == (2, 1, 2)
     assert told == [
-        PushOutcome(0, "rejected", "", "expected a url, a task or a map, got int"),
-        PushOutcome(1, "new"),
-        PushOutcome(2, "ignored", "success"),
-        PushOutcome(3, "rejected", "", "full"),
-        PushOutcome(4, "new"),
+        PushedTask(0, "rejected", "", "expected a url, a task or a map, got int"),
+        PushedTask(1, "new"),
+        PushedTask(2, "ignored", "success"),
+        PushedTask(3, "rejected", "", "full"),
+        PushedTask(4, "new"),
     ]
 
 
@@ -354,11 +354,11 @@ def test_a_daemon_that_tells_no_states_tells_outcomes_all_the_same(daemon: Daemo
         return friendly(request)
 
     daemon.script = script
-    told: list[PushOutcome] = []
+    told: list[PushedTask] = []
 
     using(daemon, lambda client: client.push_many("p", ["http://a/", "http://b/"], outcomes=told.append))
 
-    assert told == [PushOutcome(0, "new"), PushOutcome(1, "ignored")]
+    assert told == [PushedTask(0, "new"), PushedTask(1, "ignored")]
 
 
 @pytest.mark.parametrize("change", ["retry", "cancel", "reprioritise"])
@@ -376,7 +376,7 @@ def test_one_taskid_where_several_are_meant_is_told_and_nothing_is_sent(daemon: 
 def test_push_many_tells_also_of_tasks_that_had_to_be_sent_in_parts(daemon: Daemon) -> None:
     daemon.script = narrow
     items = [new_task(f"http://a/{n}", body=b"x" * (5000 if n == 3 else 500)) for n in range(8)]
-    told: list[PushOutcome] = []
+    told: list[PushedTask] = []
 
     using(daemon, lambda client: client.push_many("p", items, outcomes=told.append))
 
@@ -386,7 +386,7 @@ def test_push_many_tells_also_of_tasks_that_had_to_be_sent_in_parts(daemon: Daem
 
 
 def test_what_the_teller_of_outcomes_raises_ends_the_push(daemon: Daemon) -> None:
-    def told(outcome: PushOutcome) -> None:
+    def told(outcome: PushedTask) -> None:
         raise KeyError(outcome.index)
 
     with pytest.raises(KeyError):

@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 from msgspec import Raw
 
-from taskqueue import Client, ClientClosed, PushOutcome
+from taskqueue import Client, ClientClosed, PushedTask
 from taskqueue.protocol.fetchers import Hello, Release, Select
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.tasks import Done, NewTasks
@@ -61,7 +61,7 @@ def test_push_many_reads_its_iterable_in_the_callers_thread(daemon: Daemon, clie
 
     told = []
 
-    def note(outcome: PushOutcome) -> None:
+    def note(outcome: PushedTask) -> None:
         threads.add(threading.current_thread())
         told.append(outcome.index)
 

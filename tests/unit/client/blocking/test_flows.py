@@ -9,6 +9,7 @@ import pytest
 from taskqueue import Client
 from taskqueue.protocol.choices import FlowState
 from taskqueue.protocol.flows import (
+    Flow,
     FlowCancel,
     FlowList,
     FlowReply,
@@ -16,21 +17,20 @@ from taskqueue.protocol.flows import (
     FlowsReply,
     FlowTasks,
     FlowTasksReply,
-    FlowTaskView,
-    FlowView,
+    FlowTaskStatus,
 )
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from tests.unit.client.conftest import Daemon, friendly
 
 
-def flow(name: str = "nightly", over: int = 0, ended_at: float = 0.0) -> FlowView:
+def flow(name: str = "nightly", over: int = 0, ended_at: float = 0.0) -> Flow:
     state: FlowState = "success" if ended_at else "running"
-    return FlowView("news", name, state, 3, Counts(ready=3 - over, success=over), 3, 1.0, ended_at)
+    return Flow("news", name, state, 3, TaskCounts(ready=3 - over, success=over), 3, 1.0, ended_at)
 
 
-def task(index: int, *parents: int) -> FlowTaskView:
-    return FlowTaskView(index, f"t{index}", f"http://a/{index}", "ready", list(parents))
+def task(index: int, *parents: int) -> FlowTaskStatus:
+    return FlowTaskStatus(index, f"t{index}", f"http://a/{index}", "ready", list(parents))
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from taskqueue.client.connection import batching
 from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, ItemError, NewTasks, NewTasksReply
@@ -46,7 +46,7 @@ def telling(request: AnyRequest) -> list[AnyOutgoing]:
     """A daemon to whom urls say what becomes of them."""
     if not isinstance(request, NewTasks):
         return friendly(request)
-    outcomes: list[NewOutcome] = [task.url.split("/")[3] for task in request.tasks if task]  # type: ignore[misc]
+    outcomes: list[PushOutcome] = [task.url.split("/")[3] for task in request.tasks if task]  # type: ignore[misc]
     errors = [
         ItemError(index, f"not {task.taskid}")
         for index, task in enumerate(request.tasks)
@@ -60,7 +60,7 @@ def pushed(daemon: Daemon) -> list[list[NewTask]]:
     return [[task for task in request.tasks if task] for request in daemon.heard if isinstance(request, NewTasks)]
 
 
-async def pushing(daemon: Daemon, client: AsyncClient, *urls: str) -> list[asyncio.Task[NewOutcome]]:
+async def pushing(daemon: Daemon, client: AsyncClient, *urls: str) -> list[asyncio.Task[PushOutcome]]:
     """Pushes that wait behind one of http://first/, which the daemon has heard and not answered."""
     daemon.script = silent
     first = asyncio.ensure_future(client.push("p", "http://first/"))
@@ -89,7 +89,7 @@ def answer(daemon: Daemon, script: Callable[[AnyRequest], list[AnyOutgoing]] = f
 def test_what_is_pushed_while_an_answer_is_awaited_leaves_together_in_order(daemon: Daemon) -> None:
     urls = [f"http://a/{n}" for n in range(20)]
 
-    async def use(client: AsyncClient) -> list[NewOutcome]:
+    async def use(client: AsyncClient) -> list[PushOutcome]:
         pushes = await pushing(daemon, client, *urls)
         answer(daemon)
         return await asyncio.gather(*pushes)
@@ -127,7 +127,7 @@ def test_callers_that_were_answered_together_leave_together_again(
 
 
 def test_a_caller_whose_company_does_not_come_again_leaves_without_it(daemon: Daemon) -> None:
-    async def use(client: AsyncClient) -> NewOutcome:
+    async def use(client: AsyncClient) -> PushOutcome:
         await asyncio.gather(client.push("p", "http://a/"), client.push("p", "http://b/"))
         return await client.push("p", "http://a/2")
 
@@ -135,7 +135,7 @@ def test_a_caller_whose_company_does_not_come_again_leaves_without_it(daemon: Da
 
 
 def test_a_message_has_no_more_tasks_than_256(daemon: Daemon) -> None:
-    async def use(client: AsyncClient) -> list[NewOutcome]:
+    async def use(client: AsyncClient) -> list[PushOutcome]:
         return await asyncio.gather(*(client.push("p", f"http://a/{n}") for n in range(600)))
 
     assert using(daemon, use) == ["new"] * 600
@@ -144,7 +144,7 @@ def test_a_message_has_no_more_tasks_than_256(daemon: Daemon) -> None:
 
 
 def test_large_tasks_leave_in_messages_of_about_a_megabyte(daemon: Daemon) -> None:
-    async def use(client: AsyncClient) -> list[NewOutcome]:
+    async def use(client: AsyncClient) -> list[PushOutcome]:
         return await asyncio.gather(*(client.push("p", f"http://a/{n}", body=b"x" * 300_000) for n in range(7)))
 
     assert using(daemon, use) == ["new"] * 7
@@ -292,7 +292,7 @@ def test_who_gives_up_takes_nobody_along(daemon: Daemon) -> None:
 
 
 def test_a_message_that_nobody_waits_for_any_more_holds_up_nobody(daemon: Daemon) -> None:
-    async def use(client: AsyncClient) -> NewOutcome:
+    async def use(client: AsyncClient) -> PushOutcome:
         first, other = await pushing(daemon, client, "http://a/")
         daemon.script = lambda request: friendly(request) if request.n > daemon.heard[-1].n else []
         first.cancel()
@@ -302,7 +302,7 @@ def test_a_message_that_nobody_waits_for_any_more_holds_up_nobody(daemon: Daemon
 
 
 def test_what_waits_is_kept_through_a_restart_of_the_daemon(daemon: Daemon) -> None:
-    async def use(client: AsyncClient) -> list[NewOutcome]:
+    async def use(client: AsyncClient) -> list[PushOutcome]:
         pushes = await pushing(daemon, client, "http://a/", "http://b/")
         await asyncio.to_thread(daemon.stop)
         daemon.script = friendly
@@ -393,7 +393,7 @@ def test_what_threads_push_at_the_same_time_leaves_together(daemon: Daemon, thre
     daemon.script = silent
     began = threading.Semaphore(0)
 
-    def push(client: Client, n: int) -> NewOutcome:
+    def push(client: Client, n: int) -> PushOutcome:
         began.release()
         return client.push("p", f"http://a/{n}")
 

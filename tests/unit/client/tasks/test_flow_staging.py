@@ -12,15 +12,15 @@ from taskqueue.client.tasks.pushes import BATCH_BYTES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.fields import MAX_EDGES
-from taskqueue.protocol.flows import FlowReply, FlowStage, FlowStaged, FlowSubmit, FlowView
+from taskqueue.protocol.flows import Flow, FlowReply, FlowStage, FlowStaged, FlowSubmit
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.tasks import ItemError
-from taskqueue.protocol.values import Counts, NewTask
+from taskqueue.protocol.values import NewTask, TaskCounts
 from tests.unit.client.conftest import Daemon, friendly
 
 
-def view(tasks: int) -> FlowView:
-    return FlowView("news", "nightly", "running", tasks, Counts(), tasks, 1.0)
+def view(tasks: int) -> Flow:
+    return Flow("news", "nightly", "running", tasks, TaskCounts(), tasks, 1.0)
 
 
 def accepting(request: AnyRequest) -> Iterable[AnyOutgoing]:

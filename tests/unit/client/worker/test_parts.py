@@ -13,10 +13,10 @@ import pytest
 from taskqueue import Drop, Result, Retry, Task, Worker, new_task
 from taskqueue.client.tasks import reports
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.choices import NewOutcome
+from taskqueue.protocol.choices import PushOutcome
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Welcome
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.tasks import Done, DoneOutcome, DoneReply, ItemError
+from taskqueue.protocol.tasks import Done, DoneReply, ItemError, ReportOutcome
 from taskqueue.protocol.values import NewTask, TaskReport
 from tests.unit.client.conftest import Daemon, friendly
 from tests.unit.client.fetcher.test_draining import Drainer
@@ -169,7 +169,7 @@ def test_a_failure_and_its_new_tasks_are_one_message(daemon: Daemon) -> None:
 class Script:
     """A daemon that answers parts as it is told."""
 
-    def __init__(self, daemon: Daemon, *outcomes: DoneOutcome | None) -> None:
+    def __init__(self, daemon: Daemon, *outcomes: ReportOutcome | None) -> None:
         self.outcomes = list(outcomes)
         daemon.script = self._answer
 
@@ -278,8 +278,8 @@ def test_rejected_new_tasks_are_told_by_their_place_among_all(daemon: Daemon, ca
             return friendly(request)
         [item] = [each for each in request.tasks if each]
         last = len(item.new) - 1
-        new: list[NewOutcome] = ["new"] * last
-        outcome: DoneOutcome = "kept" if item.part else "done"
+        new: list[PushOutcome] = ["new"] * last
+        outcome: ReportOutcome = "kept" if item.part else "done"
         return [
             DoneReply(n=request.n, outcomes=[outcome], new=[[*new, "rejected"]], errors=[ItemError(last, "why", 0)])
         ]

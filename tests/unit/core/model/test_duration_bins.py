@@ -23,7 +23,7 @@ from taskqueue.core.model.history import CountersRecord
 from taskqueue.core.model.windows import Counters
 from taskqueue.core.requests.insight import windows_of
 from taskqueue.protocol.fields import Wall
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 
 NOW = Wall(1e9)
 
@@ -46,7 +46,7 @@ def test_what_took_longer_is_in_no_earlier_bin(one: int, other: int) -> None:
 
 @given(st.integers(0, 10**9))
 def test_counters_find_the_same_bin(milliseconds: int) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     counters.took(milliseconds / 1000, NOW)
 
     assert counters.saved().times[1:].index(1) == bin_of(milliseconds)
@@ -73,7 +73,7 @@ def test_counters_of_an_older_store_are_shown_and_go_on() -> None:
     rings = msgspec.Raw(msgspec.msgpack.encode(columns))
     written = msgspec.msgpack.encode((100_000_000, 0, (1, 0, 3, 0, 0, 0), [61_000, *octaves], rings))
     record = msgspec.msgpack.decode(written, type=CountersRecord)
-    counters = Counters.load(record, Totals(new=1, success=3), NOW)
+    counters = Counters.load(record, EventTotals(new=1, success=3), NOW)
 
     for window in (windows_of(counters, NOW).minutes, windows_of(counters, NOW).day):
         assert (window.success, window.mean_seconds) == (3, 61 / 3)
@@ -86,7 +86,7 @@ def test_counters_of_an_older_store_are_shown_and_go_on() -> None:
 
 def started_again(counters: Counters) -> Counters:
     record = msgspec.msgpack.decode(msgspec.msgpack.encode(counters.saved()), type=CountersRecord)
-    return Counters.load(record, Totals(*record.totals), NOW)
+    return Counters.load(record, EventTotals(*record.totals), NOW)
 
 
 @given(st.integers(0, 3_000_000))

@@ -10,7 +10,7 @@ from taskqueue.core.model.lease import Lease
 from taskqueue.core.model.task import NO_FLOOR, PROCESSING, READY, Task, ready_key
 from taskqueue.core.model.task_queue import TaskQueue
 from taskqueue.protocol.fields import Boot, Token, Wall
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 
 
 def ready(seq: int, priority: int = 0, size: int = 100) -> Task:
@@ -124,7 +124,7 @@ def test_a_refill_raises_the_floor_above_what_it_brought() -> None:
 
 
 def delayed(*times: float) -> TaskQueue:
-    queue = TaskQueue(Counts(), 0, 0, 0, [0] * 7)
+    queue = TaskQueue(TaskCounts(), 0, 0, 0, [0] * 7)
     for seq, at in enumerate(times):
         queue.put_delayed(Changes(lambda: Token(1)), Task(1, f"t{seq}", 0, 0, seq), at)
     return queue

@@ -33,31 +33,31 @@ from taskqueue.core.model.slot_records import DivisionRecord, SlotRecord
 from taskqueue.protocol.fields import Boot
 from taskqueue.protocol.values import (
     Attempt,
-    Counts,
-    LogEntry,
+    Change,
+    EventTotals,
     NewTask,
-    OperationView,
+    Operation,
     Recrawl,
     RerunLayer,
-    RerunView,
+    RerunProgress,
     Schedule,
+    TaskCounts,
     TaskFilter,
     TaskOf,
-    Totals,
 )
 from taskqueue.settings.slot_choice import SlotChoice
 from taskqueue.store import records
 from taskqueue.store.records.stored_values import LeaseValue, SpecValue
 
 PROJECT = ProjectRecord(
-    7, "news", "paused", {"rate": 2.5}, Counts(ready=3, failed=1), Totals(new=4, timeout=2), 1.5, 77.25
+    7, "news", "paused", {"rate": 2.5}, TaskCounts(ready=3, failed=1), EventTotals(new=4, timeout=2), 1.5, 77.25
 )
 FILTER = TaskFilter(states=["failed"], url="*")
 PROGRESS = OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9, group="g", filter=FILTER, priority=3)
 
 RERUN = OperationProgress(
     6, "rerun", ["news"], True, 2, 2, 2, 1e9,
-    rerun=RerunView("a", "downstream", layers=[RerunLayer(2, ["a", "b"])], depth=1),
+    rerun=RerunProgress("a", "downstream", layers=[RerunLayer(2, ["a", "b"])], depth=1),
 )  # fmt: skip
 DIVIDED = ProjectRecord(
     8, "shop", pause=PauseRecord(failures=2), cron={"night": CronRecord(1e9, "a", 3)},
@@ -190,13 +190,13 @@ def test_an_attempt_from_before_errors_had_kinds_is_read() -> None:
     ("view", "sent"),
     [
         (
-            OperationView(*astuple(OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9))),
+            Operation(*astuple(OperationProgress(5, "retry", ["news"], False, 9, 4, 2, 1e9))),
             "de000ba2696405a6616374696f6ea57265747279a870726f6a6563747391a46e657773a76472795f72756ec2a56b6e6f"
             "776e09a47365656e04a76d61746368656402a8626567616e5f6174cb41cdcd6500000000a8656e6465645f6174cb0000"
             "000000000000a666696c74657280a5756e74696ccb0000000000000000",
         ),
         (
-            LogEntry(*astuple(LOG)),
+            Change(*astuple(LOG)),
             "86a66e756d62657203a26174cb41cdcd6500000000a477686174ab70726f6a65637420736574a56163746f72a4616e6e"
             "61a770726f6a656374a46e657773a664657461696ca6726174653d35",
         ),

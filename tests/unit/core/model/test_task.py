@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from taskqueue.core.model.task import LIVE, OVER, PROCESSING, STATE_NAMES, STATES, WAITING, key_time, time_key
-from taskqueue.protocol.choices import StateName
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.choices import TaskState
+from taskqueue.protocol.values import TaskCounts
 
 
 @example(1840956982.6860461)
@@ -29,6 +29,6 @@ def test_each_state_is_live_or_over_and_who_is_live_waits_or_is_processing() -> 
     assert sorted([*WAITING, PROCESSING]) == sorted(LIVE)
 
 
-@pytest.mark.parametrize("names", [Counts.__struct_fields__, get_args(StateName)])
+@pytest.mark.parametrize("names", [TaskCounts.__struct_fields__, get_args(TaskState)])
 def test_what_is_kept_shown_and_asked_for_by_state_has_the_names_of_the_states(names: tuple[str, ...]) -> None:
     assert sorted(names) == sorted(STATE_NAMES[1:])

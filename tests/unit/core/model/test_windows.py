@@ -18,18 +18,18 @@ from taskqueue.core.model.windows import Counters
 from taskqueue.core.requests.insight import windows_of
 from taskqueue.protocol.fields import Wall
 from taskqueue.protocol.insight import Window, Windows
-from taskqueue.protocol.values import Totals
+from taskqueue.protocol.values import EventTotals
 
 NOW: Final = Wall(1_700_000_005.0)
 MINUTE: Final = 60.0
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0
-KINDS: Final = Totals.__struct_fields__
+KINDS: Final = EventTotals.__struct_fields__
 RINGS: Final = {"minutes": (30, 1), "hour": (30, 12), "day": (24, 360)}
 """Window -> how many periods, and how many times ten seconds each has."""
 
 
-def note(counters: Counters, totals: Totals, at: float, **gained: int) -> None:
+def note(counters: Counters, totals: EventTotals, at: float, **gained: int) -> None:
     """A turn at ``at`` in which these events happened."""
     for kind, count in gained.items():
         setattr(totals, kind, getattr(totals, kind) + count)
@@ -49,7 +49,7 @@ def stored(record: CountersRecord) -> CountersRecord:
     return msgspec.msgpack.decode(msgspec.msgpack.encode(record), type=CountersRecord)
 
 
-def started_again(counters: Counters, totals: Totals, at: float) -> Counters:
+def started_again(counters: Counters, totals: EventTotals, at: float) -> Counters:
     return Counters.load(stored(counters.saved()), totals, Wall(at))
 
 
@@ -57,7 +57,7 @@ def started_again(counters: Counters, totals: Totals, at: float) -> Counters:
 
 
 def test_an_event_is_in_all_three_windows_at_once() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=3, selected=2, success=1, failed=4, retried=5, timeout=6)
 
     expected = {"new": 3, "selected": 2, "success": 1, "failed": 4, "retried": 5, "timeout": 6}
@@ -78,7 +78,7 @@ def test_an_event_is_in_all_three_windows_at_once() -> None:
     ],
 )
 def test_an_event_leaves_each_window_when_it_is_too_old(later: float, expected: list[int]) -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     assert by_kind(windows_of(counters, NOW + later), "new") == expected
@@ -87,7 +87,7 @@ def test_an_event_leaves_each_window_when_it_is_too_old(later: float, expected: 
 
 
 def test_a_window_becomes_empty_with_the_period_after_its_last() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 10 * turn, new=1)
     ends = [NOW + 990 + later for later in (0, 280, 290, 300, 310)]
@@ -96,7 +96,7 @@ def test_a_window_becomes_empty_with_the_period_after_its_last() -> None:
 
 
 def test_what_was_counted_before_the_project_was_loaded_is_in_no_window() -> None:
-    totals = Totals(new=1000)
+    totals = EventTotals(new=1000)
     counters = Counters(totals)
 
     note(counters, totals, NOW, new=1)
@@ -105,7 +105,7 @@ def test_what_was_counted_before_the_project_was_loaded_is_in_no_window() -> Non
 
 
 def test_an_attempt_long_after_the_last_event_counts_now() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, success=1)
 
     counters.took(2.0, NOW + 2 * HOUR)
@@ -116,7 +116,7 @@ def test_an_attempt_long_after_the_last_event_counts_now() -> None:
 
 
 def test_totals_may_grow_beyond_what_a_window_holds() -> None:
-    totals = Totals(new=2**32 - 2, success=2**40)
+    totals = EventTotals(new=2**32 - 2, success=2**40)
     counters = Counters(totals)
     note(counters, totals, NOW, new=1, success=1)
     note(counters, totals, NOW + 20, new=5, success=1)
@@ -133,7 +133,7 @@ def test_totals_may_grow_beyond_what_a_window_holds() -> None:
 def test_a_window_has_all_that_is_newer_than_its_periods_but_one_and_nothing_older_than_all(
     turns: list[tuple[float, str, int]], rest: float
 ) -> None:
-    counters, totals, at = Counters(Totals()), Totals(), NOW
+    counters, totals, at = Counters(EventTotals()), EventTotals(), NOW
     happened: list[tuple[float, str, int]] = []
     for pause, kind, count in turns:
         at += pause
@@ -196,7 +196,7 @@ def shows(counters: Counters, naive: Naive, at: float) -> bool:
 def test_it_counts_as_a_list_of_all_events_does_whatever_the_clock_does(
     turns: list[tuple[float, str, int, str]],
 ) -> None:
-    counters, totals, naive, at = Counters(Totals()), Totals(), Naive(), NOW
+    counters, totals, naive, at = Counters(EventTotals()), EventTotals(), Naive(), NOW
     note(counters, totals, at, new=1)
     naive.note(at, "new", 1)
     for step, kind, count, between in turns:
@@ -213,7 +213,7 @@ def test_it_counts_as_a_list_of_all_events_does_whatever_the_clock_does(
 
 
 def test_after_a_step_back_of_the_clock_what_was_counted_grows_older_from_there() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     note(counters, totals, NOW - DAY, new=1)
@@ -223,7 +223,7 @@ def test_after_a_step_back_of_the_clock_what_was_counted_grows_older_from_there(
 
 
 def test_a_reader_whose_clock_is_behind_sees_what_there_was_at_last() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(200):
         note(counters, totals, NOW + 10 * turn, new=1)
     at = NOW + 1990
@@ -233,7 +233,7 @@ def test_a_reader_whose_clock_is_behind_sees_what_there_was_at_last() -> None:
 
 
 def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 7 * turn, success=1)
         counters.took(1.5, NOW + 7 * turn)
@@ -253,7 +253,7 @@ def test_reading_changes_nothing_and_gives_the_same_twice() -> None:
 
 
 def test_the_mean_is_that_of_the_attempts_in_the_window() -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for seconds in (1.0, 2.0, 6.0):
         counters.took(seconds, NOW)
     counters.took(11.0, NOW + 10 * MINUTE)
@@ -265,7 +265,7 @@ def test_the_mean_is_that_of_the_attempts_in_the_window() -> None:
 
 @given(st.lists(st.one_of(st.floats(0.001, 1.0), st.floats(0.001, 4000.0)), min_size=1, max_size=200))
 def test_the_95th_percentile_is_wrong_by_less_than_a_factor_of_two(seconds: list[float]) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for one in seconds:
         counters.took(one, NOW)
 
@@ -278,7 +278,7 @@ def test_the_95th_percentile_is_wrong_by_less_than_a_factor_of_two(seconds: list
 
 @given(st.lists(st.one_of(st.integers(16, 2000), st.integers(16, 2_900_000)), min_size=1, max_size=200))
 def test_from_16_milliseconds_on_the_95th_percentile_is_within_18_percent(milliseconds: list[int]) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for one in milliseconds:
         counters.took(one / 1000, NOW)
 
@@ -288,7 +288,7 @@ def test_from_16_milliseconds_on_the_95th_percentile_is_within_18_percent(millis
 
 @given(st.integers(0, 2_900_000), st.integers(1, 50))
 def test_the_95th_percentile_of_equal_attempts_is_not_below_their_mean(milliseconds: int, attempts: int) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     for _ in range(attempts):
         counters.took(milliseconds / 1000, NOW)
 
@@ -299,7 +299,7 @@ def test_the_95th_percentile_of_equal_attempts_is_not_below_their_mean(milliseco
 
 @pytest.mark.parametrize("seconds", [9000.0, 3600.0 * 24, 1e9])
 def test_attempts_of_a_day_are_shown_as_of_an_hour_or_two_and_their_mean_is_right(seconds: float) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     counters.took(seconds, NOW)
 
     window = windows_of(counters, NOW).minutes
@@ -309,7 +309,7 @@ def test_attempts_of_a_day_are_shown_as_of_an_hour_or_two_and_their_mean_is_righ
 
 @pytest.mark.parametrize("seconds", [0.0, -5.0, 1e-9])
 def test_attempts_without_a_duration_count_as_none(seconds: float) -> None:
-    counters = Counters(Totals())
+    counters = Counters(EventTotals())
     counters.took(seconds, NOW)
     counters.took(1.0, NOW)
 
@@ -320,7 +320,7 @@ def test_attempts_without_a_duration_count_as_none(seconds: float) -> None:
 
 
 def test_failing_counts_an_attempt_that_timed_out_once() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     assert counters.failing(NOW) == 0
 
     note(counters, totals, NOW, timeout=1, retried=1)
@@ -336,7 +336,7 @@ def test_failing_counts_an_attempt_that_timed_out_once() -> None:
 
 
 def test_windows_survive_a_restart_and_a_reboot() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(2000):
         note(counters, totals, NOW + 61 * turn, selected=1 + turn % 7, failed=turn % 3)
         counters.took(turn / 100, NOW + 61 * turn)
@@ -351,7 +351,7 @@ def test_windows_survive_a_restart_and_a_reboot() -> None:
 
 @pytest.mark.parametrize("later", [0.0, MINUTE, 3 * HOUR, 22.5 * HOUR, 25 * HOUR])
 def test_a_restart_however_late_shows_what_no_restart_would_show(later: float) -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(100):
         note(counters, totals, NOW + 11 * turn, selected=3)
         counters.took(0.5, NOW + 11 * turn)
@@ -361,7 +361,7 @@ def test_a_restart_however_late_shows_what_no_restart_would_show(later: float) -
 
 
 def test_after_a_step_back_of_the_clock_and_a_restart_what_was_counted_grows_older_too() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
     note(counters, totals, NOW - DAY, new=1)
 
@@ -372,7 +372,7 @@ def test_after_a_step_back_of_the_clock_and_a_restart_what_was_counted_grows_old
 
 
 def test_what_was_counted_after_the_last_save_counts_at_the_start() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=2)
     record = stored(counters.saved())
     note(counters, totals, NOW + 50, new=3, failed=1)
@@ -384,7 +384,7 @@ def test_what_was_counted_after_the_last_save_counts_at_the_start() -> None:
 
 
 def test_what_was_loaded_is_shown_and_saved_again_before_anything_is_counted() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(500):
         note(counters, totals, NOW + 61 * turn, selected=1 + turn % 7, failed=turn % 3)
         counters.took(turn / 100, NOW + 61 * turn)
@@ -402,7 +402,7 @@ def test_what_was_loaded_is_shown_and_saved_again_before_anything_is_counted() -
 
 
 def test_the_first_attempt_after_a_restart_joins_those_before() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     counters.took(2.0, NOW)
     note(counters, totals, NOW, success=1)
 
@@ -413,7 +413,7 @@ def test_the_first_attempt_after_a_restart_joins_those_before() -> None:
 
 
 def test_a_project_that_was_never_saved_starts_with_empty_windows() -> None:
-    totals = Totals(new=5)
+    totals = EventTotals(new=5)
     loaded = Counters.load(None, totals, NOW)
     assert windows_of(loaded, NOW) == Windows()
 
@@ -422,14 +422,14 @@ def test_a_project_that_was_never_saved_starts_with_empty_windows() -> None:
 
 
 def test_windows_that_were_saved_before_anything_happened_are_empty() -> None:
-    loaded = started_again(Counters(Totals(new=5)), Totals(new=7), NOW)
+    loaded = started_again(Counters(EventTotals(new=5)), EventTotals(new=7), NOW)
 
     assert by_kind(windows_of(loaded, NOW), "new") == [2, 2, 2]
 
 
 def busy(a_second: int) -> Counters:
     """A day and a bit in which every tenth attempt fails, more or less."""
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     for turn in range(8700):
         count = a_second * 10 + turn % 9
         bad = count // 10
@@ -444,7 +444,7 @@ def test_the_record_of_a_busy_project_is_small() -> None:
 
 
 def test_the_record_of_a_project_with_one_event_is_tiny() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     assert len(msgspec.msgpack.encode(counters.saved())) <= 200
@@ -465,7 +465,7 @@ def bytes_each(make: Callable[[], Counters]) -> float:
 
 
 def used() -> Counters:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     counters.took(1.0, NOW)
     note(counters, totals, NOW, new=1)
     return counters
@@ -474,14 +474,14 @@ def used() -> Counters:
 def test_a_project_without_events_costs_next_to_nothing() -> None:
     record = used().saved()
 
-    assert bytes_each(lambda: Counters(Totals())) < 300
-    assert bytes_each(lambda: Counters.load(None, Totals(new=5), NOW)) < 300
-    assert bytes_each(lambda: Counters.load(record, Totals(new=1), NOW + 2 * DAY)) < 300
+    assert bytes_each(lambda: Counters(EventTotals())) < 300
+    assert bytes_each(lambda: Counters.load(None, EventTotals(new=5), NOW)) < 300
+    assert bytes_each(lambda: Counters.load(record, EventTotals(new=1), NOW + 2 * DAY)) < 300
 
 
 def test_what_was_loaded_takes_no_more_than_its_record_until_something_is_counted() -> None:
     counters = busy(10)
-    encoded, totals = msgspec.msgpack.encode(counters.saved()), Totals(*counters.saved().totals)
+    encoded, totals = msgspec.msgpack.encode(counters.saved()), EventTotals(*counters.saved().totals)
     decode = msgspec.msgpack.Decoder(CountersRecord).decode
 
     assert bytes_each(lambda: Counters.load(decode(bytes(bytearray(encoded))), totals, NOW)) < 1500 + len(encoded)
@@ -492,7 +492,7 @@ def test_ten_thousand_busy_projects_fit_into_sixty_megabytes() -> None:
 
 
 def test_a_message_leaves_out_windows_in_which_nothing_happened() -> None:
-    counters, totals = Counters(Totals()), Totals()
+    counters, totals = Counters(EventTotals()), EventTotals()
     note(counters, totals, NOW, new=1)
 
     assert msgspec.to_builtins(windows_of(counters, NOW + 10 * MINUTE)) == {"1h": {"new": 1}, "1d": {"new": 1}}

@@ -21,7 +21,7 @@ from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply
 from taskqueue.protocol.projects import GroupDo, GroupReply, GroupSet, ProjectDo, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.slots import SlotReply, SlotSet
 from taskqueue.protocol.tasks import TaskCancel, TaskReprioritise, TaskRetry
-from taskqueue.protocol.values import LogEntry, TaskFilter
+from taskqueue.protocol.values import Change, TaskFilter
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store import batch
 from taskqueue.store.records import layout
@@ -61,7 +61,7 @@ def test_what_is_done_with_a_project_is_told_with_what_it_drops_or_the_state_tha
     world.answer(ProjectDo(project="news", action=action, n=world.n(), **ANNA))
 
     assert page(world).entries == [
-        LogEntry(1, WALL, f"project {action}", "anna@web1", project="news", count=count, detail=detail),
+        Change(1, WALL, f"project {action}", "anna@web1", project="news", count=count, detail=detail),
     ]
 
 
@@ -170,7 +170,7 @@ def test_settings_of_a_group_are_told_in_one_entry_with_the_old_values_of_its_pr
 
     assert (reply.projects, reply.changed) == (3, "rate=5 (was 20, 7)")
     assert [world.project(name).settings["rate"] for name in ("news", "shop", "wiki")] == [5, 5, 5]
-    entry = LogEntry(number + 1, WALL, "project set", "anna@web1", group="papers", detail=reply.changed)
+    entry = Change(number + 1, WALL, "project set", "anna@web1", group="papers", detail=reply.changed)
     entry.projects.extend(["news", "shop", "wiki"])
     assert page(world, project="wiki").entries[0] == page(world).entries[0] == entry
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskqueue.protocol.daemon import DaemonReply, DaemonShow, HistogramView, ProjectStand
+from taskqueue.protocol.daemon import DaemonReply, DaemonShow, Histogram, ProjectStand
 from taskqueue.protocol.values import Fetched
 from tests.unit.core.conftest import MakeWorld, World, task
 
@@ -13,7 +13,7 @@ def figures(world: World) -> DaemonReply:
     return world.ask(DaemonReply, DaemonShow(session="person", n=world.n()))
 
 
-def within(histogram: HistogramView, bound: float) -> int:
+def within(histogram: Histogram, bound: float) -> int:
     """How many values were this large at most."""
     return sum(histogram.counts[: sum(each <= bound for each in histogram.bounds)])
 

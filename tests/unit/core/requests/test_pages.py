@@ -8,13 +8,13 @@ import pytest
 
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import FetcherSort, ProjectSort
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Fetchers, FetchersReply
 from tests.unit.core.conftest import MakeWorld, World, task
 
 
 def status(world: World, **wish: Any) -> StatusReply:
-    return world.ask(StatusReply, Status(session="person", n=world.n(), **wish))
+    return world.ask(StatusReply, StatusShow(session="person", n=world.n(), **wish))
 
 
 def names(world: World, **wish: Any) -> list[str]:
@@ -169,7 +169,7 @@ def test_a_page_may_be_of_the_projects_that_are_named(shops: World) -> None:
     assert names(shops, projects=["b", "c"], group="odd") == ["c"]
     assert names(shops, projects=["b", "c", "d"], sort="ready", limit=2) == ["d", "c"]
     assert status(shops, projects=["b", "c", "d"], limit=1).found == 3
-    assert shops.ask(ErrorReply, Status(session="x", n=shops.n(), projects=["nobody"])).code == "unknown-project"
+    assert shops.ask(ErrorReply, StatusShow(session="x", n=shops.n(), projects=["nobody"])).code == "unknown-project"
 
 
 def test_a_page_may_be_of_the_fetchers_of_the_projects_that_are_named(make_world: MakeWorld) -> None:

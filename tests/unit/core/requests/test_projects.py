@@ -10,25 +10,25 @@ import msgspec
 import pytest
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import Status, StatusReply, Verify, VerifyReply
-from taskqueue.protocol.fetchers import FetcherView
+from taskqueue.protocol.daemon import StatusReply, StatusShow, Verify, VerifyReply
+from taskqueue.protocol.fetchers import Fetcher
 from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationsReply
 from taskqueue.protocol.projects import (
+    Project,
     ProjectDo,
     ProjectReply,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
-    ProjectView,
-    SharedView,
+    SharedBucket,
 )
 from taskqueue.protocol.tasks import TaskCancel, TaskReply, TaskReprioritise, TaskRetry, TaskShow, TasksReply
-from taskqueue.protocol.values import BulkAction, Counts, OperationView, TaskFilter, Totals
+from taskqueue.protocol.values import BulkAction, EventTotals, Operation, TaskCounts, TaskFilter
 from taskqueue.settings.settings import Pace
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
 
 
-def unset(world: World, *keys: str) -> ProjectView:
+def unset(world: World, *keys: str) -> Project:
     view = world.ask(ProjectReply, ProjectUnset(session="person", n=world.n(), project="news", keys=list(keys))).project
     assert view is not None
     return view
@@ -71,27 +71,27 @@ STATES = ("ready", "delayed", "processing", "success", "failed", "cancelled")
 def test_status_of_a_scheduler_without_projects(make_world: MakeWorld) -> None:
     world = make_world(projects={}, version="1.2.3")
 
-    reply = world.ask(StatusReply, Status(session="person", n=4))
+    reply = world.ask(StatusReply, StatusShow(session="person", n=4))
     assert (reply.n, reply.epoch, reply.version, reply.projects, reply.more) == (4, 1, "1.2.3", [], False)
-    assert (reply.counts, reply.totals, reply.fetchers) == (Counts(), Totals(), [])
+    assert (reply.counts, reply.totals, reply.fetchers) == (TaskCounts(), EventTotals(), [])
 
 
 def test_status_sums_up_all_projects(world: World) -> None:
     one_of_each(world)
     world.push("shop", task("a"), task("b"))
 
-    reply = world.ask(StatusReply, Status(session="person", n=world.n()))
-    assert reply.counts == Counts(ready=3, delayed=1, processing=1, success=1, failed=1, cancelled=1)
-    assert reply.totals == Totals(new=8, selected=3, success=1, failed=1)
+    reply = world.ask(StatusReply, StatusShow(session="person", n=world.n()))
+    assert reply.counts == TaskCounts(ready=3, delayed=1, processing=1, success=1, failed=1, cancelled=1)
+    assert reply.totals == EventTotals(new=8, selected=3, success=1, failed=1)
     assert [view.name for view in reply.projects] == ["news", "shop"]
-    assert reply.projects[1].counts == Counts(ready=2)
+    assert reply.projects[1].counts == TaskCounts(ready=2)
 
 
 def test_status_pages_through_projects_by_name(make_world: MakeWorld) -> None:
     world = make_world(projects={name: {} for name in ("e", "b", "d", "a", "c")})
 
-    first = world.ask(StatusReply, Status(session="person", n=world.n(), limit=2))
-    last = world.ask(StatusReply, Status(session="person", n=world.n(), limit=3, after="b"))
+    first = world.ask(StatusReply, StatusShow(session="person", n=world.n(), limit=2))
+    last = world.ask(StatusReply, StatusShow(session="person", n=world.n(), limit=3, after="b"))
     assert ([view.name for view in first.projects], first.more) == (["a", "b"], True)
     assert ([view.name for view in last.projects], last.more) == (["c", "d", "e"], False)
 
@@ -102,13 +102,13 @@ def test_status_shows_fetchers_and_not_producers(world: World) -> None:
     fetcher.hello(name="host:42")
     world.advance(12)
 
-    (view,) = world.ask(StatusReply, Status(session="person", n=world.n())).fetchers
+    (view,) = world.ask(StatusReply, StatusShow(session="person", n=world.n())).fetchers
     assert (view.name, view.capacity, view.holds) == ("host:42", 5, 1)
     assert (view.silent_seconds, view.projects) == (12.0, ["news", "shop"])
 
 
-def shown_fetcher(world: World) -> FetcherView:
-    (view,) = world.ask(StatusReply, Status(session="person", n=world.n())).fetchers
+def shown_fetcher(world: World) -> Fetcher:
+    (view,) = world.ask(StatusReply, StatusShow(session="person", n=world.n())).fetchers
     return view
 
 
@@ -144,7 +144,7 @@ def test_a_silent_fetcher_is_not_shown(world: World) -> None:
     world.fetcher()
     world.advance(60)
 
-    assert world.ask(StatusReply, Status(session="person", n=world.n())).fetchers == []
+    assert world.ask(StatusReply, StatusShow(session="person", n=world.n())).fetchers == []
 
 
 # ---------------------------------------------------------------------------------------- settings
@@ -311,14 +311,14 @@ def test_a_project_shows_the_bucket_that_it_shares(make_world: MakeWorld) -> Non
     world.push("news", task("a"), task("b"))
     world.fetcher()
 
-    assert world.project().shared == SharedView("site", 2.0, 5.0, 3.0)
+    assert world.project().shared == SharedBucket("site", 2.0, 5.0, 3.0)
     assert world.project("shop").shared is None
 
 
 def test_an_operation_shows_its_filter_and_the_new_priority(world: World) -> None:
     chosen = TaskFilter(states=["ready"], url="http://a/*", before=7.0)
 
-    def begin(action: BulkAction) -> OperationView:
+    def begin(action: BulkAction) -> Operation:
         request = Bulk(session="person", n=world.n(), action=action, project="news", filter=chosen, priority=5)
         return world.ask(OperationReply, request).operation
 
@@ -390,7 +390,7 @@ def test_a_project_made_again_after_its_deletion_starts_from_nothing(world: Worl
     world.do("start")
 
     view = world.project()
-    assert (view.counts, view.totals, view.overrides) == (Counts(), Totals(), {})
+    assert (view.counts, view.totals, view.overrides) == (TaskCounts(), EventTotals(), {})
     assert world.push("news", *[task(state) for state in STATES]) == ["new"] * 6
 
 
@@ -445,7 +445,7 @@ def test_task_retry_makes_a_task_ready_unless_it_is_or_is_being_run(world: World
     assert retry(world, *STATES, "unheard-of") == [
         "ignored", "done", "ignored", "done", "done", "done", "unknown",
     ]  # fmt: skip
-    assert world.counts() == Counts(ready=5, processing=1)
+    assert world.counts() == TaskCounts(ready=5, processing=1)
     assert sorted(world.fetcher(name="other").taken) == sorted(set(STATES) - {"processing"})
 
 
@@ -477,7 +477,7 @@ def test_task_cancel_ends_what_is_not_over(world: World) -> None:
     assert cancel(world, *STATES, "unheard-of") == [
         "done", "done", "done", "ignored", "ignored", "ignored", "unknown",
     ]  # fmt: skip
-    assert world.counts() == Counts(success=1, failed=1, cancelled=4)
+    assert world.counts() == TaskCounts(success=1, failed=1, cancelled=4)
 
 
 def test_task_reprioritise_gives_what_is_not_over_another_priority(world: World) -> None:

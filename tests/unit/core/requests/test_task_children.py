@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.tasks import ChildView, TaskChildren, TaskChildrenReply
+from taskqueue.protocol.tasks import Child, TaskChildren, TaskChildrenReply
 from taskqueue.protocol.values import TaskOf
 from tests.unit.core.conftest import World, task
 from tests.unit.core.requests.test_task_parents import run, waiting
@@ -18,7 +18,7 @@ def asking(world: World, taskid: str, after: str = "", **how: Any) -> TaskChildr
     return TaskChildren(session="person", n=world.n(), project="news", taskid=taskid, after=after, **how)
 
 
-def children(world: World, taskid: str) -> list[ChildView]:
+def children(world: World, taskid: str) -> list[Child]:
     return world.ask(TaskChildrenReply, asking(world, taskid)).children
 
 
@@ -27,12 +27,12 @@ def test_each_child_is_shown_with_its_state(world: World) -> None:
     world.push("news", task("a"), waiting("b", "a"), waiting("c", "a", "x"))
 
     assert children(world, "a") == [
-        ChildView("news", "b", "blocked", waits=True),
-        ChildView("news", "c", "blocked", waits=True),
+        Child("news", "b", "blocked", waits=True),
+        Child("news", "c", "blocked", waits=True),
     ]
     run(fetcher, "a")
     world.restart()
-    assert children(world, "a") == [ChildView("news", "b", "processing"), ChildView("news", "c", "blocked")]
+    assert children(world, "a") == [Child("news", "b", "processing"), Child("news", "c", "blocked")]
     assert children(world, "b") == []
 
 
@@ -40,7 +40,7 @@ def test_children_of_other_projects_are_named_with_their_projects(world: World) 
     world.push("news", task("a"))
     world.push("shop", waiting("b", TaskOf("news", "a")))
 
-    assert children(world, "a") == [ChildView("shop", "b", "blocked", waits=True)]
+    assert children(world, "a") == [Child("shop", "b", "blocked", waits=True)]
     world.do("delete", "shop")
     assert children(world, "a") == []
 

@@ -14,8 +14,8 @@ import pytest
 
 from taskqueue.core.steps.cron import JOBS_A_TURN
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import Status, StatusReply
-from taskqueue.protocol.projects import CronView, ProjectReply, ProjectSet, ProjectUnset
+from taskqueue.protocol.daemon import StatusReply, StatusShow
+from taskqueue.protocol.projects import CronJob, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, MakeWorld, World, body_of, task
@@ -32,7 +32,7 @@ NIGHT: Final = 4 * HOUR + 46 * MINUTE + 40
 BERLIN: Final = ZoneInfo("Europe/Berlin")
 
 
-def job(world: World, name: str = "nightly") -> CronView:
+def job(world: World, name: str = "nightly") -> CronJob:
     """How the job stands."""
     (view,) = (view for view in world.project().cron if view.job == name)
     return view
@@ -46,7 +46,7 @@ def ticks(world: World, name: str = "nightly") -> int:
 
 def ready(world: World) -> int:
     """Ready tasks of all projects, as they were before the turn in which this is asked."""
-    (reply,) = world.turn(Status(session="person", n=world.n(), limit=1))
+    (reply,) = world.turn(StatusShow(session="person", n=world.n(), limit=1))
     assert isinstance(reply, StatusReply)
     return reply.counts.ready
 
@@ -626,7 +626,7 @@ def test_jobs_go_on_after_their_tasks_were_dropped(world: World, action: str) ->
 def test_a_project_shows_how_its_jobs_stand(world: World) -> None:
     view = world.set(cron={"nightly": NIGHTLY, "other": EVERY})
 
-    assert view.cron == [CronView("nightly", next_at=WALL + NIGHT), CronView("other", next_at=WALL + FIRST)]
+    assert view.cron == [CronJob("nightly", next_at=WALL + NIGHT), CronJob("other", next_at=WALL + FIRST)]
 
 
 @pytest.mark.parametrize(

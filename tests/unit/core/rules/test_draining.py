@@ -6,7 +6,7 @@ from typing import Any
 
 from taskqueue.core.requests.fetchers import DRAINED_MOST
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import (
     FetcherDo,
     FetcherReply,
@@ -251,7 +251,7 @@ def test_it_is_shown_with_what_it_still_holds(world: World) -> None:
     assert (reply.draining, reply.found, reply.capacity, reply.holds) == (True, 1, 2, 2)
     assert [(view.draining, view.holds) for view in show(world).fetchers] == [(True, 2)]
     listed = world.ask(FetchersReply, Fetchers(session="person", n=world.n())).fetchers
-    in_status = world.ask(StatusReply, Status(session="person", n=world.n())).fetchers
+    in_status = world.ask(StatusReply, StatusShow(session="person", n=world.n())).fetchers
     assert [view.draining for view in (*listed, *in_status)] == [True, True]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply, Why, WhyReply
+from taskqueue.protocol.insight import FailureGroup, FailureList, FailuresReply, Why, WhyReply
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.tasks import TaskList, TaskListReply
 from taskqueue.protocol.values import TaskFilter
@@ -42,7 +42,7 @@ def failed(world: World, report: dict[str, Any]) -> World:
 
 
 def groups(world: World) -> list[FailureGroup]:
-    asked = Failures(session="person", n=world.n())
+    asked = FailureList(session="person", n=world.n())
     world.turn(asked)
     world.settle()
     [reply] = [one for one in world.inbox if one.n == asked.n]

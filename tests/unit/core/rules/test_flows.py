@@ -11,6 +11,7 @@ from typing import Any
 from taskqueue.core.steps import flows
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.flows import (
+    Flow,
     FlowCancel,
     FlowList,
     FlowReply,
@@ -21,8 +22,7 @@ from taskqueue.protocol.flows import (
     FlowSubmit,
     FlowTasks,
     FlowTasksReply,
-    FlowTaskView,
-    FlowView,
+    FlowTaskStatus,
 )
 from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectDo
@@ -73,13 +73,13 @@ def submitted(world: World, count: int, *, reuse: bool = False, name: str = "f")
     return answer
 
 
-def submit(world: World, count: int, *, reuse: bool = False, name: str = "f") -> FlowView:
+def submit(world: World, count: int, *, reuse: bool = False, name: str = "f") -> Flow:
     reply = submitted(world, count, reuse=reuse, name=name)
     assert isinstance(reply, FlowReply), reply
     return reply.flow
 
 
-def flow(world: World, *tasks: NewTask, reuse: bool = False, name: str = "f") -> FlowView:
+def flow(world: World, *tasks: NewTask, reuse: bool = False, name: str = "f") -> Flow:
     return submit(world, stage(world, *tasks, name=name), reuse=reuse, name=name)
 
 
@@ -90,7 +90,7 @@ def why_not(world: World, *tasks: NewTask, reuse: bool = False, name: str = "f")
     return f"{reply.code}: {reply.reason}"
 
 
-def show(world: World, name: str = "f") -> FlowView:
+def show(world: World, name: str = "f") -> Flow:
     return world.ask(FlowReply, FlowShow(session="person", n=world.n(), project="news", flow=name)).flow
 
 
@@ -99,11 +99,11 @@ def unknown(world: World, name: str = "f") -> bool:
     return isinstance(reply, ErrorReply) and reply.code == "unknown-flow"
 
 
-def cancel(world: World, name: str = "f") -> FlowView:
+def cancel(world: World, name: str = "f") -> Flow:
     return world.ask(FlowReply, FlowCancel(session="person", n=world.n(), project="news", flow=name)).flow
 
 
-def members(world: World, name: str = "f", **how: Any) -> list[FlowTaskView]:
+def members(world: World, name: str = "f", **how: Any) -> list[FlowTaskStatus]:
     return world.ask(FlowTasksReply, FlowTasks(session="person", n=world.n(), project="news", flow=name, **how)).tasks
 
 
@@ -365,7 +365,7 @@ def test_a_flow_for_which_there_is_no_room_is_refused_and_one_that_is_accepted_h
     assert states(world) == dict.fromkeys("abcd", "ready")
 
 
-def show_now(world: World) -> FlowView:
+def show_now(world: World) -> Flow:
     """How far the flow is, without letting it go on."""
     request = FlowShow(session="person", n=world.n(), project="news", flow="f")
     (view,) = [each.flow for each in world.turn(request) if isinstance(each, FlowReply) and each.n == request.n]

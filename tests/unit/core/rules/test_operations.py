@@ -14,7 +14,7 @@ from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationShow, OperationsReply
 from taskqueue.protocol.projects import GroupDo, ProjectDo, ProjectReply, ProjectSet, ProjectShow
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskList, TaskListReply
-from taskqueue.protocol.values import Counts, OperationView, TaskFilter
+from taskqueue.protocol.values import Operation, TaskCounts, TaskFilter
 from tests.unit.core.conftest import WALL, Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
 
@@ -37,21 +37,21 @@ def begin(world: World, action: Any, **fields: Any) -> int:
     return reply.operation.id
 
 
-def bulk(world: World, action: Any, **fields: Any) -> OperationView:
+def bulk(world: World, action: Any, **fields: Any) -> Operation:
     """Run an operation to its end."""
     operation = begin(world, action, **fields)
     world.settle()
     return show(world, operation)
 
 
-def show(world: World, operation: int) -> OperationView:
+def show(world: World, operation: int) -> Operation:
     """An operation as it stands, without a further turn than the one that asks."""
     (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
     assert isinstance(reply, OperationReply), reply
     return reply.operation
 
 
-def operations(world: World) -> list[OperationView]:
+def operations(world: World) -> list[Operation]:
     return world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations
 
 
@@ -97,11 +97,11 @@ def test_clear_drops_what_is_live_at_once_and_what_is_over_stays_known(world: Wo
     one_of_each(world)
 
     world.do("clear")
-    assert world.counts() == Counts(success=1, failed=1, cancelled=1)
+    assert world.counts() == TaskCounts(success=1, failed=1, cancelled=1)
     assert [world.push("news", task(name)) for name in ("success", "failed", "cancelled")] == [["ignored"]] * 3
     assert world.push("news", task("ready"), task("delayed"), task("processing")) == ["new"] * 3
     world.restart()
-    assert world.counts() == Counts(ready=3, success=1, failed=1, cancelled=1)
+    assert world.counts() == TaskCounts(ready=3, success=1, failed=1, cancelled=1)
 
 
 def test_the_answer_for_a_task_that_was_cleared_is_stale_and_makes_room(world: World) -> None:
@@ -124,12 +124,12 @@ def test_reset_forgets_all_tasks_and_keeps_settings_state_and_pace(make_world: M
 
     world.do("reset")
     view = world.project()
-    assert (view.counts, view.state, view.overrides) == (Counts(), "paused", {"retries": 9})
+    assert (view.counts, view.state, view.overrides) == (TaskCounts(), "paused", {"retries": 9})
     assert view.tokens == pytest.approx(tokens)
     assert fetcher.done("processing") == "stale"
     assert world.push("news", task("success"), task("failed"), task("ready")) == ["new"] * 3
     world.restart()
-    assert world.counts() == Counts(ready=3)
+    assert world.counts() == TaskCounts(ready=3)
 
 
 def test_delete_drops_the_project_with_everything(world: World) -> None:
@@ -175,7 +175,7 @@ def test_a_group_is_cleared_in_one_commit(make_world: MakeWorld) -> None:
         world.push(name, *[task(f"t{number}") for number in range(9)])
 
     world.turn(GroupDo(**WHO, n=world.n(), group="g", action="clear"))
-    assert (world.counts("news"), world.counts("shop")) == (Counts(), Counts())
+    assert (world.counts("news"), world.counts("shop")) == (TaskCounts(), TaskCounts())
 
 
 def group(make_world: MakeWorld, count: int) -> tuple[World, list[str]]:
@@ -186,7 +186,7 @@ def group(make_world: MakeWorld, count: int) -> tuple[World, list[str]]:
     return world, members
 
 
-def group_do(world: World, action: Any) -> OperationView:
+def group_do(world: World, action: Any) -> Operation:
     (reply,) = world.turn(GroupDo(**WHO, n=world.n(), group="g", action=action))
     assert isinstance(reply, OperationReply), reply
     return reply.operation
@@ -279,7 +279,7 @@ def test_a_bulk_retry_takes_what_has_failed_and_a_floor_changes_nothing_about_it
 
     view = bulk(world, "retry")
     assert (view.known, view.seen, view.matched, view.ended_at) == (MANY + 1, MANY + 1, MANY, WALL)
-    assert world.counts() == Counts(ready=MANY - 1, processing=1, success=1)
+    assert world.counts() == TaskCounts(ready=MANY - 1, processing=1, success=1)
     world.restart()
     assert len(set(world.fetcher(capacity=MANY, name="third").taken)) == MANY - 1
 
@@ -301,7 +301,7 @@ def test_a_bulk_cancel_ends_what_is_live(world: World) -> None:
     fetcher = one_of_each(world)
 
     assert bulk(world, "cancel").matched == 3
-    assert world.counts() == Counts(success=1, failed=1, cancelled=4)
+    assert world.counts() == TaskCounts(success=1, failed=1, cancelled=4)
     assert fetcher.done("processing") == "stale"
 
 
@@ -464,7 +464,7 @@ def test_a_group_is_gone_through_project_by_project(make_world: MakeWorld) -> No
 
     view = bulk(world, "cancel", group="g")
     assert (view.projects, view.group, view.known, view.matched) == (["news", "shop"], "g", 12, 12)
-    assert (world.counts("news"), world.counts("shop")) == (Counts(cancelled=5), Counts(cancelled=7))
+    assert (world.counts("news"), world.counts("shop")) == (TaskCounts(cancelled=5), TaskCounts(cancelled=7))
 
 
 def test_projects_without_tasks_cost_no_steps_and_a_step_writes_no_list_of_them(make_world: MakeWorld) -> None:
@@ -514,7 +514,7 @@ def test_what_came_after_the_operation_began_is_not_met(world: World) -> None:
 
     world.turn(world.new_tasks("news", task("t0300b"), task("t0599", **FORCE), task("t0001", **FORCE)))
     world.settle()
-    assert world.counts() == Counts(ready=MANY + 1)
+    assert world.counts() == TaskCounts(ready=MANY + 1)
 
 
 def test_no_task_is_met_twice_even_if_it_fails_again_meanwhile(world: World) -> None:
@@ -552,7 +552,7 @@ def test_an_operation_goes_on_after_a_restart_where_it_was(world: World, steps: 
     world.restart() if end == "restart" else world.reboot()
     view = show(world, operation)
     assert (view.seen, view.matched, bool(view.ended_at)) == (MANY, MANY, True)
-    assert world.counts() == Counts(ready=MANY)
+    assert world.counts() == TaskCounts(ready=MANY)
 
 
 def test_the_scheduler_sleeps_when_the_last_operation_has_ended_and_not_before(world: World) -> None:
@@ -672,7 +672,7 @@ def test_an_operation_ends_well_when_its_project_is_dropped_meanwhile(world: Wor
     world.settle()
     assert show(world, operation).ended_at
     if action == "reset":
-        assert world.counts() == Counts()
+        assert world.counts() == TaskCounts()
 
 
 def test_an_operation_goes_on_when_its_project_has_been_swept(world: World) -> None:
@@ -681,7 +681,7 @@ def test_an_operation_goes_on_when_its_project_has_been_swept(world: World) -> N
     world.turn(act(world, "clear"))
 
     assert bulk(world, "retry").matched == MANY
-    assert world.counts() == Counts(ready=MANY)
+    assert world.counts() == TaskCounts(ready=MANY)
     assert world.project().unfinished == MANY
 
 

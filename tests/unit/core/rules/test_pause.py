@@ -12,7 +12,7 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.projects import GroupDo, ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Action, OperationView
+from taskqueue.protocol.values import Action, Operation
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, comes_after, rest, run_out
@@ -736,7 +736,7 @@ def test_only_a_pause_takes_a_time(world: World, action: Action) -> None:
     assert world.project().state == "running"
 
 
-def act_on_group(world: World, action: Action, **said: Any) -> OperationView:
+def act_on_group(world: World, action: Action, **said: Any) -> Operation:
     """Do something with projects together; it is done at once."""
     return world.ask(OperationReply, GroupDo(session="person", n=world.n(), action=action, **said)).operation
 

@@ -13,7 +13,7 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.operations import Bulk, OperationCancel, OperationReply, OperationShow, Rerun
 from taskqueue.protocol.tasks import TaskCancel, TaskRetry, TasksReply
-from taskqueue.protocol.values import OperationView, RerunLayer, RerunView, TaskOf
+from taskqueue.protocol.values import Operation, RerunLayer, RerunProgress, TaskOf
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import HOUR
@@ -51,21 +51,21 @@ def begin(world: World, taskid: str, scope: Any = "downstream", **fields: Any) -
     return reply.operation.id
 
 
-def show(world: World, operation: int) -> OperationView:
+def show(world: World, operation: int) -> Operation:
     """An operation as it stands, after the turn that asks."""
     (reply,) = world.turn(OperationShow(**WHO, n=world.n(), id=operation))
     assert isinstance(reply, OperationReply), reply
     return reply.operation
 
 
-def rerun(world: World, taskid: str, scope: Any = "downstream", **fields: Any) -> OperationView:
+def rerun(world: World, taskid: str, scope: Any = "downstream", **fields: Any) -> Operation:
     """Run an operation to its end."""
     operation = begin(world, taskid, scope, **fields)
     world.settle()
     return show(world, operation)
 
 
-def rerun_of(view: OperationView) -> RerunView:
+def rerun_of(view: Operation) -> RerunProgress:
     assert view.rerun is not None
     return view.rerun
 
@@ -80,7 +80,7 @@ def until(world: World, phase: str) -> None:
     raise AssertionError(f"it never came to {phase}")
 
 
-def cancel(world: World, operation: int) -> OperationView:
+def cancel(world: World, operation: int) -> Operation:
     (reply,) = world.turn(OperationCancel(**WHO, n=world.n(), id=operation))
     assert isinstance(reply, OperationReply), reply
     return reply.operation

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from taskqueue.protocol.tasks import TaskRetry, TasksReply
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from tests.unit.core.conftest import World, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, LIVE, MINUTE, OVER, bring
 
@@ -68,7 +68,7 @@ def test_a_url_is_not_crawled_twice_however_long_ago_it_was(world: World) -> Non
     assert world.push("news", task("a")) == ["ignored"]
     world.advance(1000 * DAY)
     assert world.push("news", task("a")) == ["ignored"]
-    assert world.counts() == Counts(success=1)
+    assert world.counts() == TaskCounts(success=1)
 
 
 @pytest.mark.parametrize("schedule", [FORCE, {"itag": "new"}, {"age": HOUR}])
@@ -82,7 +82,7 @@ def test_a_bare_task_is_restarted_for_the_same_reasons_as_any_that_is_over(
     fetcher = world.fetcher()
     assert fetcher.held["a"].lastcrawltime > 0
     assert fetcher.done("a") == "done"
-    assert (len(world.show("a").history), world.counts()) == (1, Counts(success=1))
+    assert (len(world.show("a").history), world.counts()) == (1, TaskCounts(success=1))
 
 
 def test_with_forget_a_url_may_come_again_as_new(world: World) -> None:
@@ -90,7 +90,7 @@ def test_with_forget_a_url_may_come_again_as_new(world: World) -> None:
     bring(world, "success")
 
     world.advance(HOUR + MINUTE)
-    assert world.counts() == Counts()
+    assert world.counts() == TaskCounts()
     assert world.push("news", task("a")) == ["new"]
 
 
@@ -123,4 +123,4 @@ def test_bare_tasks_are_counted_and_count_for_max_tasks(world: World) -> None:
     world.set(max_tasks=1)
 
     assert world.push("news", task("b")) == ["rejected"]
-    assert world.counts() == Counts(success=1)
+    assert world.counts() == TaskCounts(success=1)

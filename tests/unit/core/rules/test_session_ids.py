@@ -10,10 +10,10 @@ from taskqueue.calendar import Calendar
 from taskqueue.core.scheduler import Scheduler
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, Status, Verify, VerifyReply
+from taskqueue.protocol.daemon import DaemonHistory, DaemonShow, StatusShow, Verify, VerifyReply
 from taskqueue.protocol.fetchers import FetcherDo, Fetchers, FetcherShow, FetchersReply, Hello
 from taskqueue.protocol.fields import Peer
-from taskqueue.protocol.insight import Failures, Log, Stats, StatsHistory, Why
+from taskqueue.protocol.insight import FailureList, Log, Stats, StatsHistory, Why
 from taskqueue.protocol.messages import AnyRequest, Incoming
 from taskqueue.protocol.operations import Bulk, OperationList
 from taskqueue.protocol.projects import ProjectDo, ProjectHold, ProjectShow
@@ -50,12 +50,12 @@ def questions(world: World) -> Iterator[AnyRequest]:
     for state in ("ready", "processing", "failed", "success"):
         yield TaskList(session="x", n=world.n(), project="news", state=state)
     for by in ("error", "host", "fetcher", "project"):
-        yield Failures(session="x", n=world.n(), by=by)
+        yield FailureList(session="x", n=world.n(), by=by)
     yield Why(session="x", n=world.n(), project="news")
     yield ProjectShow(session="x", n=world.n(), project="news")
     yield FetcherShow(session="x", n=world.n(), fetcher=world.pseudonym(ID))
     yield FetcherDo(session="x", n=world.n(), fetcher=world.pseudonym(ID), action="drain")
-    for kind in (Status, Fetchers, Stats, StatsHistory, DaemonShow, DaemonHistory, Log, OperationList, Verify):
+    for kind in (StatusShow, Fetchers, Stats, StatsHistory, DaemonShow, DaemonHistory, Log, OperationList, Verify):
         yield kind(session="x", n=world.n())
 
 

@@ -13,10 +13,10 @@ from taskqueue.core.model import watch_log
 from taskqueue.core.model.watch_log import KEPT_SECONDS, PUBLISH_SECONDS
 from taskqueue.core.requests.watch import ROWS_A_TURN
 from taskqueue.protocol.codec import encode
-from taskqueue.protocol.daemon import Status, StatusReply
+from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.insight import WATCH_ROWS, ProjectPulse, Watch, WatchReply
 from taskqueue.protocol.projects import ProjectDo
-from taskqueue.protocol.values import Action, Counts, Totals
+from taskqueue.protocol.values import Action, EventTotals, TaskCounts
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
@@ -95,8 +95,8 @@ def test_who_knows_nothing_is_told_all_projects_at_once(world: World) -> None:
     assert not reply.more
     assert reply.found == 2
     assert reply.projects[1] == ProjectPulse("shop", "papers", "running", "", 2, 3, "", (0,) * 7, (0,) * 6)
-    assert Counts(*reply.projects[0].counts) == reply.counts == Counts(ready=1, delayed=1)
-    assert Totals(*reply.projects[0].totals) == reply.totals == Totals(new=2)
+    assert TaskCounts(*reply.projects[0].counts) == reply.counts == TaskCounts(ready=1, delayed=1)
+    assert EventTotals(*reply.projects[0].totals) == reply.totals == EventTotals(new=2)
 
 
 def test_who_watches_is_told_when_something_changes_and_of_that_only(world: World, watcher: Watcher) -> None:
@@ -192,7 +192,7 @@ def test_what_happens_by_itself_is_told(make_world: MakeWorld) -> None:
     world.advance(21)
 
     watcher.told()
-    assert Counts(*watcher.picture["news"].counts) == Counts(ready=1)
+    assert TaskCounts(*watcher.picture["news"].counts) == TaskCounts(ready=1)
 
 
 def test_a_lease_that_ends_and_a_pause_that_begins_and_ends_are_told(make_world: MakeWorld) -> None:
@@ -201,7 +201,7 @@ def test_a_lease_that_ends_and_a_pause_that_begins_and_ends_are_told(make_world:
     world.fetcher()
     watcher = Watcher(world)
     watcher.catch_up()
-    assert Counts(*watcher.picture["news"].counts) == Counts(processing=1)
+    assert TaskCounts(*watcher.picture["news"].counts) == TaskCounts(processing=1)
 
     watcher.ask()
     world.advance(11)
@@ -213,7 +213,7 @@ def test_a_lease_that_ends_and_a_pause_that_begins_and_ends_are_told(make_world:
     world.advance(10)
     watcher.told()
 
-    assert (paused.state, Totals(*paused.totals).timeout) == ("paused", 1)
+    assert (paused.state, EventTotals(*paused.totals).timeout) == ("paused", 1)
     assert "failure" in paused.reason
     assert watcher.picture["news"].state == "checking"
 
@@ -434,7 +434,7 @@ def known(world: World) -> list[str]:
 
 
 def status_of(world: World) -> StatusReply:
-    return world.ask(StatusReply, Status(session="person", n=world.n()))
+    return world.ask(StatusReply, StatusShow(session="person", n=world.n()))
 
 
 def seen(world: World) -> dict[str, ProjectPulse]:

@@ -13,14 +13,14 @@ from taskqueue.core.model.records import WriteSet
 from taskqueue.core.model.task import time_key
 from taskqueue.core.steps.failures import COUNTS_MOST, PAGE_FAILURES
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.insight import FailureGroup, Failures, FailuresReply
+from taskqueue.protocol.insight import FailureGroup, FailureList, FailuresReply
 from tests.unit.core.conftest import WALL, World, task
 
 PRICE = "ValueError: no price"
 
 
-def request(world: World, session: str = "admin", **fields: Any) -> Failures:
-    return Failures(session=session, n=world.n(), **fields)
+def request(world: World, session: str = "admin", **fields: Any) -> FailureList:
+    return FailureList(session=session, n=world.n(), **fields)
 
 
 def ask(world: World, **fields: Any) -> FailuresReply:

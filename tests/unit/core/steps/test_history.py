@@ -9,7 +9,7 @@ import pytest
 from taskqueue.core.model import history
 from taskqueue.core.model.now import Now
 from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.insight import HistoryReply, Point, StatsHistory
+from taskqueue.protocol.insight import HistoryPoint, HistoryReply, StatsHistory
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
@@ -21,7 +21,7 @@ def told(world: World, project: str | None = "news", **asked: Any) -> HistoryRep
     return world.ask(HistoryReply, StatsHistory(session="person", n=world.n(), project=project, **asked))
 
 
-def whole(world: World, project: str | None = "news", **asked: Any) -> list[Point]:
+def whole(world: World, project: str | None = "news", **asked: Any) -> list[HistoryPoint]:
     """All pages."""
     page = told(world, project, **asked)
     found = page.points

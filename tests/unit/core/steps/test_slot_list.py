@@ -10,7 +10,7 @@ import pytest
 from taskqueue.core.steps.slot_list import LOOKS_A_TURN, SCANS_MOST
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectShow
-from taskqueue.protocol.slots import DivisionView, SlotList, SlotListReply, SlotReply, SlotShow
+from taskqueue.protocol.slots import SlotDivision, SlotList, SlotListReply, SlotReply, SlotShow
 from tests.unit.core.conftest import WALL, MakeWorld, World, task
 
 
@@ -220,11 +220,11 @@ def test_a_project_tells_how_it_is_divided_and_whether_tasks_are_still_to_be_mov
     [reply] = world.turn(asked)
     assert isinstance(reply, ProjectReply)
     assert reply.project is not None
-    assert reply.project.slots == DivisionView("host", moving=True)
+    assert reply.project.slots == SlotDivision("host", moving=True)
 
     world.settle()
-    assert world.project().slots == DivisionView("host", waiting=2)
+    assert world.project().slots == SlotDivision("host", waiting=2)
     world.advance(60)
-    assert world.project().slots == DivisionView("host", ready=2)
+    assert world.project().slots == SlotDivision("host", ready=2)
     world.set(slot={"by": "none"})
-    assert world.project().slots == DivisionView("none")
+    assert world.project().slots == SlotDivision("none")

@@ -12,7 +12,7 @@ from msgspec import Raw
 from taskqueue.core.model.records import KeptAttempt, ProjectRecord, WriteSet
 from taskqueue.core.model.spec import Spec
 from taskqueue.core.model.task import BLOCKED, FAILED, READY, Move, Task, ready_key, time_key
-from taskqueue.protocol.values import Attempt, Counts, Schedule
+from taskqueue.protocol.values import Attempt, Schedule, TaskCounts
 from taskqueue.store.ledger import Ledger
 from taskqueue.store.records import layout
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
@@ -59,8 +59,8 @@ def path(tmp_path: Path) -> str:
             if not part:
                 store.compact()
         records = [
-            ProjectRecord(1, "large", counts=Counts(ready=300, failed=300)),
-            ProjectRecord(2, "small", counts=Counts(ready=3000)),
+            ProjectRecord(1, "large", counts=TaskCounts(ready=300, failed=300)),
+            ProjectRecord(2, "small", counts=TaskCounts(ready=3000)),
             ProjectRecord(3, "empty"),
         ]
         ledger.commit(WriteSet(projects=records))

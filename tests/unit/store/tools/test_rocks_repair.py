@@ -15,7 +15,7 @@ import pytest
 from taskqueue.calendar import Calendar
 from taskqueue.core.model.task import READY
 from taskqueue.errors import StoreError
-from taskqueue.protocol.choices import StateName
+from taskqueue.protocol.choices import TaskState
 from taskqueue.store.files.log_records import BLOCK, HEADER, MIDDLE
 from taskqueue.store.files.manifest import read_manifest
 from taskqueue.store.records import layout
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tests.unit.store.conftest import Crawl
 
 TASKS = 1200
-STATES: tuple[StateName, ...] = ("ready", "delayed", "success")
+STATES: tuple[TaskState, ...] = ("ready", "delayed", "success")
 
 
 def lines() -> Iterator[bytes]:
@@ -43,7 +43,7 @@ def lines() -> Iterator[bytes]:
     yield JSON.encode(FirstLine(VERSION, [ProjectLine("news"), ProjectLine("shop")]))
     for n in range(TASKS):
         name = ("news", "shop")[n % 2]
-        state: StateName = STATES[n % 3]
+        state: TaskState = STATES[n % 3]
         yield JSON.encode(TaskLine(name, f"task-{n:05d}", state, f"http://site/{n}", exetime=2e9 * (n % 3 == 1)))
     yield JSON.encode(LastLine(TASKS))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from taskqueue.store.contract import Batch
 from taskqueue.store.rocksdb.rocks_snapshot import ReadOnlyStore
 from taskqueue.store.rocksdb.rocks_store import RocksStore
@@ -22,7 +22,7 @@ def test_tasks_are_counted_by_project_and_state(stored: Crawl) -> None:
     found = figures(stored.path)
 
     assert [(project.name, project.state) for project in found.projects] == [("empty", "running"), ("news", "paused")]
-    assert found.projects[1].counts == Counts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
+    assert found.projects[1].counts == TaskCounts(ready=2, delayed=1, processing=2, success=2, failed=1, cancelled=1)
     assert found.tasks == 9
 
 

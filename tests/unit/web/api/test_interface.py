@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from taskqueue.protocol.base import Change
+from taskqueue.protocol.base import ChangeRequest
 from taskqueue.protocol.messages import REQUESTS, AnyRequest
 from taskqueue.web.api.http_operation import OWN, Operation
 from taskqueue.web.api.interface import OPERATIONS
@@ -36,7 +36,7 @@ def test_no_two_operations_have_one_name() -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_viewers_only_look_and_what_is_lost_is_lost_by_admins(operation: Operation) -> None:
-    changes = issubclass(operation.asks, Change) or operation.method != "GET"
+    changes = issubclass(operation.asks, ChangeRequest) or operation.method != "GET"
 
     assert (operation.role == "viewer") is not changes
     if changes and (operation.path.endswith(("/clear", "/reset", "/settings")) or "/cron/" in operation.path):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taskqueue.display.flows import STATES, FlowGraph
-from taskqueue.protocol.flows import FlowTaskView
+from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.web.drawing.flow_drawing import (
     NAMED_MOST,
     SHAPES_MOST,
@@ -23,11 +23,11 @@ from taskqueue.web.drawing.flow_drawing import (
 )  # fmt: skip
 
 
-def task(index: int, *parents: int, state: str = "success", seconds: float = 0.0) -> FlowTaskView:
-    return FlowTaskView(index, f"t{index}", f"http://site/{index}", state, list(parents), 0, seconds)  # type: ignore[arg-type]
+def task(index: int, *parents: int, state: str = "success", seconds: float = 0.0) -> FlowTaskStatus:
+    return FlowTaskStatus(index, f"t{index}", f"http://site/{index}", state, list(parents), 0, seconds)  # type: ignore[arg-type]
 
 
-def drawn(tasks: list[FlowTaskView]) -> FlowDrawing:
+def drawn(tasks: list[FlowTaskStatus]) -> FlowDrawing:
     graph, edges = FlowGraph(), []
     for each in tasks:
         parents = [parent for parent in each.depends_on if isinstance(parent, int)]
@@ -72,7 +72,7 @@ def test_names_are_cut_so_that_tasks_stay_apart() -> None:
     assert brief("prices-low") == "prices-low"
     assert len(brief("x" * 99)) == 14
     assert told(task(1, state="unknown")) == "unknown"
-    assert title(FlowTaskView(0, "<b>", "data:,x", "ready")) == "<b>\nready"
+    assert title(FlowTaskStatus(0, "<b>", "data:,x", "ready")) == "<b>\nready"
 
 
 # ------------------------------------------------------------------------------------------------ large ones

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
-from taskqueue.protocol.daemon import DaemonReply, HistogramView
+from taskqueue.protocol.daemon import DaemonReply, Histogram
 from taskqueue.web.live.daemon import FORGOTTEN_SECONDS, SAMPLES_MOST, DaemonSamples, Pace
 
 
 def reply(turns: int, commits: list[int], tasks: float = 0.0, epoch: int = 1) -> DaemonReply:
     histograms = {
-        "commit_seconds": HistogramView([0.001, 0.01], commits, 0.0),
-        "turn_tasks": HistogramView([1.0, 8.0], [turns, 0, 0], tasks),
+        "commit_seconds": Histogram([0.001, 0.01], commits, 0.0),
+        "turn_tasks": Histogram([1.0, 8.0], [turns, 0, 0], tasks),
     }
     return DaemonReply(n=1, epoch=epoch, shell={"turns": float(turns)}, histograms=histograms)
 

@@ -7,7 +7,7 @@ from math import inf
 import pytest
 
 from taskqueue.protocol.insight import ProjectPulse
-from taskqueue.protocol.values import Counts, Totals
+from taskqueue.protocol.values import EventTotals, TaskCounts
 from taskqueue.web.live.projects import ProjectRow
 from taskqueue.web.pages.projects import cells_of
 
@@ -23,4 +23,4 @@ from taskqueue.web.pages.projects import cells_of
 def test_a_row_tells_why_a_project_is_paused_or_until_when(reason: str, until: float, told: str) -> None:
     pulse = ProjectPulse("news", "", "paused", reason, inf, 1.0, "", (0,) * 7, (0,) * 6, until)
 
-    assert cells_of(ProjectRow(pulse, Counts(), Totals()))["why"] == told
+    assert cells_of(ProjectRow(pulse, TaskCounts(), EventTotals()))["why"] == told

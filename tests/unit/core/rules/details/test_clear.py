@@ -14,7 +14,7 @@ from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.operations import OperationList, OperationsReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectWait, WaitReply
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskCancel, TaskReply, TaskRetry, TaskShow, TasksReply
-from taskqueue.protocol.values import Counts
+from taskqueue.protocol.values import TaskCounts
 from tests.unit.core.conftest import MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import FORCE
 
@@ -77,7 +77,7 @@ def test_nothing_is_swept_where_nothing_was_live(world: World) -> None:
 
     world.turn(do(world, "clear"))
     assert world.next_wake() > world.elapsed
-    assert world.counts() == Counts(success=1)
+    assert world.counts() == TaskCounts(success=1)
 
 
 def test_a_cleared_task_is_unknown_before_it_is_swept(world: World) -> None:
@@ -101,7 +101,7 @@ def test_a_cleared_task_is_new_when_it_comes_again_however_far_the_sweep_is(worl
     (reply,) = turn(world, world.new_tasks("news", task("t0000"), task("t0300"), task("t0520", delay=5)))
     assert isinstance(reply, NewTasksReply)
     assert reply.outcomes == ["new"] * 3
-    assert (world.counts(), known_on_disk(world)) == (Counts(ready=2, delayed=1), 3)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(ready=2, delayed=1), 3)
 
 
 def test_a_task_that_comes_again_has_no_history_of_the_one_that_was_cleared(world: World) -> None:
@@ -136,7 +136,7 @@ def test_a_project_can_be_cleared_while_it_is_being_swept(world: World) -> None:
     world.turn(world.new_tasks("news", *[task(f"t{number:04}") for number in range(0, 500, 7)]))
 
     turn(world, do(world, "clear"))
-    assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(), 0)
 
 
 ORDERS = [("clear", "push", "done"), ("push", "clear", "done"), ("done", "clear", "push"), ("clear", "done", "push")]
@@ -171,14 +171,14 @@ def test_a_task_restarted_in_the_turn_of_the_clear_is_dropped_and_can_come_again
     fetcher.hello(capacity=0)
 
     turn(world, world.new_tasks("news", task("a", **FORCE)), retry(world, "b"), do(world, "clear"))
-    assert world.counts() == Counts(cancelled=2)
+    assert world.counts() == TaskCounts(cancelled=2)
     assert world.push("news", task("a", **FORCE)) == ["restarted"]
 
 
 def test_a_task_that_was_pushed_and_cleared_in_one_turn_leaves_nothing(world: World) -> None:
     turn(world, world.new_tasks("news", task("a"), task("b", delay=9), task("c")), do(world, "clear"))
 
-    assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(), 0)
 
 
 def test_pushed_cleared_pushed_cleared_and_pushed_in_one_turn_is_one_task(world: World) -> None:
@@ -186,14 +186,14 @@ def test_pushed_cleared_pushed_cleared_and_pushed_in_one_turn_is_one_task(world:
     requests = [[world.new_tasks("news", task("a", number)), do(world, "clear")] for number in range(3)]
 
     turn(world, *[each for pair in requests for each in pair], world.new_tasks("news", task("a", "last")))
-    assert (world.counts(), known_on_disk(world)) == (Counts(ready=1), 1)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(ready=1), 1)
 
 
 def test_a_task_named_in_the_turn_of_the_clear_is_dropped_all_the_same(world: World) -> None:
     world.push("news", task("a", delay=9), task("b"), task("c"))
 
     turn(world, retry(world, "a"), world.new_tasks("news", task("b", priority=3)), do(world, "clear"))
-    assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(), 0)
 
 
 def test_a_task_restarted_before_the_clear_and_pushed_after_it_in_one_turn_is_one_task(world: World) -> None:
@@ -203,7 +203,7 @@ def test_a_task_restarted_before_the_clear_and_pushed_after_it_in_one_turn_is_on
     world.push("news", task("a", **FORCE))
 
     turn(world, fetcher.answers(fetcher.finished("a")), do(world, "clear"), world.new_tasks("news", task("a")))
-    assert (world.counts(), known_on_disk(world)) == (Counts(ready=1), 1)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(ready=1), 1)
 
 
 @pytest.mark.parametrize("is_swept", [False, True])
@@ -221,7 +221,7 @@ def test_what_is_over_can_be_retried_while_its_project_is_swept(world: World, is
         turn(world, retry(world, *names))
     else:
         turn(world, do(world, "clear"), retry(world, *names))
-    assert (world.counts(), known_on_disk(world)) == (Counts(ready=5), 5)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(ready=5), 5)
     world.restart()
     assert sorted(world.fetcher(name="other").taken) == names
 
@@ -233,9 +233,9 @@ def test_a_task_retried_and_running_leaves_nothing_when_it_is_cleared(world: Wor
     fetcher.done("b")
 
     turn(world, retry(world, "a", "b"))
-    assert world.counts() == Counts(processing=2)
+    assert world.counts() == TaskCounts(processing=2)
     world.do("clear")
-    assert (world.counts(), known_on_disk(world)) == (Counts(), 0)
+    assert (world.counts(), known_on_disk(world)) == (TaskCounts(), 0)
 
 
 def test_an_attempt_that_ends_in_the_turn_of_the_clear_leaves_nothing(world: World) -> None:
@@ -265,7 +265,7 @@ def test_a_result_that_comes_in_the_turn_of_the_clear_leaves_nothing(
     turn(world, done, do(world, "clear"), world.new_tasks("news", task("a")))
     world.settle()
     assert not world.disk.families["results"].keys
-    assert world.counts() == Counts(ready=1)
+    assert world.counts() == TaskCounts(ready=1)
 
 
 def test_an_attempt_that_is_followed_by_the_next_at_once_leaves_nothing_when_it_is_cleared(world: World) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from taskqueue.core.model.session import HUNG_URL_CHARS
 from taskqueue.protocol.daemon import DaemonReply, DaemonShow
-from taskqueue.protocol.fetchers import FetcherReply, Fetchers, FetcherShow, FetchersReply, FetcherView, Hung, HungView
+from taskqueue.protocol.fetchers import Fetcher as FetcherView
+from taskqueue.protocol.fetchers import FetcherReply, Fetchers, FetcherShow, FetchersReply, Hung, HungPlaces
 from taskqueue.protocol.insight import Why, WhyReply
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 
@@ -160,11 +161,11 @@ def test_the_daemon_knows_by_itself_which_place_hangs_for_longest_and_since_when
     world.push("news", task("b", force_update=True, cancel=True))
     world.advance(9)
 
-    assert shown(world).hung == HungView(2, 9.0, "news", "b")
+    assert shown(world).hung == HungPlaces(2, 9.0, "news", "b")
     fetcher.hello(holds=[], running=fetcher.tokens("a", "b"))
-    assert shown(world).hung == HungView(2, 9.0, "news", "b")
+    assert shown(world).hung == HungPlaces(2, 9.0, "news", "b")
     fetcher.forge("b", fetcher.working[1])
-    assert shown(world).hung == HungView(1, 8.0, "news", "a")
+    assert shown(world).hung == HungPlaces(1, 8.0, "news", "a")
 
 
 def test_what_a_hello_says_of_a_hung_place_is_told_and_grows_older(world: World) -> None:
@@ -174,9 +175,9 @@ def test_what_a_hello_says_of_a_hung_place_is_told_and_grows_older(world: World)
 
     fetcher.hello(holds=[], running=fetcher.working, hung=said(seconds=0.5))
     world.advance(30)
-    assert shown(world).hung == HungView(1, 30.5, "news", "a", URL)
+    assert shown(world).hung == HungPlaces(1, 30.5, "news", "a", URL)
     fetcher.hello(holds=[], running=fetcher.working)
-    assert shown(world).hung == HungView(1, 31.0, "news", "a")
+    assert shown(world).hung == HungPlaces(1, 31.0, "news", "a")
 
 
 def test_after_a_restart_the_fetchers_word_tells_since_when(world: World) -> None:
@@ -186,14 +187,14 @@ def test_after_a_restart_the_fetchers_word_tells_since_when(world: World) -> Non
     world.restart()
 
     fetcher.hello(holds=[], running=fetcher.working, hung=said())
-    assert shown(world).hung == HungView(1, 540.0, "news", "a", URL)
+    assert shown(world).hung == HungPlaces(1, 540.0, "news", "a", URL)
 
 
 def test_a_fetcher_that_alone_knows_its_task_and_says_nothing_hangs_since_it_was_heard(world: World) -> None:
     world.fetcher(capacity=1).hello(running=[7])
 
     world.advance(4)
-    assert shown(world).hung == HungView(1, 4.0)
+    assert shown(world).hung == HungPlaces(1, 4.0)
 
 
 def test_of_a_long_url_the_beginning_is_kept(world: World) -> None:

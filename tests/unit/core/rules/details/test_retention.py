@@ -18,7 +18,7 @@ from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.operations import Bulk, OperationList, OperationReply, OperationShow, OperationsReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet
 from taskqueue.protocol.tasks import NewTasksReply, TaskList, TaskListReply, TaskRetry, TasksReply
-from taskqueue.protocol.values import Counts, TaskFilter
+from taskqueue.protocol.values import TaskCounts, TaskFilter
 from taskqueue.settings.settings import CoreConfig
 from tests.unit.core.conftest import MakeWorld, World, laid_over, task
 from tests.unit.core.rules.conftest import CANCEL, DAY, FORCE, HOUR, MINUTE, OVER
@@ -80,7 +80,7 @@ def test_a_turn_drops_a_bounded_number_of_tasks(world: World) -> None:
         world.turn()
         counts.append(left(world))
     assert counts == [MANY, OLD_TASKS + 9, 9, 0]
-    assert world.counts() == Counts(success=MANY), "they are known"
+    assert world.counts() == TaskCounts(success=MANY), "they are known"
 
 
 def test_a_small_turn_drops_no_more_than_it_does_otherwise(make_world: MakeWorld) -> None:
@@ -200,7 +200,7 @@ def test_a_task_that_the_turn_of_its_step_restarts_is_live(
     assert isinstance(reply, NewTasksReply)
     assert reply.outcomes == ["restarted"]
     assert world.show("t0001").state == "ready"
-    assert world.counts() == Counts(ready=1, success=0 if forget else 2)
+    assert world.counts() == TaskCounts(ready=1, success=0 if forget else 2)
 
 
 @pytest.mark.parametrize("forget", [False, True])
@@ -280,7 +280,7 @@ def test_forget_counts_that_is_said_in_the_turn_of_a_step(world: World) -> None:
     world = old_world(world)
 
     world.turn(keep(world, keep={"then": "forget"}))
-    assert world.counts() == Counts()
+    assert world.counts() == TaskCounts()
 
 
 @pytest.mark.parametrize("action", ["delete", "reset", "clear", "stop"])
@@ -302,7 +302,7 @@ def test_a_task_that_is_restarted_and_cleared_in_the_turn_of_its_step_is_cancell
     world.turn(world.new_tasks("news", task("t0001", **FORCE)), do(world, "clear"))
     world.settle()
     assert world.show("t0001").state == "cancelled"
-    assert world.counts() == Counts(success=0 if forget else 2, cancelled=1)
+    assert world.counts() == TaskCounts(success=0 if forget else 2, cancelled=1)
 
 
 def test_a_bare_task_that_is_restarted_is_as_any_other_in_the_same_turn(world: World) -> None:
@@ -337,7 +337,7 @@ def test_it_goes_on_after_a_restart(world: World, end: str, turns: int) -> None:
 
     getattr(world, end)()
     world.settle()
-    assert (left(world), world.counts()) == (0, Counts(success=MANY))
+    assert (left(world), world.counts()) == (0, TaskCounts(success=MANY))
 
 
 def test_a_start_reads_nothing_where_nothing_is_old(world: World) -> None:
@@ -392,7 +392,7 @@ def test_a_time_of_zero_drops_within_a_second(world: World) -> None:
     finish_many(world, 3)
 
     world.advance(1)
-    assert world.counts() == Counts()
+    assert world.counts() == TaskCounts()
     assert world.next_wake() > world.elapsed
 
 
@@ -430,7 +430,7 @@ def test_bulk_operations_pass_bare_tasks_by(world: World) -> None:
         assert (ended.seen, ended.matched) == (4, 1)
         world.fetcher(name="another").done("fresh")
     assert len(world.ask(OperationsReply, OperationList(**WHO, n=world.n())).operations) == 2
-    assert world.counts() == Counts(success=4)
+    assert world.counts() == TaskCounts(success=4)
 
 
 def test_a_list_shows_what_is_not_bare(world: World) -> None:
@@ -456,7 +456,7 @@ def test_a_bare_task_is_not_swept_away_by_a_clear(world: World) -> None:
     world.push("news", task("live"))
 
     world.do("clear")
-    assert world.counts() == Counts(success=3)
+    assert world.counts() == TaskCounts(success=3)
     assert world.push("news", task("t0001")) == ["ignored"]
 
 

@@ -13,7 +13,7 @@ from taskqueue.protocol.insight import Why, WhyReply
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply
-from taskqueue.protocol.values import Counts, TaskFilter
+from taskqueue.protocol.values import TaskCounts, TaskFilter
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, task
 from tests.unit.core.rules.conftest import FORCE
@@ -70,7 +70,7 @@ def test_its_answer_counts(world: World, fetcher: Fetcher, crashes: bool) -> Non
         world.crash()
 
     fetcher.finish_all()
-    assert world.counts() == Counts(success=3)
+    assert world.counts() == TaskCounts(success=3)
     assert world.push("news", task("a")) == ["ignored"]
 
 
@@ -82,7 +82,7 @@ def test_an_operation_meets_it(world: World, fetcher: Fetcher, crashes: bool) ->
     assert bulk(world, "cancel", filter=TaskFilter(url="*b")) == 1
     assert bulk(world, "reprioritise", priority=5) == 2
     assert bulk(world, "cancel", group="", project="news") == 2
-    assert world.counts() == Counts(cancelled=3)
+    assert world.counts() == TaskCounts(cancelled=3)
 
 
 def test_an_operation_meets_what_was_pushed_and_handed_out_in_the_turn_that_began_it(
@@ -94,7 +94,7 @@ def test_an_operation_meets_what_was_pushed_and_handed_out_in_the_turn_that_bega
     world.settle()
 
     assert fetcher.taken == [*"abcd"]
-    assert world.counts() == Counts(cancelled=4)
+    assert world.counts() == TaskCounts(cancelled=4)
 
 
 def test_an_operation_meets_it_in_the_second_of_its_projects(world: World, fetcher: Fetcher) -> None:
@@ -103,7 +103,7 @@ def test_an_operation_meets_it_in_the_second_of_its_projects(world: World, fetch
     world.push("shop", task("d"))
 
     assert bulk(world, "cancel", group="all", project=None) == 4
-    assert world.counts("shop") == Counts(cancelled=1)
+    assert world.counts("shop") == TaskCounts(cancelled=1)
 
 
 def test_an_operation_meets_one_whose_lease_ends_while_its_page_is_read(world: World, fetcher: Fetcher) -> None:
@@ -111,7 +111,7 @@ def test_an_operation_meets_one_whose_lease_ends_while_its_page_is_read(world: W
     world.turn(fetcher.answers(fetcher.finished("a", ok=False, error="503")))
     world.settle()
 
-    assert world.counts() == Counts(cancelled=3)
+    assert world.counts() == TaskCounts(cancelled=3)
 
 
 @pytest.mark.parametrize("action", ["clear", "reset"])
@@ -124,7 +124,7 @@ def test_nothing_is_left_of_it_when_its_project_is_cleared(
     world.turn(*[released] * ends, clears)
     world.settle()
 
-    assert world.counts() == Counts()
+    assert world.counts() == TaskCounts()
     assert not world.disk.families[layout.SPECS].keys
     assert world.ask(NewTasksReply, world.new_tasks("news", task("a"))).outcomes == ["new"]
 
@@ -138,7 +138,7 @@ def test_nothing_is_left_of_it_when_it_is_restarted_in_the_turn_that_clears_its_
     world.turn(fetcher.answers(fetcher.finished("a")), clears)
     world.settle()
 
-    assert world.counts() == Counts()
+    assert world.counts() == TaskCounts()
     assert not world.disk.families[layout.SPECS].keys
 
 
