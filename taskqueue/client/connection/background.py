@@ -31,17 +31,30 @@ I = TypeVar("I")  # noqa: E741 - an item
 T = TypeVar("T")
 
 
-class Outcome(Generic[T]):
-    """What one thread waits for, and another one sets, once."""
+class ThreadFuture(Generic[T]):
+    """What one thread waits for, and the loop sets, once. It is an Answer.
 
-    __slots__ = ("_done", "_error", "_lock", "_result")
+    Args:
+        post: has something called in the loop.
+        forget: called there when the thread waits no more.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_done", "_error", "_forget", "_lock", "_post", "_result")
+
+    def __init__(self, post: Callable[[Callable[[], None]], None], forget: Callable[[], object] | None = None) -> None:
+        self._post = post
+        self._forget = forget
         self._done = False
         self._error: BaseException | None = None
         self._result: T | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        """Run a coroutine, of which it is the future; called in the loop."""
+        task = asyncio.ensure_future(coroutine)
+        self._forget = task.cancel
+        task.add_done_callback(self._copy)
 
     def done(self) -> bool:
         """It is set, or nobody waits for it any more."""
@@ -59,66 +72,40 @@ class Outcome(Generic[T]):
         self._done = True
         self._lock.release()
 
-    def wait(self, seconds: float = inf) -> T:
-        """The result; raises what was set instead.
+    def result(self, seconds: float = inf) -> T:
+        """Wait for the result; raises what was set instead.
 
         Raises:
             TimeoutError: it was not set in so many seconds.
         """
-        if not self._lock.acquire(timeout=max(0.0, seconds) if seconds < threading.TIMEOUT_MAX else -1):
-            raise TimeoutError
-        if self._error is not None:
-            raise self._error
-        return cast(T, self._result)
-
-    def give_up(self) -> None:
-        """Nobody waits for it any more."""
-        self._done = True
-
-
-class BackgroundCall(Generic[T]):
-    """A coroutine that runs in the loop.
-
-    Args:
-        coroutine: to be run.
-        post: has something called in the loop.
-    """
-
-    def __init__(self, coroutine: Coroutine[Any, Any, T], post: Callable[[Callable[[], None]], None]) -> None:
-        self._coroutine = coroutine
-        self._post = post
-        self._outcome: Outcome[T] = Outcome()
-        self._task: asyncio.Task[T] | None = None
-
-    def begin(self) -> None:
-        """Start it; called in the loop."""
-        self._task = asyncio.ensure_future(self._coroutine)
-        self._task.add_done_callback(self._end)
-
-    def result(self) -> T:
-        """Wait for its result; raises what it raised."""
         try:
-            return self._outcome.wait()
+            if not self._lock.acquire(timeout=max(0.0, seconds) if seconds < threading.TIMEOUT_MAX else -1):
+                raise TimeoutError
         except BaseException:
             # A Ctrl-C must not leave the call waiting in the loop.
             self.cancel()
             raise
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._result)
 
     def cancel(self) -> None:
-        """End it, if it still runs; nobody wants its result any more."""
-        self._post(self._cancel)
+        """Have the loop forget it, if it is not set; any thread may call it."""
+        if not self._done:
+            self._done = True
+            self._post(self._cancel)
 
     def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        if self._forget is not None:
+            self._forget()
 
-    def _end(self, task: asyncio.Task[T]) -> None:
+    def _copy(self, task: asyncio.Task[T]) -> None:
         if task.cancelled():
-            self._outcome.set_exception(ClientClosed("the client was closed"))
+            self.set_exception(ClientClosed("the client was closed"))
         elif (error := task.exception()) is not None:
-            self._outcome.set_exception(error)
+            self.set_exception(error)
         else:
-            self._outcome.set_result(task.result())
+            self.set_result(task.result())
 
 
 class Background:
@@ -134,7 +121,7 @@ class Background:
         self._thread = threading.Thread(target=self._live, name="taskqueue-client", daemon=True)
         self._thread.start()
 
-    def start(self, coroutine: Coroutine[Any, Any, T]) -> BackgroundCall[T]:
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> ThreadFuture[T]:
         """Run it, and wait for nothing.
 
         Raises:
@@ -143,11 +130,11 @@ class Background:
         if not self._is_alive():
             coroutine.close()
             raise self._dead()
-        running = BackgroundCall(coroutine, self._post)
+        running: ThreadFuture[T] = ThreadFuture(self._post)
         # What is posted is begun, and ended: the loop looks once more after the last coroutine.
         with self._closing:
             if not self._closed:
-                self._post(running.begin)
+                self._post(partial(running.run, coroutine))
                 return running
         coroutine.close()
         raise ClientClosed("the client was closed")
@@ -173,19 +160,17 @@ class Background:
         """What ``singles.ask`` does, for a thread, and without a coroutine."""
         if not self._is_alive():
             raise self._dead()
-        outcome: Outcome[T] = Outcome()
-        must_gather = singles.add(Single(item, outcome, singles.size_of(item)))
+        answer: ThreadFuture[T] = ThreadFuture(self._post, singles.forget)
+        must_gather = singles.add(Single(item, answer, singles.size_of(item)))
         # What the loop has been told of is given up whenever a Ctrl-C comes, also before anybody waits.
         try:
             if must_gather:
                 self._post(singles.gather)
-            return outcome.wait(singles.patience)
+            return answer.result(singles.patience)
         except TimeoutError:
             raise singles.late() from None
         finally:
-            if not outcome.done():
-                outcome.give_up()
-                self._post(singles.forget)
+            answer.cancel()
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
         """Go through what a generator gives, one by one; left, it is closed."""
@@ -213,13 +198,13 @@ class Background:
         if not self._is_alive():
             last.close()
             return
-        closing = BackgroundCall(last, self._post)
+        closing: ThreadFuture[None] = ThreadFuture(self._post)
         with self._closing:
             closed, self._closed = self._closed, True
         if closed:
             last.close()
             return
-        self._post(closing.begin)
+        self._post(partial(closing.run, last))
         closing.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

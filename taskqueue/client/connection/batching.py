@@ -25,14 +25,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import partial
-from math import isinf
+from math import inf, isinf
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from taskqueue.client.connection.exchange import OTHER_LOOP, Answer
+from taskqueue.client.connection.exchange import OTHER_LOOP, Answer, Exchange
 from taskqueue.errors import ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
+from taskqueue.protocol.base import Request
 
 MOST: Final = 256
 """Singles in a message."""
@@ -53,10 +53,6 @@ I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
 
 
-Outcomes = Sequence[A | Exception] | Exception
-"""What became of a message: for each of its singles, in order, its outcome or its error; or one error for all."""
-
-
 class Single(Struct, Generic[I, A], eq=False):
     """What one caller asks; ``size`` is about its bytes in a message."""
 
@@ -66,41 +62,42 @@ class Single(Struct, Generic[I, A], eq=False):
 
 
 class Batching(Generic[I, A]):
-    """The singles of one kind, of one client.
+    """The singles of one kind, of one client; the Answer of their message that is under way.
 
     Args:
-        send: sends items in one message; returns for each, in order, its outcome or its error.
+        exchange: by which they leave.
         size_of: about the bytes of an item in a message.
-        patience: seconds that each caller waits for its answer; inf: for ever.
-        late: makes the error of a caller that has waited so long.
-        send_alone: sends a single that was refused although it was alone otherwise, such as in parts; raises its error
-            if that can't be. None: nothing can.
-        begin: does the same as ``send`` if it can do so at once, and returns what gives up the message; the second
-            argument is called, once, with what ``send`` would have returned or raised. It returns None, and has done
-            nothing, if something has to be waited for; then ``send`` is called. None: it is always called.
+        message: makes the message of some items; called when it leaves.
+        outcomes: makes of the reply, for each item in order, its outcome or its error.
+        send_alone: sends a single that was refused although it was alone, such as in parts; raises its error if that
+            can't be.
+        ended: called with the items of a message that was answered, whatever was said, or given up; None: nothing is.
 
     Attributes:
-        size_of, patience: as they were given.
+        size_of: as it was given.
+        patience: seconds that each caller waits for its answer; inf: for ever.
     """
 
     def __init__(
         self,
-        send: Callable[[list[I]], Awaitable[Sequence[A | Exception]]],
+        exchange: Exchange,
         size_of: Callable[[I], int],
-        patience: float,
-        late: Callable[[float], RequestTimeout],
-        begin: Callable[[list[I], Callable[[Outcomes[A]], None]], Callable[[], None] | None] | None = None,
-        send_alone: Callable[[I, Exception], Awaitable[A]] | None = None,
+        message: Callable[[list[I]], Request[Any]],
+        outcomes: Callable[[Any], Sequence[A | Exception]],
+        send_alone: Callable[[I, Exception], Awaitable[A]],
+        ended: Callable[[list[I]], None] | None = None,
     ) -> None:
         self.size_of = size_of
-        self.patience = patience
-        self._send = send
-        self._late = late
-        self._begin = begin
+        self.patience = exchange.patience
+        self._exchange = exchange
+        self._message = message
+        self._outcomes = outcomes
         self._send_alone = send_alone
+        self._ended = ended
         self._waiting: deque[Single[I, A]] = deque()
         self._under_way: list[Single[I, A]] = []
-        self._sending: Callable[[], object] | None = None
+        self._n = 0
+        self._give_up: Callable[[], object] | None = None
         self._expected = False
         self._company = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -114,13 +111,11 @@ class Batching(Generic[I, A]):
             RequestTimeout, RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
         """
         loop = asyncio.get_running_loop()
-        if loop is not self._loop:
-            self._begin_in(loop)
+        if self._loop not in (None, loop):
+            raise ClientError(OTHER_LOOP)
+        self._loop = loop
         answer: asyncio.Future[A] = loop.create_future()
-        if self.add(Single(item, answer, self.size_of(item))):
-            loop.call_soon(self.gather)
-        # Not asyncio.timeout: that alone would cost as much as all the rest here.
-        timer = None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)
+        timer = self.tell(item, answer)
         try:
             return await answer
         except asyncio.CancelledError:
@@ -129,11 +124,6 @@ class Batching(Generic[I, A]):
         finally:
             if timer is not None:
                 timer.cancel()
-
-    def _begin_in(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._loop is not None:
-            raise ClientError(OTHER_LOOP)
-        self._loop = loop
 
     def tell(self, item: I, answer: Answer[A]) -> asyncio.TimerHandle | None:
         """Let it leave with the next message, and have its outcome, or its error, put into an answer of the caller's.
@@ -147,11 +137,11 @@ class Batching(Generic[I, A]):
         Raises:
             ClientClosed: see ``taskqueue.errors``; nothing is told.
         """
+        loop = asyncio.get_running_loop()
         if self.add(Single(item, answer, self.size_of(item))):
-            asyncio.get_running_loop().call_soon(self.gather)
-        if isinf(self.patience):
-            return None
-        return asyncio.get_running_loop().call_later(self.patience, self._expire, answer)
+            loop.call_soon(self.gather)
+        # Not asyncio.timeout: that alone would cost as much as all the rest here.
+        return None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)
 
     def add(self, single: Single[I, A]) -> bool:
         """Let it leave with the next message. True: call ``gather`` in the loop; else that is going to happen.
@@ -174,23 +164,23 @@ class Batching(Generic[I, A]):
     def gather(self) -> None:
         """Send what waits, unless a message is under way."""
         self._stop_waiting()
-        if self._sending is not None:
+        if self._under_way:
             return
         # Before looking: whoever comes after the look has to say so.
         self._expected = False
         self._under_way = self._take()
         if self._under_way:
             self._expected = True
-            self._leave([single.item for single in self._under_way])
+            self._leave()
 
     def forget(self) -> None:
         """Somebody has given up: let go of the message if nobody waits for it any more."""
-        if self._sending is not None and all(single.answer.done() for single in self._under_way):
-            self._sending()
+        if self._give_up is not None and all(single.answer.done() for single in self._under_way):
+            self._give_up()
 
     def late(self) -> RequestTimeout:
         """The error of a caller that has waited for so long as its patience is."""
-        return self._late(self.patience)
+        return self._exchange.late(self.patience)
 
     def close(self) -> None:
         """Whoever waits is told that no answer will come."""
@@ -211,49 +201,81 @@ class Batching(Generic[I, A]):
                 size += single.size
         return singles
 
-    def _leave(self, items: list[I]) -> None:
-        """Send what is under way, at once if that can be."""
-        self._sending = _nothing
+    # ------------------------------------------------------------------------------------ a message
+
+    def done(self) -> bool:
+        """No reply is waited for."""
+        return self._give_up is None
+
+    def set_result(self, reply: Any) -> None:
+        """Tell each single of the message its outcome."""
+        self._end()
         try:
-            give_up = self._begin(items, self._told) if self._begin is not None else None
-        except Exception as error:
-            self._told(error)
+            outcomes = self._outcomes(reply)
+        except Exception as error:  # Of a reply that can't be; whoever has asked gets it.
+            self._fail_message(error)
             return
-        if give_up is None:
-            self._run(self._exchange(self._under_way))
+        _tell_each(self._under_way, outcomes)
+        self._go_on_soon()
+
+    def set_exception(self, error: Exception) -> None:
+        """Tell each single of the message its error, or send them again in halves."""
+        self._end()
+        self._fail_message(error)
+
+    async def send(self, items: list[I]) -> Sequence[A | Exception]:
+        """Send a message when that can be; returns, for each item in order, its outcome or its error.
+
+        Raises:
+            RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
+        """
+        await self._exchange.ready(inf)
+        try:
+            return self._outcomes(await self._exchange.ask(self._message(items), inf))
+        finally:
+            if self._ended is not None:
+                self._ended(items)
+
+    def _leave(self) -> None:
+        """Send what is under way, at once if that can be: a coroutine and a timer would cost more than the message."""
+        if not self._exchange.is_free:
+            self._run(self._send_each(self._under_way))
+            return
+        try:
+            self._n = self._exchange.send(self._message(_items(self._under_way)), self)
+        except Exception as error:
+            self._fail_message(error)
         else:
-            self._sending = partial(self._give_up, give_up)
+            self._give_up = self._give_up_message
+
+    def _give_up_message(self) -> None:
+        self._exchange.forget(self._n)
+        self._end()
+        self._go_on_soon()
+
+    def _end(self) -> None:
+        self._give_up = None
+        if self._ended is not None:
+            self._ended(_items(self._under_way))
+
+    def _fail_message(self, error: Exception) -> None:
+        if _may_be_about_one(error):
+            self._run(self._go_apart(self._under_way, error))
+            return
+        _fail_each(self._under_way, error)
+        self._go_on_soon()
 
     def _run(self, sending: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(sending)
-        task.add_done_callback(self._ended)
-        self._sending = task.cancel
+        task.add_done_callback(self._go_on)
+        self._give_up = task.cancel
 
-    def _give_up(self, give_up: Callable[[], None]) -> None:
-        give_up()
-        self._end_soon()
+    def _go_on_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._go_on)
 
-    def _told(self, outcomes: Outcomes[A]) -> None:
-        """What was sent at once has its answer."""
-        if not isinstance(outcomes, Exception):
-            try:
-                _tell_each(self._under_way, outcomes)
-            except ClientError as error:
-                outcomes = error
-        if isinstance(outcomes, Exception):
-            if _may_be_about_one(outcomes):
-                self._run(self._go_apart(self._under_way, outcomes))
-                return
-            _fail_each(self._under_way, outcomes)
-        self._end_soon()
-
-    def _end_soon(self) -> None:
-        self._sending = _nothing
-        asyncio.get_running_loop().call_soon(self._ended)
-
-    def _ended(self, _: object = None) -> None:
+    def _go_on(self, _: object = None) -> None:
         """Comes after the coroutines that were answered have run on, so that what they ask next is here already."""
-        company, self._under_way, self._sending = len(self._under_way), [], None
+        company, self._under_way, self._give_up = len(self._under_way), [], None
         if 1 < company > len(self._waiting) and not self._closed:
             self._company = company
             self._timer = asyncio.get_running_loop().call_later(COMPANY_SECONDS, self.gather)
@@ -266,14 +288,16 @@ class Batching(Generic[I, A]):
             self._timer.cancel()
             self._timer = None
 
-    async def _exchange(self, singles: list[Single[I, A]]) -> None:
+    async def _send_each(self, singles: list[Single[I, A]]) -> None:
         try:
-            _tell_each(singles, await self._send([single.item for single in singles]))
+            outcomes = await self.send(_items(singles))
         except Exception as error:
             if _may_be_about_one(error):
                 await self._go_apart(singles, error)
-                return
-            _fail_each(singles, error)
+            else:
+                _fail_each(singles, error)
+        else:
+            _tell_each(singles, outcomes)
 
     async def _go_apart(self, singles: list[Single[I, A]], error: Exception) -> None:
         half = len(singles) // 2
@@ -282,12 +306,10 @@ class Batching(Generic[I, A]):
             return
         for part in (singles[:half], singles[half:]):
             if wanted := [single for single in part if not single.answer.done()]:
-                await self._exchange(wanted)
+                await self._send_each(wanted)
 
     async def _go_alone(self, single: Single[I, A], error: Exception) -> None:
         try:
-            if self._send_alone is None:
-                raise error
             outcome = await self._send_alone(single.item, error)
         except Exception as final:
             _fail(single, final)
@@ -307,6 +329,10 @@ def _may_be_about_one(error: Exception) -> bool:
     return isinstance(error, (MessageTooLarge, *UNENCODABLE))
 
 
+def _items(singles: list[Single[I, A]]) -> list[I]:
+    return [single.item for single in singles]
+
+
 def _tell_each(singles: Sequence[Single[I, A]], outcomes: Sequence[A | Exception]) -> None:
     for single, outcome in zip(singles, outcomes, strict=False):
         if isinstance(outcome, Exception):
@@ -314,7 +340,8 @@ def _tell_each(singles: Sequence[Single[I, A]], outcomes: Sequence[A | Exception
         elif not single.answer.done():
             single.answer.set_result(outcome)
     if len(singles) != len(outcomes):
-        raise ClientError(f"the daemon's answer has {len(outcomes)} outcomes, and {len(singles)} were asked for")
+        told = f"the daemon's answer has {len(outcomes)} outcomes, and {len(singles)} were asked for"
+        _fail_each(singles, ClientError(told))
 
 
 def _fail_each(singles: Sequence[Single[I, A]], error: Exception) -> None:
@@ -325,10 +352,6 @@ def _fail_each(singles: Sequence[Single[I, A]], error: Exception) -> None:
 def _fail(single: Single[I, A], error: Exception) -> None:
     if not single.answer.done():
         single.answer.set_exception(error)
-
-
-def _nothing() -> None:
-    """There is nothing to give up."""
 
 
 def _closed() -> ClientClosed:

@@ -8,10 +8,8 @@ asks, or the session's next deadline.
     caller ◄── future ◄── Answered ◄──┴───── receive ◄────┘
                     tasks ◄── HandedOut
 
-``PostedRequest`` is for callers without a coroutine that waits: it is sent at once, and a function is told the outcome.
-
-    send ──► answered ──► told
-       └───► forgotten: nothing is told
+What waits for a reply is an ``Answer``: the future of ``ask``, or a ``Batching`` for its message, which looks itself
+whether there is room and needs no coroutine for ``send``.
 
 ``Reachability`` is what the client knows of its daemon:
 
@@ -28,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from math import inf, isinf
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from taskqueue.client.arguments import time_limit
 from taskqueue.client.connection.connection import Connection
@@ -43,8 +41,8 @@ from taskqueue.client.connection.session import (
     Unreadable,
     Welcomed,
 )
-from taskqueue.errors import ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
-from taskqueue.protocol.base import ErrorReply, Request
+from taskqueue.errors import ClientClosed, ClientError, RequestRejected, RequestTimeout
+from taskqueue.protocol.base import ErrorReply, Reply, Request
 from taskqueue.protocol.messages import REPLY_TO, AnyReply, AnyRequest
 
 log = logging.getLogger("taskqueue.client")
@@ -52,7 +50,6 @@ log = logging.getLogger("taskqueue.client")
 OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
 """Said to a caller in another one, where no answer could arrive."""
 
-T = TypeVar("T")
 A_contra = TypeVar("A_contra", contravariant=True)
 
 
@@ -126,7 +123,7 @@ class Exchange:
         patience: seconds that an answer may take; inf: for ever.
         on_tasks: called with tasks that are handed out, and the loop's time.
         on_ended: called with the tokens of leases that the daemon has ended.
-        on_heard: called when the session has heard something, whatever it was.
+        on_heard: called when the daemon has answered a hello, and while it drains whenever anything was heard.
         connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
             nobody can be reached; inf: never.
 
@@ -159,7 +156,7 @@ class Exchange:
         self._welcomed = asyncio.Event()
         self._news = asyncio.Event()
         self._refusal: ErrorReply | None = None
-        self._answers: dict[int, Answer[AnyReply]] = {}
+        self._unanswered: dict[int, tuple[Answer[Any], type[AnyReply]]] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -175,59 +172,44 @@ class Exchange:
         """
         patience = self.patience if patience is None else patience
         self._check_open()
-        until = asyncio.get_running_loop().time() + patience
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
         if not self.is_free:
             await self._in_time(self._turn(), patience)
-        n = self._submit(request, known_as)
-        reply = self.checked(type(request), await self._answer(n, until, patience))
-        if isinstance(reply, ClientError):
-            raise reply
-        return reply
-
-    def _submit(self, request: AnyRequest, known_as: KnownAs) -> int:
+        answer: asyncio.Future[R] = loop.create_future()
+        n = self.send(request, answer, known_as)
+        # Not asyncio.timeout, which costs more than all the rest here.
+        timer = None if isinf(until) else loop.call_at(until, self._expire, answer, patience)
         try:
-            if known_as is None:
-                return self._session.submit(request)
-            return self._session.submit_known(request, *known_as)
-        except (MessageTooLarge, ValueError):
-            self._admit_next()
-            raise
+            return await answer
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self.forget(n)
 
-    def begin(self, request: AnyRequest, answer: Answer[AnyReply]) -> int | None:
-        """Send a request at once, whatever becomes of it; returns its number, by which it is to be forgotten.
-
-        For many small ones: a coroutine and a timer for each cost more than the message.
+    def send(self, request: Request[R], answer: Answer[R], known_as: KnownAs = None) -> int:
+        """Send a request at once, because ``is_free``; returns its number, by which it may be forgotten.
 
         Args:
-            answer: gets the daemon's reply, or ClientClosed.
-
-        Returns:
-            None: nothing was sent, because it would have to wait for the daemon, or for room; ``ask`` does so.
+            answer: gets the daemon's reply, or why there is none.
+            known_as: see ``KnownAs``.
 
         Raises:
-            MessageTooLarge: see ``taskqueue.errors``.
+            MessageTooLarge, ValueError, TypeError: nothing was sent.
         """
-        if not self.is_free:
-            return None
-        n = self._session.submit(request)
-        self._answers[n] = answer
-        self.pump()
+        try:
+            n = self._session.submit(request) if known_as is None else self._session.submit_known(request, *known_as)
+            self._unanswered[n] = answer, REPLY_TO[type(request)]
+            self.pump()
+        finally:
+            self._admit_next()
         return n
 
     def forget(self, n: int) -> None:
-        """The request of that number has its answer, or nobody waits for it any more."""
-        del self._answers[n]
-        self._session.forget(n)
-        self._admit_next()
-
-    def checked(self, asked: type[Request[R]], reply: AnyReply) -> R | ClientError:
-        """The reply, if it is what requests of this type are answered with; else the error of whoever has asked."""
-        kind: type[R] = REPLY_TO[asked]
-        if isinstance(reply, kind):
-            return reply
-        if isinstance(reply, ErrorReply):
-            return RequestRejected(reply.code, reply.reason)
-        return ClientError(f"{self._url} answered with {type(reply).__name__}, not {kind.__name__}")
+        """Nobody waits for the answer to this request any more, if there is none yet."""
+        if self._unanswered.pop(n, None) is not None:
+            self._session.forget(n)
+            self._admit_next()
 
     def post(self, request: AnyRequest) -> None:
         """Send a request whose answer nobody waits for."""
@@ -366,34 +348,21 @@ class Exchange:
 
     def _admit_next(self) -> None:
         """Let the first of the queue go on if it may, or has to hear that it never will."""
+        if not self._queue or self._queue[0].done():  # Nearly always.
+            return
         is_over = self._closed or self._refusal is not None
-        may_go = is_over or (self._welcomed.is_set() and self._session.has_room)
-        if may_go and self._queue and not self._queue[0].done():
+        if is_over or (self._welcomed.is_set() and self._session.has_room):
             self._queue[0].set_result(None)
 
-    async def _answer(self, n: int, until: float, patience: float) -> AnyReply:
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[AnyReply] = loop.create_future()
-        self._answers[n] = answer
-        self.pump()
-        self._admit_next()
-        # Not asyncio.timeout, which costs more than all the rest here.
-        timer = None if isinf(until) else loop.call_at(until, self._expire, answer, patience)
-        try:
-            return await answer
-        finally:
-            if timer is not None:
-                timer.cancel()
-            self.forget(n)
-
-    def _expire(self, answer: asyncio.Future[AnyReply], patience: float) -> None:
+    def _expire(self, answer: Answer[R], patience: float) -> None:
         if not answer.done():
             answer.set_exception(self.late(patience))
 
     def _fail_all(self, error: ClientError) -> None:
-        for each in list(self._answers.values()):
-            if not each.done():
-                each.set_exception(error)
+        for n, (answer, _) in list(self._unanswered.items()):
+            self.forget(n)
+            if not answer.done():
+                answer.set_exception(error)
         self._wake()
 
     async def _say_goodbye(self) -> None:
@@ -420,7 +389,8 @@ class Exchange:
         now = asyncio.get_running_loop().time()
         for frame in frames:
             self._heed(self._session.receive(frame, now), now)
-        self._on_heard()
+        if self._session.draining:
+            self._on_heard()
         self.pump()
 
     def _heed(self, event: SessionEvent | None, now: float) -> None:
@@ -435,6 +405,7 @@ class Exchange:
                 if self._connection is not None:
                     self._connection.allow(welcome.max_message)
                 self._welcome(restarted)
+                self._on_heard()
                 if ended:
                     self._on_ended(ended)
             case Refused(error):
@@ -447,9 +418,18 @@ class Exchange:
                 log.warning("event=unreadable url=%s reason=%r", self._url, reason)
 
     def _settle(self, n: int, reply: AnyReply) -> None:
-        answer = self._answers.get(n)
-        if answer is not None and not answer.done():
+        """Give the reply to what waits for it, or say why it is none to such a request."""
+        answer, kind = self._unanswered.pop(n, (None, Reply))
+        if answer is None or answer.done():
+            pass  # Nobody waits for it any more.
+        elif isinstance(reply, kind):
             answer.set_result(reply)
+        elif isinstance(reply, ErrorReply):
+            answer.set_exception(RequestRejected(reply.code, reply.reason))
+        else:
+            kinds = f"{type(reply).__name__}, not {kind.__name__}"
+            answer.set_exception(ClientError(f"{self._url} answered with {kinds}"))
+        self._admit_next()
 
     def _welcome(self, restarted: bool) -> None:
         self._refusal = None
@@ -484,58 +464,3 @@ class Exchange:
     def _ring(self) -> None:
         self._timer = None
         self.pump()
-
-
-class PostedRequest(Generic[R, T]):
-    """An Answer.
-
-    Args:
-        exchange: through which it leaves.
-        read: makes of the reply what is told.
-        told: called once, with that or with an error, those that ``read`` raises included.
-    """
-
-    def __init__(self, exchange: Exchange, read: Callable[[R], T], told: Callable[[T | Exception], None]) -> None:
-        self._exchange = exchange
-        self._read = read
-        self._told = told
-        self._asked: type[Request[R]] = Request
-        self._n: int | None = None
-
-    def send(self, request: Request[R]) -> bool:
-        """Send it at once; False: nothing was sent, because it would have to wait.
-
-        Raises:
-            MessageTooLarge: see ``taskqueue.errors``.
-        """
-        self._asked = type(request)
-        self._n = self._exchange.begin(request, self)
-        return self._n is not None
-
-    def done(self) -> bool:
-        """There is an outcome, or nobody wants one."""
-        return self._n is None
-
-    def set_result(self, result: AnyReply) -> None:
-        """The reply has come."""
-        self.forget()
-        checked = self._exchange.checked(self._asked, result)
-        if isinstance(checked, Exception):
-            self._told(checked)
-            return
-        try:
-            outcome: T | Exception = self._read(checked)
-        except Exception as error:  # Of a reply that can't be; whoever has asked gets it.
-            outcome = error
-        self._told(outcome)
-
-    def set_exception(self, error: Exception) -> None:
-        """There will be no reply."""
-        self.forget()
-        self._told(error)
-
-    def forget(self) -> None:
-        """Nobody waits for it any more."""
-        if self._n is not None:
-            self._exchange.forget(self._n)
-            self._n = None

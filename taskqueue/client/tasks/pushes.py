@@ -18,7 +18,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from math import inf
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -27,9 +26,9 @@ from msgspec import Struct, field
 
 from taskqueue.alike import there_are
 from taskqueue.client.arguments import checked_count
-from taskqueue.client.connection.background import Background, BackgroundCall
-from taskqueue.client.connection.batching import Batching, Outcomes
-from taskqueue.client.connection.exchange import Exchange, PostedRequest
+from taskqueue.client.connection.background import Background, ThreadFuture
+from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.new_task import check_meant, new_task
 from taskqueue.client.tasks.push_options import OPTIONS, Duration, Moment
 from taskqueue.errors import MessageTooLarge, RequestRejected
@@ -460,7 +459,7 @@ class BlockingWindow:
         self._project = project
         self._most = most
         self._count = count
-        self._sending: deque[BackgroundCall[Answered]] = deque()
+        self._sending: deque[ThreadFuture[Answered]] = deque()
 
     def __enter__(self) -> Self:
         return self
@@ -503,17 +502,10 @@ class Push(NamedTuple):
 def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
     """The single pushes of one client, which leave through this exchange."""
 
-    async def send(pushes: list[Push]) -> list[PushOutcome | Exception]:
-        return outcomes_of(await exchange.ask(_message(pushes), inf))
-
-    def begin(pushes: list[Push], told: Callable[[Outcomes[PushOutcome]], None]) -> Callable[[], None] | None:
-        request = PostedRequest(exchange, outcomes_of, told)
-        return request.forget if request.send(_message(pushes)) else None
-
     async def send_alone(push: Push, refusal: Exception) -> PushOutcome:
         raise too_large(push.task, refusal) if is_too_large(refusal) else refusal
 
-    return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
+    return Batching(exchange, _size_of, _message, outcomes_of, send_alone)
 
 
 def push_of(project: str, task: NewTask) -> Push:

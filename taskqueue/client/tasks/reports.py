@@ -13,7 +13,6 @@ leaves behind is a ``Result``: any value that MessagePack has, of 64 KiB at most
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import inf
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,8 +20,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.client.arguments import checked_seconds
-from taskqueue.client.connection.batching import Batching, Outcomes
-from taskqueue.client.connection.exchange import Exchange, PostedRequest
+from taskqueue.client.connection.batching import Batching
+from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.new_task import packed
 from taskqueue.client.tasks.push_options import Duration, seconds
 from taskqueue.client.tasks.pushes import Item, as_new_task, check_several, is_too_large, size_of, too_large
@@ -144,31 +143,12 @@ def single_reports(
         answered: told the same when it has been answered, whatever was said, or is given up.
     """
 
-    async def send(reports: list[TaskReport]) -> list[Reported | Exception]:
-        await exchange.ready(inf)
-        tokens = _ended(reports)
-        leaving(tokens)
-        try:
-            return _parts(await exchange.ask(Done(tasks=list(reports)), inf))
-        finally:
-            answered(tokens)
+    def message(reports: list[TaskReport]) -> Done:
+        leaving(_ended(reports))
+        return Done(tasks=[*reports])
 
-    def begin(reports: list[TaskReport], told: Callable[[Outcomes[Reported]], None]) -> Callable[[], None] | None:
-        if not exchange.is_free:
-            return None
-        tokens = _ended(reports)
-        leaving(tokens)
-
-        def tell(outcomes: Outcomes[Reported]) -> None:
-            answered(tokens)
-            told(outcomes)
-
-        def give_up() -> None:
-            request.forget()
-            answered(tokens)
-
-        request = PostedRequest(exchange, _parts, tell)
-        return give_up if request.send(Done(tasks=list(reports))) else None
+    def ended(reports: list[TaskReport]) -> None:
+        answered(_ended(reports))
 
     async def send_alone(report: TaskReport, refusal: Exception) -> Reported:
         """Send a report that was refused although it was alone: in two if it was too large."""
@@ -180,14 +160,15 @@ def single_reports(
 
     async def ask(report: TaskReport) -> Reported:
         try:
-            [said] = await send([report])
+            [said] = await singles.send([report])
         except ClientError as refusal:
             return await send_alone(report, refusal)
         if isinstance(said, Exception):
             raise said
         return said
 
-    return Batching(send, _size_of, exchange.patience, exchange.late, begin, send_alone)
+    singles = Batching(exchange, _size_of, message, _parts, send_alone, ended)
+    return singles
 
 
 def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[TaskReport]:

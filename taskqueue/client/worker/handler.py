@@ -32,7 +32,7 @@ from contextlib import aclosing
 from types import CoroutineType, TracebackType
 from typing import Any, Final
 
-from taskqueue.client.connection.background import BackgroundCall
+from taskqueue.client.connection.background import ThreadFuture
 from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import ABOVE_HANDLERS, Interruptible
 from taskqueue.client.worker.middleware import Around, MiddlewareChain
@@ -110,9 +110,9 @@ class Handler:
             loop.call_soon_threadsafe(call)
 
         def keep_from_thread(new: list[NewTask]) -> None:
-            call = BackgroundCall(keep(new), post)
-            post(call.begin)
-            code.wait_for(call)
+            kept: ThreadFuture[None] = ThreadFuture(post)
+            post(lambda: kept.run(keep(new)))
+            code.wait_for(kept)
 
         result = await loop.run_in_executor(
             self._threads, code.call, self._in_thread, task, around, span, keep_from_thread

@@ -19,7 +19,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from taskqueue.client.connection.background import BackgroundCall
+from taskqueue.client.connection.background import ThreadFuture
 from taskqueue.client.worker.outcome import RunEnded
 
 P = ParamSpec("P")
@@ -60,7 +60,7 @@ class Interruptible:
         self._lock = threading.RLock()
         self._thread: int | None = None
         self._was_set = False
-        self._awaited: BackgroundCall[Any] | None = None
+        self._awaited: ThreadFuture[Any] | None = None
 
     def call(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
         """Call a function that ``interrupt`` may end, in this thread.
@@ -79,7 +79,7 @@ class Interruptible:
                 except RunEnded:
                     pass
 
-    def wait_for(self, call: BackgroundCall[R]) -> R:
+    def wait_for(self, call: ThreadFuture[R]) -> R:
         """Wait in the code's thread for a call in the event loop, which is cancelled if the code is told to end.
 
         Raises:

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from taskqueue import AsyncClient, Client, ClientClosed, ClientError, MessageTooLarge, RequestRejected, RequestTimeout
 from taskqueue.client.connection import batching
-from taskqueue.client.connection.batching import Batching, Outcomes
 from taskqueue.client.tasks.task import Task
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.choices import PushOutcome
@@ -174,7 +173,8 @@ def test_a_name_that_no_project_can_have_is_refused_before_others_suffer(daemon:
     assert "'no good' is no project name" in refused.reason
 
 
-def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon) -> None:
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon, is_ready: bool) -> None:
     def narrow(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, Hello):
             return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
@@ -183,6 +183,8 @@ def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon) -> None:
     daemon.script = narrow
 
     async def use(client: AsyncClient) -> list[object]:
+        if is_ready:
+            await client.ready()
         sizes = [500, 500, 5000, 500, 500]
         pushes = (client.push("p", f"http://a/{n}", body=b"x" * size) for n, size in enumerate(sizes))
         return list(await asyncio.gather(*pushes, return_exceptions=True))
@@ -194,7 +196,8 @@ def test_a_task_that_is_too_large_is_nobody_elses_error(daemon: Daemon) -> None:
     assert [task.url for tasks in pushed(daemon) for task in tasks] == [f"http://a/{n}" for n in (0, 1, 3, 4)]
 
 
-def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemon: Daemon) -> None:
+@pytest.mark.parametrize("is_ready", [False, True])
+def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemon: Daemon, is_ready: bool) -> None:
     def strict(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, NewTasks) and any(task and task.url == "http://a/3" for task in request.tasks):
             return [ErrorReply(n=request.n, code="malformed", reason="nested too deep")]
@@ -203,6 +206,8 @@ def test_a_task_for_which_a_whole_message_is_refused_is_nobody_elses_error(daemo
     daemon.script = strict
 
     async def use(client: AsyncClient) -> list[object]:
+        if is_ready:
+            await client.ready()
         pushes = (client.push("p", f"http://a/{n}") for n in range(7))
         return list(await asyncio.gather(*pushes, return_exceptions=True))
 
@@ -251,29 +256,6 @@ def test_an_answer_about_another_number_of_tasks_leaves_nobody_waiting(
         )
 
     assert [type(outcome) for outcome in using(daemon, use)] == got
-
-
-@pytest.mark.parametrize(
-    "refusal", [None, RequestRejected("malformed", "nested too deep"), MessageTooLarge("too large")]
-)
-def test_what_can_not_be_sent_at_once_is_sent_when_it_can(refusal: Exception | None) -> None:
-    sent: list[list[str]] = []
-
-    async def send(items: list[str]) -> list[str | Exception]:
-        sent.append(items)
-        return [*items]
-
-    def begin(items: list[str], told: Callable[[Outcomes[str]], None]) -> Callable[[], None] | None:
-        if refusal is not None:
-            raise refusal
-        return None
-
-    async def main() -> list[str]:
-        singles: Batching[str, str] = Batching(send, len, inf, lambda _: RequestTimeout(), begin)
-        return await asyncio.gather(*(singles.ask(item) for item in "abc"))
-
-    assert asyncio.run(main()) == ["a", "b", "c"]
-    assert [item for items in sent for item in items] == ["a", "b", "c"]
 
 
 def test_who_gives_up_takes_nobody_along(daemon: Daemon) -> None:
@@ -327,19 +309,17 @@ def test_closing_ends_what_is_under_way_and_what_waits(daemon: Daemon) -> None:
     assert [type(error) for error in asyncio.run(main())] == [ClientClosed] * 3
 
 
-def test_who_waits_is_told_of_the_close_even_if_the_message_never_ends() -> None:
-    async def send(items: list[str]) -> list[str | Exception]:
-        await asyncio.Event().wait()
-        return [*items]
+def test_who_waits_for_a_daemon_that_is_away_is_told_of_the_close(daemon: Daemon) -> None:
+    daemon.script = lambda _: []
 
     async def main() -> list[object]:
-        singles: Batching[str, str] = Batching(send, len, inf, lambda _: RequestTimeout())
-        under_way = asyncio.ensure_future(singles.ask("a"))
+        client = AsyncClient(daemon.url, timeout=inf)
+        under_way = asyncio.ensure_future(client.push("p", "http://a/"))
         await client_turn()
-        waiting = asyncio.ensure_future(singles.ask("b"))
+        waiting = asyncio.ensure_future(client.push("p", "http://b/"))
         await client_turn()
-        singles.close()
-        told = asyncio.gather(under_way, waiting, singles.ask("c"), return_exceptions=True)
+        await client.close()
+        told = asyncio.gather(under_way, waiting, client.push("p", "http://c/"), return_exceptions=True)
         return list(await asyncio.wait_for(told, 60))
 
     assert [type(error) for error in asyncio.run(main())] == [ClientClosed] * 3
