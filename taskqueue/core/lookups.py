@@ -14,6 +14,7 @@ from typing import Final
 
 from taskqueue.core import step_rules
 from taskqueue.core.model.needs import Needs, OrderRef, SpecRef
+from taskqueue.core.model.pending_work import REFILLS_A_TURN
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.slot_queue import SlotQueue
 from taskqueue.core.model.task import DELAYED, READY
@@ -28,9 +29,6 @@ from taskqueue.protocol.projects import GroupDo, ProjectDo
 
 CLEARING: Final = (ProjectDo, GroupDo)
 """Types of requests that may clear a project; named here, since to join them for each request took 0.2 µs."""
-
-REFILLS_A_TURN: Final = 32
-"""Orders that are read further in one turn: with many projects a start is spread over several turns."""
 
 SPECS_A_TURN: Final = 256
 """Hollow tasks that are filled in one turn, beside those that its requests name."""

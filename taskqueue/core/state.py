@@ -30,7 +30,7 @@ from taskqueue.core.model.operation import OperationTable
 from taskqueue.core.model.pending_work import PendingWork, PropagationQueue
 from taskqueue.core.model.project import GrandTotals, Project, ProjectTable
 from taskqueue.core.model.records import Loaded
-from taskqueue.core.model.session import NO_WISHES, Connections, Session, Wishes
+from taskqueue.core.model.session import NO_WISHES, Connections, HeldWelcome, Session, Wishes
 from taskqueue.core.model.slot import SlotClock
 from taskqueue.core.model.slot_scan import SlotScan
 from taskqueue.core.model.slot_table import SlotTable
@@ -76,6 +76,7 @@ class State:
         secret: the key of the pseudonyms of sessions, and of the masks of their tokens.
         sessions: by id, the one that was silent for longest first.
         memory: how much memory the tasks of all projects take.
+        held_welcomes: answers to hellos that come after the hand-out, by session.
         silent: sessions that have fallen silent, and hold tasks still of which the specs are being read.
         cron_timers: when which project's next cron job is due.
         last_now: the time of the turn before.
@@ -122,6 +123,7 @@ class State:
         self.wall_timers: TimerHeap[WallKey] = TimerHeap(partial(due_at, self))
         self.memory = MemoryUsage()
         self.hollow = HollowTasks()
+        self.held_welcomes: dict[str, HeldWelcome] = {}
         self.silent: dict[str, Session] = {}
         self.cron_timers: TimerHeap[int] = TimerHeap(self._cron_due_at)
         self.last_now = Now(Wall(0.0), Boot(0.0))

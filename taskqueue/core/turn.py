@@ -17,6 +17,7 @@
              move tasks to their slots    of projects that are divided otherwise than before
              4. hand out                     fair shares, each project at its pace
              5. settle                       heads trimmed, appointments made, records of what changed
+                welcome                      fetchers that asked to be after the hand-out
 
 The same state, time, requests and findings give the same turn.
 """
@@ -114,6 +115,8 @@ class Turn:
         if state.shared or state.fair_queue.busy_ring() is not None:
             HandOut(turn).run()
         _settle(turn)
+        if state.held_welcomes:
+            fetchers.welcome(turn)
         state.in_turn = False
         return TurnResult(turn.changes.take(), turn.outgoing, turn.events)
 

@@ -61,6 +61,7 @@ class Hello(Request["Welcome"], tag="hello"):
         slots: how many tasks it runs at once; None: as many as it holds.
         priority: of two fetchers that could take a task, the one with the higher priority gets it.
         hung: places held by handlers whose leases are over; None: there are none.
+        after_hand_out: the welcome comes when what is ready has been handed out, behind the tasks.
     """
 
     capacity: Capacity = 0
@@ -73,6 +74,7 @@ class Hello(Request["Welcome"], tag="hello"):
     slots: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)] | None = None
     priority: Priority = 0
     hung: Hung | None = None
+    after_hand_out: bool = False
 
 
 class Welcome(Reply, tag="welcome"):

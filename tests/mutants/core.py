@@ -153,6 +153,15 @@ def _each_malformed_item_explained(replace: Replace) -> None:
     replace(codec, "FULL_REASONS", 1 << 40)
 
 
+def _welcomed_before_heads_are_read(replace: Replace) -> None:
+    def welcome(turn: TurnState) -> None:
+        held, turn.state.held_welcomes = turn.state.held_welcomes, {}
+        for each in held.values():
+            turn.send(each.session, each.welcome, after_sync=False)
+
+    replace(fetchers, "welcome", welcome)
+
+
 def _heard_but_taken_for_silent(replace: Replace) -> None:
     def go_on(turn: TurnState) -> None:
         silent, turn.state.silent = turn.state.silent, {}
@@ -358,6 +367,14 @@ MUTANTS: Final = (
         _each_malformed_item_explained,
         (
             "unit/protocol/test_codec.py::test_only_the_first_flaws_of_a_message_say_what_is_wrong_and_what_is_good_counts",
+        ),
+    ),
+    Mutant(
+        "a hello is answered after the hand-out of its turn, whatever is to be read first",
+        _welcomed_before_heads_are_read,
+        (
+            "unit/core/rules/test_after_hand_out.py::test_the_body_of_a_single_large_task_is_read_from_the_store_first",
+            "unit/core/rules/test_after_hand_out.py::test_the_last_project_is_read_first_also_if_nothing_comes_before",
         ),
     ),
     Mutant(

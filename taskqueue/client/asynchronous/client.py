@@ -251,7 +251,7 @@ class AsyncClient:
         patience = self.timeout if timeout is None else checked_seconds("timeout", timeout)
         tasks: list[Task] = []
         if patience == 0:
-            tasks = await self._fetching.select(limit, projects, priority, self._leases.handed_out)
+            tasks = await self._fetching.select(limit, projects, priority, self._exchange.handed_out)
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(time_limit("timeout", patience)):

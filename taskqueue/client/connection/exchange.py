@@ -155,6 +155,7 @@ class Exchange:
         self._trouble = ""
         self._welcomed = asyncio.Event()
         self._news = asyncio.Event()
+        self._handed_out = asyncio.Event()
         self._refusal: ErrorReply | None = None
         self._unanswered: dict[int, tuple[Answer[Any], type[AnyReply]]] = {}
         self._queue: deque[asyncio.Future[None]] = deque()
@@ -222,6 +223,15 @@ class Exchange:
         if self._is_ready():
             return
         await self._in_time(self._greet(), self.patience if patience is None else patience)
+
+    async def handed_out(self) -> None:
+        """Wait until the daemon has handed out what it has ready, as ``ClientSession.ask_hand_out`` has just asked."""
+        self._handed_out.clear()
+        await self._in_time(self._hear(), self.patience)
+
+    async def _hear(self) -> None:
+        await self._handed_out.wait()
+        self._check_welcomed()
 
     def pump(self) -> None:
         """Send what the session has to send, and sleep until it has something again."""
@@ -363,6 +373,7 @@ class Exchange:
             self.forget(n)
             if not answer.done():
                 answer.set_exception(error)
+        self._handed_out.set()
         self._wake()
 
     async def _say_goodbye(self) -> None:
@@ -400,7 +411,9 @@ class Exchange:
                 self._settle(n, reply)
             case HandedOut():
                 self._on_tasks(event, now)
-            case Welcomed(welcome, restarted, ended):
+            case Welcomed(welcome, restarted, ended, handed_out):
+                if handed_out:
+                    self._handed_out.set()
                 self.reachability.welcomed(welcome.version)
                 if self._connection is not None:
                     self._connection.allow(welcome.max_message)
@@ -449,6 +462,7 @@ class Exchange:
             self._trouble = error.reason
         else:
             self._refusal = error
+            self._handed_out.set()
             self._wake()
 
     # ------------------------------------------------------------------------------------ sleeping

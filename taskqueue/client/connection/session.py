@@ -79,11 +79,13 @@ class Welcomed(NamedTuple):
         restarted: the scheduler that answered has started since the last welcome.
         ended: tokens that were held, and whose leases the daemon has ended: their time was over, or an operator
             cancelled the task.
+        handed_out: what was ready has been handed out, as ``ask_hand_out`` asked.
     """
 
     welcome: Welcome
     restarted: bool
     ended: list[int]
+    handed_out: bool = False
 
 
 class Gap(NamedTuple):
@@ -230,6 +232,7 @@ class ClientSession:
         self.max_message = MAX_MESSAGE_BYTES
         self.fetcher_timeout = 60.0
         self.draining = False
+        self._asked_at: int | None = None
         self._hung: Hung | None = None
         self._hung_since = 0.0
         self._last_n = 0
@@ -303,6 +306,11 @@ class ClientSession:
         if (capacity, projects, slots, priority) != (self.capacity, self.projects, self.slots, self.priority):
             self.capacity, self.projects, self.slots, self.priority = capacity, projects, slots, priority
             self.say_hello()
+
+    def ask_hand_out(self) -> None:
+        """Have the next hello, and all others until it is answered, be answered after the hand-out."""
+        self._asked_at = 0
+        self.say_hello()
 
     def start(self, token: int) -> None:
         """Somebody's code works on the token's task from now on; the next hello says so, if it still does then."""
@@ -413,6 +421,8 @@ class ClientSession:
         self._last_hello = self._last_n
         self._hello_at = now + silence(self._hello_tries)
         self._hello_tries += 1
+        if self._asked_at == 0:
+            self._asked_at = self._last_n
         return encode(
             Hello(
                 session=self.id,
@@ -427,6 +437,7 @@ class ClientSession:
                 slots=self.slots,
                 priority=self.priority,
                 hung=self._hung and replace(self._hung, seconds=max(0.0, now - self._hung_since)),
+                after_hand_out=self._asked_at is not None,
             )
         )
 
@@ -498,13 +509,16 @@ class ClientSession:
         self._sent_to = welcome.epoch
         self.max_message = welcome.max_message
         self.fetcher_timeout = welcome.fetcher_timeout
+        handed_out = self._asked_at is not None and 0 < self._asked_at <= welcome.n
+        if handed_out:
+            self._asked_at = None
         if welcome.n == self._last_hello:
             self.draining = welcome.draining
         if welcome.n == self._last_hello and self._hello_at > now:
             self._hello_tries = 0
             self._hello_at = now + self.fetcher_timeout / HEARTBEATS if self.capacity or self._leases else inf
-            return Welcomed(welcome, restarted, self._heed_ended(welcome.ended))
-        return Welcomed(welcome, restarted, [])
+            return Welcomed(welcome, restarted, self._heed_ended(welcome.ended), handed_out)
+        return Welcomed(welcome, restarted, [], handed_out)
 
     def _heed_ended(self, tokens: Iterable[int]) -> list[int]:
         """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""

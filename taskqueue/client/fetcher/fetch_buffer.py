@@ -157,15 +157,16 @@ class FetchBuffer:
         slots: int | None = None,
         patience: float = inf,
         priority: int = 0,
+        wanted: int = 0,
     ) -> Consumer:
-        """Start to take tasks; ``slots``: how many run at once, None is all.
+        """Start to take tasks; ``slots``: how many run at once, None is all; ``wanted``: for once, beside these.
 
         Raises:
             ValueError: no project is named so, or the capacity or the priority is none; nothing has changed.
         """
         standing = checked_capacity("capacity", standing)
         running = standing if slots is None else slots
-        consumer = Consumer(checked_names(projects), standing, running, patience, checked_priority(priority))
+        consumer = Consumer(checked_names(projects), standing, running, patience, checked_priority(priority), wanted)
         insort(self._consumers, consumer, key=lambda other: -other.priority)
         self.tell_session()
         return consumer
@@ -232,22 +233,22 @@ class FetchBuffer:
         n: int,
         projects: Iterable[str] | None,
         priority: int = 0,
-        asked: Callable[[], Awaitable[None]] | None = None,
+        handed_out: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Task]:
         """Take at most ``n`` tasks, for once.
 
         Args:
-            asked: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait for
-                the first task.
+            handed_out: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait
+                for the first task.
         """
         wanted = checked_capacity("limit", n)
-        consumer = self.join(projects, priority=priority)
-        consumer.wanted = wanted
-        self.tell_session()
+        if handed_out is not None:
+            self._session.ask_hand_out()
+        consumer = self.join(projects, priority=priority, wanted=wanted)
         try:
-            if asked is not None:
-                await asked()
-            tasks = self._pop(consumer, n) if asked else await self.take(consumer, n)
+            if handed_out is not None:
+                await handed_out()
+            tasks = self._pop(consumer, n) if handed_out else await self.take(consumer, n)
             for task in tasks:
                 self._selected.add(task.token)
                 self._session.start(task.token)

@@ -35,7 +35,6 @@ from taskqueue.client.connection.session import ClientSession
 from taskqueue.client.tasks.task import Cancelled, Task
 from taskqueue.errors import ClientError
 from taskqueue.protocol.fetchers import Extend, LeaseRef, Release
-from taskqueue.protocol.operations import OperationList
 from taskqueue.visible_text import visible
 
 log = logging.getLogger("taskqueue.client")
@@ -73,15 +72,6 @@ class Leases:
             return False
         task.lease_ends_at = asyncio.get_running_loop().time() + (task.timeout if seconds is None else seconds)
         return True
-
-    async def handed_out(self) -> None:
-        """Wait until the daemon has handed out what it has ready for the wish that was stated last.
-
-        It hands out at the end of the turn in which it hears the wish, or of the next one if the queue has to be read
-        from its store first, and answers questions at the start of a turn. So the answer to the third one comes later.
-        """
-        for _ in range(3):
-            await self._exchange.ask(OperationList())
 
 
 def _chunks(tasks: Sequence[Task]) -> Iterator[list[LeaseRef]]:

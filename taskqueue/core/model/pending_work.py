@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Literal
+from typing import Final, Literal
 
 from taskqueue.core.model.edges import Propagation
 from taskqueue.core.model.project import Project
@@ -30,6 +30,9 @@ StepKind = Literal[
     "old_failures", "failures", "slot_list", "retry_count",
 ]  # fmt: skip
 """A kind of steps."""
+
+REFILLS_A_TURN: Final = 32
+"""Orders that are read further in one turn: with many projects a start is spread over several turns."""
 
 
 class PendingWork:
@@ -63,6 +66,11 @@ class PendingWork:
     def read_further(self, number: int) -> None:
         """An order of the project is to be read further."""
         self.low[number] = None
+
+    @property
+    def turns_of_reading(self) -> int:
+        """Turns after which all that is low now has been read, of each project two orders; and bodies one later."""
+        return 2 + len(self.low) // (REFILLS_A_TURN // 2)
 
     def was_read(self, number: int) -> None:
         """The project's orders have been read, or need not be."""

@@ -48,7 +48,7 @@ from msgspec.structs import replace
 from taskqueue.core.model.chance import derive
 from taskqueue.core.model.task import Task
 from taskqueue.errors import Rejected
-from taskqueue.protocol.fetchers import SHOWN_WISHES, Fetcher, Hello, Hung, HungPlaces
+from taskqueue.protocol.fetchers import SHOWN_WISHES, Fetcher, Hello, Hung, HungPlaces, Welcome
 from taskqueue.protocol.fields import OUTCOME_WINDOW, Boot, Peer
 
 Interest = frozenset[str] | None
@@ -80,6 +80,20 @@ class EndedLease(NamedTuple):
     at: Boot
     project: str = ""
     taskid: str = ""
+
+
+class HeldWelcome(NamedTuple):
+    """The answer to a hello that asked for it after the hand-out.
+
+    Attributes:
+        number: of the last ``select`` to the session when ``turns`` was counted; -1: it was not.
+        turns: how many it may wait until all that was to be read then has been.
+    """
+
+    session: Session
+    welcome: Welcome
+    number: int = -1
+    turns: int = 0
 
 
 class Session:

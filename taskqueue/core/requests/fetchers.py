@@ -32,7 +32,7 @@ from msgspec import Raw
 
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
-from taskqueue.core.model.session import Session
+from taskqueue.core.model.session import HeldWelcome, Session
 from taskqueue.core.model.task import Task
 from taskqueue.core.moves import change_log, handout
 from taskqueue.core.moves.handout import as_assignment, may_give
@@ -65,8 +65,8 @@ can't read so fast, the welcome with them. What a fetcher claims to have seen is
 and 0 tomorrow must not be sent all that lies between."""
 
 
-def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
-    """Apply a fetcher's hello; a repeat of the last one only gets the reply.
+def hello(turn: TurnState, session: Session, message: Hello) -> Welcome | None:
+    """Apply a fetcher's hello; a repeat of the last one only gets the reply. None: that comes after the hand-out.
 
     Raises:
         Rejected: a later hello has been applied (``too-old``). This may also reach the fetcher itself, if the hello was
@@ -92,7 +92,7 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         _send_unseen(turn, session, message.seen)
         _enrol(turn, session, message.projects)
     config = state.config
-    return Welcome(
+    answer = Welcome(
         n=message.n,
         epoch=state.epoch,
         fetcher_timeout=config.fetcher_timeout,
@@ -101,6 +101,28 @@ def hello(turn: TurnState, session: Session, message: Hello) -> Welcome:
         ended=_ended(session, message, config.max_message),
         draining=session.draining,
     )
+    if not message.after_hand_out:
+        return answer
+    state.held_welcomes[session.id] = HeldWelcome(session, answer)
+    return None
+
+
+def welcome(turn: TurnState) -> None:
+    """Answer the hellos that asked to be after the hand-out, at the end of a turn.
+
+    A fetcher with room waits while heads or bodies are to be read, or the turn left something undone, because there
+    may be tasks for it in that; until it has got no task for as many turns as that takes.
+    """
+    state = turn.state
+    is_reading = bool(state.pending.low or state.hollow.to_read or turn.more)
+    held, state.held_welcomes = state.held_welcomes, {}
+    for key, each in held.items():
+        session, number = each.session, each.session.select_number
+        turns = each.turns if number == each.number else state.pending.turns_of_reading
+        if is_reading and turns and session.free > 0:
+            state.held_welcomes[key] = HeldWelcome(session, each.welcome, number, turns - 1)
+        else:
+            turn.send(session, each.welcome, after_sync=False)
 
 
 def _ended(session: Session, message: Hello, max_message: int) -> list[int]:

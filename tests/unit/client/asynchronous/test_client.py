@@ -545,6 +545,68 @@ def test_select_returns_nothing_when_there_is_nothing_in_time(daemon: Daemon) ->
             pass
 
 
+def test_select_without_a_wait_has_one_hello_answered_after_the_hand_out(daemon: Daemon) -> None:
+    async def use(client: AsyncClient) -> list[Task]:
+        await client.push("p", "http://a/")
+        return await client.select(3, timeout=0)
+
+    assert using(daemon, use) == []
+    said = [(hello.capacity, hello.after_hand_out) for hello in daemon.heard if isinstance(hello, Hello)]
+    assert said == [(0, False), (3, True), (0, False)]
+    assert {type(request) for request in daemon.heard} == {Hello, NewTasks}
+
+
+def test_select_without_a_wait_has_the_tasks_that_come_before_its_welcome(daemon: Daemon) -> None:
+    daemon.script = lambda request: [] if isinstance(request, Hello) and request.after_hand_out else friendly(request)
+
+    async def use(client: AsyncClient) -> list[int]:
+        selecting = asyncio.ensure_future(client.select(3, timeout=0))
+        while not (asking := await asyncio.to_thread(daemon.hear, Hello)).after_hand_out:
+            pass
+        daemon.hand_out(1)
+        for reply in friendly(asking):
+            daemon.say(reply)
+        return [task.token for task in await selecting]
+
+    assert using(daemon, use) == [1]
+
+
+def test_select_without_a_wait_ends_when_the_client_is_closed_or_refused_or_has_waited_too_long(daemon: Daemon) -> None:
+    def refuse(request: AnyRequest) -> list[AnyOutgoing]:
+        if isinstance(request, Hello) and request.after_hand_out:
+            return [ErrorReply(n=request.n, code="malformed", reason="unknown field")]
+        return friendly(request)
+
+    async def refused(client: AsyncClient) -> None:
+        await client.ready()
+        daemon.script = refuse
+        with pytest.raises(RequestRejected, match="unknown field"):
+            await client.select(timeout=0)
+
+    async def closed(client: AsyncClient) -> None:
+        await client.ready()
+        daemon.script = lambda _: []
+        selecting = asyncio.ensure_future(client.select(timeout=0))
+        while not (await asyncio.to_thread(daemon.hear, Hello)).after_hand_out:
+            pass
+        await client.close()
+        with pytest.raises(Closed):
+            await selecting
+
+    async def late() -> None:
+        async with AsyncClient(daemon.url, timeout=0.5) as client:
+            daemon.script = friendly
+            await client.ready(60)
+            daemon.script = lambda _: []
+            with pytest.raises(RequestTimeout):
+                await client.select(timeout=0)
+
+    using(daemon, refused)
+    daemon.script = friendly
+    using(daemon, closed)
+    asyncio.run(late())
+
+
 def test_a_task_that_comes_when_nobody_waits_any_more_goes_back(daemon: Daemon) -> None:
     async def use(client: AsyncClient) -> Release:
         await client.push("p", "http://a/")

@@ -75,6 +75,39 @@ def done(*tokens: int) -> Done:
     return Done(tasks=[TaskReport("p", f"t{token}", Token(token)) for token in tokens])
 
 
+def handed_out(event: object) -> bool:
+    assert isinstance(event, Welcomed)
+    return event.handed_out
+
+
+def test_hellos_ask_for_the_hand_out_until_one_of_them_is_answered() -> None:
+    session = greeted(1)
+    session.ask_hand_out()
+    [asking] = hellos(session, 0.0)
+    session.want(2, None)
+    [again] = hellos(session, 0.0)
+
+    assert (asking.after_hand_out, again.after_hand_out) == (True, True)
+    assert handed_out(welcome(session, asking.n, 1.0))
+    session.say_hello()
+    assert [hello.after_hand_out for hello in hellos(session, 1.0)] == [False]
+    assert not handed_out(welcome(session, again.n, 1.0))
+
+
+def test_the_answer_to_a_hello_of_before_says_nothing_of_the_hand_out() -> None:
+    session = greeted(1)
+    session.say_hello()
+    [before] = hellos(session, 0.0)
+    session.ask_hand_out()
+    assert not handed_out(welcome(session, before.n, 0.0))
+    [asking] = hellos(session, 0.0)
+    session.ask_hand_out()
+
+    assert not handed_out(welcome(session, asking.n, 1.0))
+    [latest] = hellos(session, 1.0)
+    assert handed_out(welcome(session, latest.n, 1.0))
+
+
 # ---------------------------------------------------------------------------------------- requests
 
 

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from taskqueue.core.lookups import REFILLS_A_TURN
+from taskqueue.core.model.pending_work import REFILLS_A_TURN
 from taskqueue.core.requests.why import LOOKED_AT, SENTENCE_BYTES
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello, Hung
