@@ -590,7 +590,7 @@ def test_select_without_a_wait_ends_when_the_client_is_closed_or_refused_or_has_
         while not (await asyncio.to_thread(daemon.hear, Hello)).after_hand_out:
             pass
         await client.close()
-        with pytest.raises(Closed):
+        with pytest.raises(ClientClosed):
             await selecting
 
     async def late() -> None:

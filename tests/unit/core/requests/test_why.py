@@ -7,7 +7,6 @@ from copy import deepcopy
 import pytest
 from msgspec import structs
 
-from taskqueue.core.lookups import REFILLS_A_TURN
 from taskqueue.core.model.pending_work import REFILLS_A_TURN
 from taskqueue.core.requests.why import LOOKED_AT, SENTENCE_BYTES
 from taskqueue.protocol.base import ErrorReply
