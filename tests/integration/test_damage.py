@@ -26,7 +26,7 @@ BATCHES = 30
 NOTE = {"note": "x" * 1500}
 """Of tasks whose bodies fill several logs."""
 
-COMMAND = "import sys; from taskqueue.cli.main import main; sys.exit(main(['scheduler', '-c', sys.argv[1]{}]))"
+COMMAND = "import sys; from taskqueue.cli.main import main; sys.exit(main(['daemon', 'start', '-c', sys.argv[1]{}]))"
 ACCEPTING = COMMAND.format(", '--accept-damage'")
 
 

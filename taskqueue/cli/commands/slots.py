@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 import click
 
+from taskqueue.alike import there_are
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.input.names import project_name
@@ -161,7 +162,7 @@ def slot_fact(written: str) -> SlotFact:
     """
     key = written.replace("-", "_")
     if key not in FACTS:
-        raise click.BadParameter(f'"{written}" is no key of a slot: {", ".join(FACTS)}')
+        raise click.BadParameter(f'"{written}" is no key of a slot; {there_are(key, FACTS)}')
     return cast("SlotFact", key)
 
 

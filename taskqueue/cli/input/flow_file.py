@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 import click
 
+from taskqueue.alike import there_are
 from taskqueue.cli.input.names import PROJECT_NAME, RULE
 from taskqueue.cli.input.task_lines import TIMES
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
@@ -196,7 +197,7 @@ def _table(name: str, where: str, said: Any) -> dict[str, Any]:
 def _know(name: str, where: str, said: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in said:
         if key not in keys:
-            _refuse(name, f"{where}.{key}".lstrip(".") + f": unknown; there are {', '.join(keys)}")
+            _refuse(name, f"{where}.{key}".lstrip(".") + f": unknown; {there_are(key, keys)}")
 
 
 def _refuse(name: str, problem: str) -> NoReturn:

@@ -113,7 +113,7 @@ def test_a_cycle_is_printed() -> None:
         ("[tasks.A]\nurl = 'http://a/'\nafter = [{taskid = 7}]", "tasks.A.after[0].taskid: expected text"),
         (
             "[tasks.A]\nurl = 'http://a/'\nafter = [{task = 'x'}]",
-            "tasks.A.after[0].task: unknown; there are project, taskid",
+            "tasks.A.after[0].task: unknown; did you mean taskid? There are project, taskid",
         ),
         ("[tasks.A]\nurl = 'http://a/'\nafter = [{taskid = 'A'}]", "tasks.A.after: 'A' is the task itself"),
         ("[tasks.A]\nurl = 'http://a/'\ndepends_on = ['B']", "tasks.A.depends_on: in a flow it is called after"),
