@@ -107,6 +107,7 @@ def _keep_open(client: Client) -> None:
 
 CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     _reports,
+    lambda client: client.select(timeout=0),
     lambda client: client.push("p", "http://a/", **SCHEDULE),
     lambda client: client.push_many("p", [FULL], outcomes=print),
     lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2, projects=["p"]),

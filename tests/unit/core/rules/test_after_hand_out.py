@@ -101,7 +101,7 @@ def test_the_last_project_is_read_first_also_if_nothing_comes_before(make_world:
 
 
 def test_tasks_of_slots_are_read_from_the_store_first(make_world: MakeWorld) -> None:
-    world = make_world({"slot": "host", "slot_delay": 0.001})
+    world = make_world({"slot": {"by": "host", "delay": 0.001}})
     world.push("news", *(task(f"t{n}", url=f"http://site{n}.example/") for n in range(10)))
     world.crash()
     world.elapsed += 1  # no slot waits for its pace
