@@ -316,5 +316,10 @@ def _lines(layer: dict[str, Any]) -> list[str]:
 
 
 def _line(key: str, value: Any) -> str:
-    shown = "inf" if value == float("inf") else json.dumps(value)
-    return f"{key} = {shown}"
+    return f"{key} = {_shown(value)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_shown(part)}" for key, part in value.items()) + "}"
+    return "inf" if value == float("inf") else json.dumps(value)

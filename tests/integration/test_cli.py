@@ -984,7 +984,7 @@ def test_changes_of_some_projects_are_told_together_each_once(run: Run) -> None:
 
 
 def test_an_override_of_a_slot_is_removed_by_its_key_or_as_a_whole(run: Run) -> None:
-    run("project", "set", "news", "slot=host")
+    run("project", "set", "news", "slot.by=host")
     run("slot", "set", "news", "example.org", "--delay", "10s", "--max-processing", "3", "--block-until", "2h")
 
     assert run("slot", "unset", "news", "example.org", "max-processing", "block_until")[0] == 0

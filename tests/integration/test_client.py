@@ -647,7 +647,7 @@ def handle(task):
     print(task.url, flush=True)
     sys.stdin.readline()
 
-Worker(sys.argv[1], handle, concurrency=1, prefetch=4).run()
+Worker(handle, client=sys.argv[1], concurrency=1, prefetch=4).run()
 """
 """A process that says which page it works on, and works until it is told a line."""
 

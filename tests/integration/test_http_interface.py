@@ -151,7 +151,7 @@ def test_a_project_and_a_group_are_removed_by_delete(web: Web) -> None:
 
 
 def test_what_was_said_of_a_slot_is_forgotten_key_by_key_or_whole(web: Web) -> None:
-    web.got("PATCH", "/projects/slots/settings", {"slot": "host"})
+    web.got("PATCH", "/projects/slots/settings", {"slot": {"by": "host"}})
     said = web.got("PATCH", "/projects/slots/slots/host", {"delay": 5, "max_processing": 2})["chosen"]
     less = web.got("DELETE", "/projects/slots/slots/host?keys=delay")["chosen"]
     none = web.got("DELETE", "/projects/slots/slots/host")["chosen"]
@@ -294,7 +294,7 @@ def test_while_the_daemon_is_away_it_is_said_when_to_try_again() -> None:
     [
         ("PATCH", "/projects/news/settings", {"rat": 3}, "rate"),
         ("PATCH", "/projects/news/slots/a", {"delya": 3}, "delay"),
-        ("GET", "/projects/news/tasks?stat=failed", None, "state or states"),
+        ("GET", "/projects/news/tasks?stat=failed", None, "state"),
         ("POST", "/projects/news/tasks", {"url": "http://a/", "prioritty": 3}, "priority"),
         ("POST", "/operations", {"action": "retry", "projekt": "news"}, "project"),
     ],

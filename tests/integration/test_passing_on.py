@@ -34,7 +34,7 @@ def fetch(task):
     print(task.to_bytes().hex(), flush=True)
     raise PassedOn
 
-Worker(sys.argv[1], fetch, concurrency=1).run()
+Worker(fetch, client=sys.argv[1], concurrency=1).run()
 """
 """Fetches nothing, one task at once, and passes it on by stdout."""
 

@@ -194,7 +194,7 @@ def test_older_changes_are_a_page_further(client: Client, pages: Pages) -> None:
 
 
 def test_the_page_of_a_project_tells_its_slots_in_the_words_of_the_table(client: Client, pages: Pages) -> None:
-    client.projects.set("hosts", {"slot": "host", "slot_delay": "auto"})
+    client.projects.set("hosts", {"slot": {"by": "host", "delay": "auto"}})
     client.push_many("hosts", ["http://a.example/", "http://b.example/"])
 
     heads, *rows = table(pages.page("/projects/hosts"), "Slots")

@@ -588,7 +588,7 @@ from handlers import wait
 from taskqueue import Worker
 
 async def main():
-    await Worker(sys.argv[1], wait, concurrency=2, prefetch=2, grace=0.1).serve(signals=True)
+    await Worker(wait, client=sys.argv[1], concurrency=2, prefetch=2, grace=0.1).serve(signals=True)
     print("and now something else", flush=True)
 
 asyncio.run(main())
@@ -621,7 +621,7 @@ import sys
 from handlers import wait
 from taskqueue import Worker
 
-Worker(sys.argv[1], wait, concurrency=1, grace=0.1).run()
+Worker(wait, client=sys.argv[1], concurrency=1, grace=0.1).run()
 """
 
 
