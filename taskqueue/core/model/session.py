@@ -82,20 +82,6 @@ class EndedLease(NamedTuple):
     taskid: str = ""
 
 
-class HeldWelcome(NamedTuple):
-    """The answer to a hello that asked for it after the hand-out.
-
-    Attributes:
-        number: of the last ``select`` to the session when ``turns`` was counted; -1: it was not.
-        turns: how many it may wait until all that was to be read then has been.
-    """
-
-    session: Session
-    welcome: Welcome
-    number: int = -1
-    turns: int = 0
-
-
 class Session:
     """One client process.
 
@@ -395,6 +381,20 @@ CONNECTION_PART: Final = 2
 def most_at_one(max_leases: int) -> int:
     """The most leases of one connection: its part of ``max_leases``, rounded up."""
     return -(-max_leases // CONNECTION_PART)
+
+
+class HeldWelcome(NamedTuple):
+    """The answer to a hello that asked for it after the hand-out.
+
+    Attributes:
+        number: of the last ``select`` to the session when ``turns`` was counted; -1: it was not.
+        turns: how many it may wait until all that was to be read then has been.
+    """
+
+    session: Session
+    welcome: Welcome
+    number: int = -1
+    turns: int = 0
 
 
 class Connections:
