@@ -32,8 +32,8 @@ NAMES: Final = [Name(project, f"{project[0]}{number}") for number in range(6) fo
 
 POLICIES: Final = ("fail", "run", "wait")
 SEEDS: Final = st.integers(0, 1 << 32)
-CALM_STEPS: Final = 60
-"""Of five seconds each; within them everything comes to its end."""
+CALM_SECONDS: Final = (*[5] * 60, *[86_400] * 3)
+"""Steps, within which everything comes to its end: what has failed twice is tried again after an hour, and later."""
 
 _WORDS: Final = {**dict(enumerate(STATE_NAMES)), 1: "waiting", 2: "waiting"}
 
@@ -292,8 +292,8 @@ def _draw(play: Play, name: Name) -> NewTask:
 def _come_to_an_end(play: Play) -> None:
     """Somebody else does all that can be done; the first fetcher is never heard of again."""
     heir = play.world.fetcher(1000, name="heir")
-    for _ in range(CALM_STEPS):
-        play.world.advance(5)
+    for seconds in CALM_SECONDS:
+        play.world.advance(seconds)
         heir.hello()
         for taskid in list(heir.held):
             play.world.turn(heir.answers(heir.finished(taskid)))
