@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-SUBJECT: Final = re.compile(r"(?=.{1,60}$)[a-z][a-z0-9 ,./_-]*: [a-z].*|(Revert|Merge|fixup!|squash!) .*")
+SUBJECT: Final = re.compile(r"(?=.{1,60}$)[a-z][a-z0-9._/-]*: [a-z].*|(Revert|Merge|fixup!|squash!) .*")
 
 
 def problem(message: str) -> str:
