@@ -266,8 +266,8 @@ def _told(view: Flow) -> str:
 def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     """Cancel the unfinished tasks of a flow.
 
-    Of a flow that is not submitted yet, what was staged is dropped. The answer of whoever is processing one of them
-    will not count. Tasks outside of the flow that wait for these see them as failed.
+    The staged tasks of a flow that is not submitted yet are dropped. Fetchers that run tasks of the flow go on, but
+    their reports do not count. To tasks outside of the flow that wait for them, its tasks have failed.
 
     \b
     Example:

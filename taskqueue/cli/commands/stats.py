@@ -183,7 +183,7 @@ class Span(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Its length."""
+        """Seconds from its start to its end."""
         return self.end - self.start
 
 

@@ -209,8 +209,8 @@ def _drawn(
     parts += ["", *map(project_tables.of_still, still.sentences)] if still.sentences or still.has_more else []
     parts += ["which others stand still, and why: taskqueue why"] if still.has_more else []
     parts.append("")
-    nobody = NO_FETCHERS_OF_THESE if choice.group or choice.names else NO_FETCHERS
-    parts.append(fetcher_tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else nobody)
+    without_fetchers = NO_FETCHERS_OF_THESE if choice.group or choice.names else NO_FETCHERS
+    parts.append(fetcher_tables.of_fetchers(fetchers.fetchers) if fetchers.fetchers else without_fetchers)
     parts += fetcher_tables.of_hung(fetchers.fetchers)
     if (left := fetchers.found - len(fetchers.fetchers)) > 0:
         parts.append(f"and {left:,} more: taskqueue fetcher list")
