@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class ThreadFuture(Generic[T]):
-    """What one thread waits for, and the loop sets, once. It is an Answer.
+    """An answer for which one thread waits, and which the loop sets, once: an ``Answer``.
 
     Args:
         post: has something called in the loop.
@@ -57,17 +57,17 @@ class ThreadFuture(Generic[T]):
         task.add_done_callback(self._copy)
 
     def done(self) -> bool:
-        """It is set, or nobody waits for it any more."""
+        """Whether it is set, or was cancelled."""
         return self._done
 
     def set_result(self, result: T) -> None:
-        """All is well."""
+        """Let ``result`` return this."""
         self._result = result
         self._done = True
         self._lock.release()
 
     def set_exception(self, error: BaseException) -> None:
-        """It is not."""
+        """Let ``result`` raise this."""
         self._error = error
         self._done = True
         self._lock.release()
