@@ -127,21 +127,31 @@ class Background:
         Raises:
             ClientClosed: nothing is run any more, or not in this process.
         """
+        running: ThreadFuture[T] = ThreadFuture(self._post)
+        self._begin(coroutine, running)
+        return running
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run it, and wait for its result."""
+        running: ThreadFuture[T] = ThreadFuture(self._post)
+        # What the loop has been told of is given up whenever a Ctrl-C comes, also before the thread waits.
+        try:
+            self._begin(coroutine, running)
+            return running.result()
+        finally:
+            running.cancel()
+
+    def _begin(self, coroutine: Coroutine[Any, Any, T], running: ThreadFuture[T]) -> None:
         if not self._is_alive():
             coroutine.close()
             raise self._dead()
-        running: ThreadFuture[T] = ThreadFuture(self._post)
         # What is posted is begun, and ended: the loop looks once more after the last coroutine.
         with self._closing:
             if not self._closed:
                 self._post(partial(running.run, coroutine))
-                return running
+                return
         coroutine.close()
         raise ClientClosed("the client was closed")
-
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it, and wait for its result."""
-        return self.start(coroutine).result()
 
     def call(self, function: Callable[[], T]) -> T:
         """Have a function called in the loop, and wait for what it returns; the loop's own thread just calls it."""
@@ -224,9 +234,14 @@ class Background:
         """Have it called in the loop, which is woken once for all that comes before it looks."""
         self._inbox.append(call)
         if not self._woken:
-            self._woken = True
-            with suppress(RuntimeError):  # It is closed: nobody waits for this any more.
+            try:
+                self._woken = True
                 self._loop.call_soon_threadsafe(self._look)
+            except RuntimeError:  # It is closed: nobody waits for this any more.
+                return
+            except BaseException:  # A Ctrl-C: the loop may sleep on, so whoever posts next wakes it.
+                self._woken = False
+                raise
 
     def _look(self) -> None:
         # Before looking: what comes after the look needs another one.

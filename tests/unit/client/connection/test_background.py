@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from itertools import islice
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -138,6 +141,32 @@ def test_a_generator_is_gone_through_as_far_as_it_is_wanted_and_closed(backgroun
 
     assert found == list(range(min(taken, 3)))
     assert said == ["taskqueue-client"]
+
+
+def test_a_ctrl_c_that_comes_while_the_loop_is_woken_leaves_nothing_running(background: Background) -> None:
+    ended = []
+
+    async def numbers() -> AsyncGenerator[int, None]:
+        try:
+            yield 1
+            await asyncio.Event().wait()
+            yield 2
+        finally:
+            ended.append(True)
+
+    def interrupt(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "_write_to_self":
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    items = background.iterate(numbers())
+    assert next(items) == 1
+    sys.setprofile(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        next(items)
+
+    assert ended == [True]
+    assert background.call(lambda: "done") == "done"
 
 
 def test_a_block_is_entered_and_left_in_the_loop_whatever_the_caller_raises(background: Background) -> None:
