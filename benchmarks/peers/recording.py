@@ -58,7 +58,7 @@ class Turn(Struct):
 
     def say(self, message: AnyOutgoing) -> None:
         """Add what was said."""
-        kinds = {Select: self.selects, NewTasksReply: self.new_out, DoneReply: self.done_out}
+        kinds: dict[type, list[bytes]] = {Select: self.selects, NewTasksReply: self.new_out, DoneReply: self.done_out}
         if (frames := kinds.get(type(message))) is not None:
             frames.append(encode(message))
 

@@ -17,9 +17,9 @@ from taskqueue.core.moves import disk_full
 from taskqueue.core.request_rules import RULES
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Corrupt, Rejected
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.fetchers import Hello, HelloWanted
-from taskqueue.protocol.messages import AnyReply, Incoming, Outgoing
+from taskqueue.protocol.messages import Incoming, Outgoing
 
 
 def answer_request(turn: TurnState, incoming: Incoming) -> None:

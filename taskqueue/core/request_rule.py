@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session
 from taskqueue.core.turn_state import TurnState
-from taskqueue.protocol.base import ChangeRequest
-from taskqueue.protocol.messages import AnyReply, Incoming
+from taskqueue.protocol.base import AnyReply, ChangeRequest
+from taskqueue.protocol.messages import Incoming
 
 Answer = Callable[[TurnState, Session, Incoming], AnyReply | None]
 """Answers a request; None: it waits, and is answered later.

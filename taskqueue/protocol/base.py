@@ -9,14 +9,38 @@ from msgspec import Meta, Struct
 from taskqueue.protocol.fields import PROTOCOL, SessionId
 
 
-class Reply(Struct, kw_only=True, tag_field="type"):
-    """Fields of every reply: ``n`` is the number of the request."""
+class AnyReply:
+    """What every reply has, whatever else it is: ``n`` is the number of the request, ``v`` the protocol's version."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def v(self) -> int: ...
+
+        @property
+        def n(self) -> int: ...
+
+
+class Reply(Struct, AnyReply, kw_only=True, tag_field="type"):
+    """A reply that is a message only. One that users get without its envelope inherits from the type that they get.
+
+    A Struct can't have two bases with fields, so such a reply declares ``v`` and ``n`` itself:
+    ``class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply")``.
+    """
 
     v: int = PROTOCOL
     n: int
 
 
-R_co = TypeVar("R_co", bound=Reply, covariant=True)
+R_co = TypeVar("R_co", bound=AnyReply, covariant=True)
+T = TypeVar("T", bound=Struct)
+
+
+def without_envelope(kind: type[T], reply: T) -> T:
+    """The part of a reply that users get: its base ``kind``, so without type, version and number."""
+    return kind(*(getattr(reply, name) for name in kind.__struct_fields__))
 
 
 class Request(Struct, Generic[R_co], kw_only=True, tag_field="type", forbid_unknown_fields=True):

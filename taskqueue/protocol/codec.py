@@ -32,7 +32,7 @@ from msgspec.msgpack import Decoder, Encoder
 from msgspec.structs import replace
 
 from taskqueue.errors import MAX_REASON_CHARS, Rejected
-from taskqueue.protocol.base import ChangeRequest, Reply, Request
+from taskqueue.protocol.base import AnyReply, ChangeRequest, Request
 from taskqueue.protocol.checks import (
     check_edges,
     check_envelope,
@@ -70,14 +70,14 @@ class Envelope(Struct):
     n: Raw = NIL
 
 
-class UndecodedProjectSet(ChangeRequest[Reply], tag="project-set"):
+class UndecodedProjectSet(ChangeRequest[AnyReply], tag="project-set"):
     """A ``project-set`` whose settings are not decoded yet."""
 
     project: ProjectName
     settings: Raw
 
 
-class UndecodedGroupSet(ChangeRequest[Reply], tag="group-set"):
+class UndecodedGroupSet(ChangeRequest[AnyReply], tag="group-set"):
     """A ``group-set`` whose settings are not decoded yet."""
 
     group: GroupName
@@ -225,7 +225,7 @@ NO_ITEMS: Final = Raw(b"\x90")
 """MessagePack's empty array."""
 
 
-class UndecodedNewTasks(Request[Reply], tag="new-task"):
+class UndecodedNewTasks(Request[AnyReply], tag="new-task"):
     """A ``new-task`` whose items are not decoded yet."""
 
     project: ProjectName
@@ -233,7 +233,7 @@ class UndecodedNewTasks(Request[Reply], tag="new-task"):
     states: bool = False
 
 
-class UndecodedDone(Request[Reply], tag="done"):
+class UndecodedDone(Request[AnyReply], tag="done"):
     """A ``done`` whose items are not decoded yet."""
 
     tasks: Items

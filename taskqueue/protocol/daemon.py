@@ -6,10 +6,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Reply, Request
+from taskqueue.protocol.base import AnyReply, Reply, Request
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fetchers import Fetcher
-from taskqueue.protocol.fields import EpochSeconds, GroupName, Number, Part, ProjectName, ProjectNames
+from taskqueue.protocol.fields import PROTOCOL, EpochSeconds, GroupName, Number, Part, ProjectName, ProjectNames
 from taskqueue.protocol.projects import Project
 from taskqueue.protocol.values import EventTotals, TaskCounts
 
@@ -37,19 +37,14 @@ class StatusShow(Request["StatusReply"], tag="status"):
     projects: ProjectNames = []
 
 
-class StatusReply(Reply, tag="status-reply"):
-    """The daemon's status.
+class Status(Struct, frozen=True):
+    """The daemon and all its projects together.
 
     Attributes:
         epoch: grows each time the daemon starts, and each time that it reads its store again.
         version: of the daemon's software.
         uptime_seconds: since the daemon was started.
         totals: events since the projects were made, over all projects.
-        projects: a page of them.
-        more: there are projects after the last one of this page.
-        fetchers: the first of those that fetch.
-        found: number of projects on all pages together.
-        numbers: by what each project of the page is sorted, in order; empty: by name.
         counts: over all projects.
         shell: counters of the process around the core (turns, messages, bytes, malformed, …).
         compiled: the core is compiled; else it is interpreted.
@@ -60,13 +55,27 @@ class StatusReply(Reply, tag="status-reply"):
     uptime_seconds: float
     counts: TaskCounts
     totals: EventTotals
+    shell: dict[str, float] = {}
+    compiled: bool = False
+
+
+class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="status-reply"):
+    """Answers ``status``: with a page of projects, and the first fetchers.
+
+    Attributes:
+        projects: a page of them.
+        more: there are projects after the last one of this page.
+        found: number of projects on all pages together.
+        numbers: by what each project of the page is sorted, in order; empty: by name.
+    """
+
     projects: list[Project]
     more: bool
     fetchers: list[Fetcher]
-    shell: dict[str, float] = {}
     found: int = 0
     numbers: list[int] = []
-    compiled: bool = False
+    v: int = PROTOCOL
+    n: int
 
 
 STANDS_MOST: Final = 1000
@@ -98,7 +107,7 @@ class ProjectStand(Struct, array_like=True, frozen=True, gc=False):
     backoffs: int
 
 
-class Histogram(Struct, omit_defaults=True, gc=False):
+class Histogram(Struct, frozen=True, omit_defaults=True, gc=False):
     """How often something was how large, since the daemon began its epoch or since it was started.
 
     Attributes:
@@ -112,7 +121,7 @@ class Histogram(Struct, omit_defaults=True, gc=False):
     sum: float = 0.0
 
 
-class StoreLevel(Struct, omit_defaults=True, gc=False):
+class StoreLevel(Struct, frozen=True, omit_defaults=True, gc=False):
     """The tables of one level of the store, of all its families.
 
     Attributes:
@@ -126,8 +135,8 @@ class StoreLevel(Struct, omit_defaults=True, gc=False):
     bytes: int
 
 
-class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
-    """Answers ``daemon-show``.
+class DaemonStatus(Struct, frozen=True, omit_defaults=True):
+    """The daemon's process: its turns, its memory and its store.
 
     Attributes:
         epoch: grows each time the daemon starts, and each time that it reads its store again.
@@ -152,7 +161,6 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
         free_bytes: of the store's disk; None: unknown, as that of a database is.
         has_room: no: fewer are free than ``store.min_free`` demands, so nothing is taken or handed out.
         shell: counters of the process around the core, as in ``status-reply``.
-        projects_stand: of the projects that were asked for, in the order in which they were.
         histograms: turn_seconds, commit_seconds, sync_seconds, turn_tasks, attempt_seconds, lateness_seconds.
     """
 
@@ -180,8 +188,19 @@ class DaemonReply(Reply, tag="daemon-reply", omit_defaults=True):
     free_bytes: int | None = None
     has_room: bool = True
     shell: dict[str, float] = {}
-    projects_stand: list[ProjectStand] = []
     histograms: dict[str, Histogram] = {}
+
+
+class DaemonReply(DaemonStatus, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="daemon-reply"):
+    """Answers ``daemon-show``.
+
+    Attributes:
+        projects_stand: of the projects that were asked for, in the order in which they were.
+    """
+
+    projects_stand: list[ProjectStand] = []
+    v: int = PROTOCOL
+    n: int
 
 
 class DaemonHistory(Request["DaemonHistoryReply"], tag="daemon-history"):

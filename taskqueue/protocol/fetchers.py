@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.base import ChangeRequest, Reply, Request
+from taskqueue.protocol.base import AnyReply, ChangeRequest, Reply, Request
 from taskqueue.protocol.choices import FetcherSort
 from taskqueue.protocol.fields import (
     MAX_BATCH,
@@ -171,7 +171,7 @@ class HungPlaces(Struct, omit_defaults=True, frozen=True, gc=False):
     url: str = ""
 
 
-class Fetcher(Struct, omit_defaults=True):
+class Fetcher(Struct, frozen=True, omit_defaults=True):
     """A fetcher as people see it.
 
     Attributes:
@@ -257,8 +257,8 @@ class FetcherDo(ChangeRequest["FetcherReply"], tag="fetcher-do"):
     action: FetcherAction
 
 
-class FetchersReply(Reply, tag="fetchers-reply"):
-    """Answers ``fetchers``: a page.
+class FetcherPage(Struct, frozen=True):
+    """A page of those who want or hold tasks.
 
     Attributes:
         fetchers: a page of them.
@@ -281,8 +281,15 @@ class FetchersReply(Reply, tag="fetchers-reply"):
     beyond: int = 0
 
 
-class FetcherReply(Reply, tag="fetcher-reply"):
-    """Answers ``fetcher-show`` and ``fetcher-do``.
+class FetchersReply(FetcherPage, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetchers-reply"):
+    """Answers ``fetchers``."""
+
+    v: int = PROTOCOL
+    n: int
+
+
+class FetcherName(Struct, frozen=True):
+    """The fetchers of one name, and whether the name is drained.
 
     Attributes:
         fetcher: the name that was asked for.
@@ -303,3 +310,10 @@ class FetcherReply(Reply, tag="fetcher-reply"):
     fetchers: list[Fetcher] = []
     hung: int = 0
     beyond: int = 0
+
+
+class FetcherReply(FetcherName, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetcher-reply"):
+    """Answers ``fetcher-show`` and ``fetcher-do``."""
+
+    v: int = PROTOCOL
+    n: int

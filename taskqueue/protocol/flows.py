@@ -18,7 +18,7 @@ from taskqueue.protocol.tasks import ItemError
 from taskqueue.protocol.values import NewTask, TaskCounts
 
 
-class Flow(Struct, omit_defaults=True, gc=False):
+class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
     """A flow as people see it.
 
     Attributes:
@@ -41,7 +41,7 @@ class Flow(Struct, omit_defaults=True, gc=False):
     ended_at: float = 0.0
 
 
-class FlowTaskStatus(Struct, omit_defaults=True, gc=False):
+class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task of a flow.
 
     Attributes:

@@ -6,9 +6,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import Reply, Request, WaitingRequest
+from taskqueue.protocol.base import AnyReply, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import NAME_CHARS, FailuresBy, ProjectState, Resolution, WhyCause
-from taskqueue.protocol.fields import WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
+from taskqueue.protocol.fields import PROTOCOL, WAIT_MOST_SECONDS, EpochSeconds, GroupName, Number, ProjectName, TaskId
 from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 
@@ -64,7 +64,7 @@ class HistoryPoint(Struct, frozen=True, omit_defaults=True, gc=False):
     timeout: int = 0
 
 
-class ProjectStats(Struct, omit_defaults=True, gc=False):
+class ProjectStats(Struct, frozen=True, omit_defaults=True, gc=False):
     """What happened to a project: over windows, and over all (``totals``).
 
     Attributes:
@@ -78,7 +78,7 @@ class ProjectStats(Struct, omit_defaults=True, gc=False):
     windows: Windows
 
 
-class FailureGroup(Struct, omit_defaults=True, gc=False):
+class FailureGroup(Struct, frozen=True, omit_defaults=True, gc=False):
     """Failed attempts that have something in common.
 
     Attributes:
@@ -130,8 +130,8 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
     paused_until: float = 0.0
 
 
-class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
-    """Answers ``watch``: what has changed after its ``since``; what changed longest ago comes first.
+class ProjectChanges(Struct, frozen=True, omit_defaults=True):
+    """Projects that have changed, after those told before; what changed longest ago comes first.
 
     Attributes:
         epoch: grows each time the scheduler starts.
@@ -153,6 +153,13 @@ class WatchReply(Reply, tag="watch-reply", omit_defaults=True):
     anew: bool = False
     more: bool = False
     found: int = 0
+
+
+class WatchReply(ProjectChanges, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="watch-reply"):
+    """Answers ``watch``: what has changed after its ``since``."""
+
+    v: int = PROTOCOL
+    n: int
 
 
 class Stats(Request["StatsReply"], tag="stats"):
@@ -278,8 +285,8 @@ class FailureList(Request["FailuresReply"], tag="failures"):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
 
 
-class FailuresReply(Reply, tag="failures-reply"):
-    """Answers ``failures``.
+class Failures(Struct, frozen=True):
+    """Failed attempts, counted by what they have in common.
 
     Attributes:
         since: unix seconds from which on they were counted: as it was asked, or when the first one that is kept came.
@@ -292,6 +299,13 @@ class FailuresReply(Reply, tag="failures-reply"):
     failures: int
     count: int
     groups: list[FailureGroup]
+
+
+class FailuresReply(Failures, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="failures-reply"):
+    """Answers ``failures``."""
+
+    v: int = PROTOCOL
+    n: int
 
 
 class Log(Request["LogReply"], tag="log"):

@@ -9,12 +9,11 @@ from typing import Any, Final, get_args
 from msgspec import Raw, Struct
 
 from taskqueue.protocol import daemon, fetchers, flows, insight, operations, projects, slots, tasks
-from taskqueue.protocol.base import ErrorReply, Reply, Request
+from taskqueue.protocol.base import AnyReply, ErrorReply, Request
 from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import Peer
 
-AnyRequest = Request[Reply]
-AnyReply = Reply
+AnyRequest = Request[AnyReply]
 AnyOutgoing = AnyReply | Select | HelloWanted
 
 REQUESTS: Final[tuple[type[AnyRequest], ...]] = tuple(

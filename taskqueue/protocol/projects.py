@@ -6,15 +6,15 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import AnyReply, ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import ProjectState, RemainingReason
-from taskqueue.protocol.fields import WAIT_MOST_SECONDS, GroupName, ProjectName, Setting
+from taskqueue.protocol.fields import PROTOCOL, WAIT_MOST_SECONDS, GroupName, ProjectName, Setting
 from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.slots import SlotDivision
 from taskqueue.protocol.values import Action, EventTotals, PauseSeconds, TaskCounts
 
 
-class CronJob(Struct, omit_defaults=True):
+class CronJob(Struct, frozen=True, omit_defaults=True):
     """A cron job as people see it.
 
     Attributes:
@@ -45,7 +45,7 @@ class SharedBucket(Struct, frozen=True, omit_defaults=True):
     tokens: float = 0.0
 
 
-class Remaining(Struct, omit_defaults=True):
+class Remaining(Struct, frozen=True, omit_defaults=True):
     """How fast a project is, what is left to do, and how long that takes.
 
     Attributes:
@@ -76,7 +76,7 @@ class Remaining(Struct, omit_defaults=True):
 ConfigLayer = Literal["project", "defaults"]
 
 
-class Project(Struct, omit_defaults=True):
+class Project(Struct, frozen=True, omit_defaults=True):
     """A project as people see it.
 
     Attributes:
@@ -206,8 +206,8 @@ class ProjectWait(WaitingRequest["WaitReply"], tag="project-wait"):
     ignore_retries: bool = False
 
 
-class WaitReply(Reply, tag="wait-reply"):
-    """Answers ``project-wait``.
+class ProjectProgress(Struct, frozen=True):
+    """How far a project is from having finished.
 
     Attributes:
         finished: no task is left that would have to end first.
@@ -220,6 +220,13 @@ class WaitReply(Reply, tag="wait-reply"):
     unfinished: int
     times: int = 0
     remaining: Remaining | None = None
+
+
+class WaitReply(ProjectProgress, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="wait-reply"):
+    """Answers ``project-wait``."""
+
+    v: int = PROTOCOL
+    n: int
 
 
 class GroupSet(ChangeRequest["GroupReply"], tag="group-set"):
@@ -252,8 +259,8 @@ class GroupDo(ChangeRequest[OperationReply], tag="group-do"):
     all: bool = False
 
 
-class GroupReply(Reply, tag="group-reply"):
-    """Answers ``group-set``.
+class GroupChange(Struct, frozen=True):
+    """What became of the settings of a group's projects.
 
     Attributes:
         projects: number of the projects that were changed.
@@ -262,3 +269,10 @@ class GroupReply(Reply, tag="group-reply"):
 
     projects: int
     changed: str
+
+
+class GroupReply(GroupChange, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="group-reply"):
+    """Answers ``group-set``."""
+
+    v: int = PROTOCOL
+    n: int

@@ -6,12 +6,13 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from taskqueue.protocol.base import ChangeRequest, Reply, Request
+from taskqueue.protocol.base import AnyReply, ChangeRequest, Request
 from taskqueue.protocol.choices import SlotPlace, SlotSort
 from taskqueue.protocol.fields import (
     MAX_SLOT_BURST,
     MAX_SLOT_DELAY_SECONDS,
     MIN_SLOT_RATE,
+    PROTOCOL,
     ProjectName,
     Setting,
     SlotName,
@@ -19,7 +20,7 @@ from taskqueue.protocol.fields import (
 from taskqueue.protocol.tasks import TaskRow
 
 
-class Slot(Struct, omit_defaults=True):
+class Slot(Struct, frozen=True, omit_defaults=True):
     """A slot as people see it. All times are unix seconds; 0: none.
 
     Attributes:
@@ -61,7 +62,7 @@ class Slot(Struct, omit_defaults=True):
     max_tasks: float | None = None
 
 
-class SlotDivision(Struct, omit_defaults=True):
+class SlotDivision(Struct, frozen=True, omit_defaults=True):
     """How a project is divided into slots, as people see it.
 
     Attributes:
@@ -138,8 +139,8 @@ class SlotShow(Request["SlotReply"], tag="slot-show"):
     slot: SlotName
 
 
-class SlotListReply(Reply, tag="slot-list-reply"):
-    """Answers ``slot-list``.
+class SlotPage(Struct, frozen=True):
+    """The first slots of a project in some order.
 
     Attributes:
         by: how the project is divided: host, domain or named.
@@ -152,8 +153,15 @@ class SlotListReply(Reply, tag="slot-list-reply"):
     slots: list[Slot]
 
 
-class SlotReply(Reply, tag="slot-reply"):
-    """Answers ``slot-show``.
+class SlotListReply(SlotPage, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="slot-list-reply"):
+    """Answers ``slot-list``."""
+
+    v: int = PROTOCOL
+    n: int
+
+
+class SlotDetails(Struct, frozen=True):
+    """A slot, who says what of it, and its next tasks.
 
     Attributes:
         slot: as it is now.
@@ -167,3 +175,10 @@ class SlotReply(Reply, tag="slot-reply"):
     chosen: dict[str, Setting]
     sources: dict[str, str]
     tasks: list[TaskRow]
+
+
+class SlotReply(SlotDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="slot-reply"):
+    """Answers ``slot-show``, ``slot-set``."""
+
+    v: int = PROTOCOL
+    n: int

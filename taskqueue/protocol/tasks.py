@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, Raw, Struct
 
-from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
+from taskqueue.protocol.base import AnyReply, ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.choices import KnownState, PushOutcome, TaskState
 from taskqueue.protocol.fields import (
     MAX_BATCH,
     MAX_PARENTS,
     NIL,
+    PROTOCOL,
     WAIT_MOST_SECONDS,
     EpochSeconds,
     Priority,
@@ -91,7 +92,7 @@ class DoneReply(Reply, tag="done-reply", omit_defaults=True):
     errors: list[ItemError] = []
 
 
-class TaskRow(Struct, omit_defaults=True, gc=False):
+class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task in a list.
 
     Attributes:
@@ -130,8 +131,8 @@ class TaskShow(Request["TaskReply"], tag="task-show"):
     taskid: TaskId
 
 
-class TaskReply(Reply, tag="task-reply", omit_defaults=True):
-    """Answers ``task-show``.
+class TaskDetails(Struct, frozen=True, omit_defaults=True):
+    """A task with its body, its result and its last attempts.
 
     Attributes:
         state: ready, delayed, processing, success, failed or cancelled.
@@ -169,16 +170,25 @@ class TaskReply(Reply, tag="task-reply", omit_defaults=True):
     lease_seconds: float = 0.0
     session: str = ""
     error: str = ""
-    body: Raw = NIL
+    body: Any = None
     depth: int = 0
     history: list[Attempt] = []
     bare_since: float = 0.0
     crashes: int = 0
     fetcher: str = ""
-    result: Raw = NIL
+    result: Any = None
     result_bytes: int = 0
     put_off: int = 0
     pushed_at: float = 0.0
+
+
+class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply"):
+    """Answers ``task-show``; body and result are MessagePack."""
+
+    body: Raw = NIL
+    result: Raw = NIL
+    v: int = PROTOCOL
+    n: int
 
 
 class TaskWait(WaitingRequest["TaskWaitReply"], tag="task-wait"):
@@ -203,7 +213,7 @@ class TaskWaitReply(Reply, tag="task-wait-reply"):
     state: str
 
 
-class Parent(Struct, omit_defaults=True, gc=False):
+class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task that another one waits for.
 
     Attributes:
@@ -256,7 +266,7 @@ class TaskChildren(Request["TaskChildrenReply"], tag="task-children"):
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
-class Child(Struct, omit_defaults=True, gc=False):
+class Child(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task that waits for another one, or has waited for it.
 
     Attributes:

@@ -339,8 +339,8 @@ class RerunProgress(Struct, frozen=True, omit_defaults=True):
     depth: int = 0
 
 
-class Operation(Struct, omit_defaults=True):
-    """An operation as people see it: on tasks (``bulk``, ``rerun``), or on the projects of a group (``group-do``).
+class OperationFields(Struct, omit_defaults=True):
+    """What is told and stored of an operation on tasks (``bulk``, ``rerun``), or on projects of a group (``group-do``).
 
     Attributes:
         id: of the operation.
@@ -380,6 +380,10 @@ class Operation(Struct, omit_defaults=True):
     rerun: RerunProgress | None = None
     until: float = 0.0
     number: int = 0
+
+
+class Operation(OperationFields, frozen=True):  # type: ignore[misc]  # its record, which goes on, has these fields, too
+    """An operation at a moment: on tasks (``client.operations.start``, ``client.tasks.rerun``), or on projects."""
 
 
 class Change(Struct, frozen=True, omit_defaults=True, gc=False):

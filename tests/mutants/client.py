@@ -14,9 +14,9 @@ from taskqueue.client.tasks.task import Task
 from taskqueue.client.worker.interruptible import Interruptible
 from taskqueue.client.worker.lease_watch import Limits
 from taskqueue.client.worker.reporting import Reporting
+from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import HelloWanted
-from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.tasks import DoneReply
 from tests.mutants.mutant import Mutant, Replace
 

@@ -15,8 +15,9 @@ from taskqueue.core.model.daemon_minutes import DaemonMinute
 from taskqueue.core.model.slot_records import NUMBER_MASK
 from taskqueue.core.model.slot_table import entry_of
 from taskqueue.core.model.task import READY, SLOT_SHIFT, Task
+from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.fetchers import Select
-from taskqueue.protocol.messages import AnyReply, AnyRequest, Flaws
+from taskqueue.protocol.messages import AnyRequest, Flaws
 from taskqueue.protocol.values import Assignment
 from taskqueue.settings.settings import CoreConfig
 from taskqueue.store.records import layout

@@ -18,11 +18,11 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.task import CANCELLED
 from taskqueue.core.steps import bulk, retention, sweep
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.fetchers import Extend, Hello, Release, Select, TokensReply
 from taskqueue.protocol.insight import Stats, StatsReply, Why, WhyReply
-from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
     GroupDo,

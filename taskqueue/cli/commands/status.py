@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, get_args
 
 import click
+from msgspec.structs import replace
 
 from taskqueue.build_kind import build_kind
 from taskqueue.cli.input import times
@@ -134,7 +135,7 @@ def status(
     with daemon.client() as client:
         reply = full_status(client, choice.group, names=projects, part=part, sort=sort, limit=limit)
         if as_json:
-            reply.fetchers = list(all_fetchers(client, projects, choice.group))
+            reply = replace(reply, fetchers=list(all_fetchers(client, projects, choice.group)))
             print_object({"daemon": daemon.address} | {key: getattr(reply, key) for key in JSON_KEYS})
             return
         first = client.fetchers.list(limit=FETCHERS_SHOWN, group=choice.group, sort="name", projects=projects)

@@ -16,6 +16,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
 import click
+from msgspec.structs import replace
 
 from taskqueue.cli.input import times
 from taskqueue.defaults import ANSWER_SECONDS, URL
@@ -122,20 +123,20 @@ def full_status(
         click.ClickException: no project belongs to the group.
     """
     ask = partial(client.status, group=group, filter=part, fetchers=0, projects=names)
-    reply = page = ask(limit=_page_of(PROJECTS_PAGE, limit), sort=sort)
-    known = {view.name for view in page.projects}
+    first = page = ask(limit=_page_of(PROJECTS_PAGE, limit), sort=sort)
+    known, found, numbers = {view.name for view in page.projects}, [*page.projects], [*page.numbers]
     skip = len(page.projects)
     while page.more and (limit is None or skip < limit):
         most = _page_of(PROJECTS_PAGE, limit, skip)
         page = ask(page.projects[-1].name, most) if sort == "name" else ask("", most, sort=sort, skip=skip)
         fresh = [place for place, view in enumerate(page.projects) if view.name not in known]
-        reply.projects += [page.projects[place] for place in fresh]
-        reply.numbers += [page.numbers[place] for place in fresh if page.numbers]
+        found += [page.projects[place] for place in fresh]
+        numbers += [page.numbers[place] for place in fresh if page.numbers]
         known.update(view.name for view in page.projects)
         skip += len(page.projects)
     if group and not part:
-        check_group(group, reply.projects)
-    return reply
+        check_group(group, found)
+    return replace(first, projects=found, numbers=numbers)
 
 
 def all_fetchers(

@@ -42,8 +42,8 @@ from taskqueue.client.connection.session import (
     Welcomed,
 )
 from taskqueue.errors import ClientClosed, ClientError, RequestRejected, RequestTimeout
-from taskqueue.protocol.base import ErrorReply, Reply, Request
-from taskqueue.protocol.messages import REPLY_TO, AnyReply, AnyRequest
+from taskqueue.protocol.base import AnyReply, ErrorReply, Reply, Request
+from taskqueue.protocol.messages import REPLY_TO, AnyRequest
 
 log = logging.getLogger("taskqueue.client")
 

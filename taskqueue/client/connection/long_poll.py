@@ -14,6 +14,8 @@ from math import inf
 from typing import Final, Literal, TypeVar
 from weakref import WeakValueDictionary
 
+from msgspec.structs import replace
+
 from taskqueue.client.arguments import time_limit
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.protocol.choices import OVER_STATES
@@ -98,7 +100,7 @@ class LongPoll:
             except TimeoutError:
                 return
             # Between two questions it may have finished, and have new tasks already.
-            reply.finished = reply.finished or reply.times > first.times
+            reply = replace(reply, finished=reply.finished or reply.times > first.times)
             if (reply.finished, reply.unfinished) != (told.finished, told.unfinished):
                 yield reply
             told = reply

@@ -45,12 +45,12 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from taskqueue.errors import MessageTooLarge, Rejected
-from taskqueue.protocol.base import ChangeRequest, ErrorReply, WaitingRequest
+from taskqueue.protocol.base import AnyReply, ChangeRequest, ErrorReply, WaitingRequest
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES, decode_outgoing, encode
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import OUTCOME_WINDOW
 from taskqueue.protocol.flows import FlowStaged
-from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasksReply
 from taskqueue.protocol.values import Assignment
 from taskqueue.visible_text import visible

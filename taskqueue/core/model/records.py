@@ -27,7 +27,7 @@ from taskqueue.protocol.values import (
     Attempt,
     EventTotals,
     NewTask,
-    Operation,
+    OperationFields,
     TaskCounts,
     TaskFilter,
 )
@@ -126,7 +126,7 @@ class BucketRecord(Struct, array_like=True):
     at: float
 
 
-class OperationProgress(Operation):
+class OperationProgress(OperationFields):
     """An operation as people see it, in the store.
 
     msgspec leaves out what *is* the default of a field, not what equals it. So three defaults are other objects here:

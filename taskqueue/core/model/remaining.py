@@ -24,6 +24,8 @@ from math import inf
 from operator import sub
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.windows import Recent
 from taskqueue.protocol.choices import RemainingReason
 from taskqueue.protocol.fields import Wall
@@ -108,14 +110,16 @@ def estimate(
         _drain(minutes, work.unfinished, limits.rate, SIGMAS_OF_MINUTES),
         _drain(hour, work.unfinished, limits.rate, SIGMAS_OF_HOUR),
     ]
-    found.reason = _stands(work, limits, minutes, hour) or _growing(minutes, hour, work, drains)
+    if reason := _stands(work, limits, minutes, hour) or _growing(minutes, hour, work, drains):
+        return replace(found, reason=reason)
     rates = [drain for drain in drains if drain is not None]
-    if not found.reason:
-        soonest = work.left / max(rate.fastest for rate in rates) * (1 - MARGIN)
-        latest = work.left / min(rate.slowest for rate in rates) * (1 + MARGIN)
-        found.soonest_seconds = round(_passing(soonest, now, hours), 1)
-        found.latest_seconds = round(_passing(latest, now, hours), 1)
-    return found
+    soonest = work.left / max(rate.fastest for rate in rates) * (1 - MARGIN)
+    latest = work.left / min(rate.slowest for rate in rates) * (1 + MARGIN)
+    return replace(
+        found,
+        soonest_seconds=round(_passing(soonest, now, hours), 1),
+        latest_seconds=round(_passing(latest, now, hours), 1),
+    )
 
 
 def _stands(work: Work, limits: Limits, minutes: Recent, hour: Recent) -> RemainingReason:

@@ -19,8 +19,8 @@ from taskqueue.core.model.edges import TaskRef
 from taskqueue.core.model.task import OVER, STATE_NAMES
 from taskqueue.core.model.waiters import FOR_EVER, Waiters
 from taskqueue.core.turn_state import TurnState
+from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.fields import Boot
-from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.tasks import TaskWaitReply
 
 ANSWERED_A_TURN: Final = 512

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from taskqueue.errors import Rejected
+from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.fetchers import TokensReply
-from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.operations import OperationReply
 from taskqueue.protocol.tasks import DoneReply
 

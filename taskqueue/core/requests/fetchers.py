@@ -29,6 +29,7 @@ from itertools import islice
 from typing import Final
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.project import Project
@@ -314,8 +315,7 @@ def show_fetcher(turn: TurnState, message: FetcherShow) -> FetcherReply:
     fetching = [session for session in sessions if session.fetches]
     first = islice(sorted(fetching, key=lambda session: session.pseudonym), SHOWN_MOST)
     views = (session.view(turn.now.boot) for session in first)
-    reply.fetchers = that_fit(state, views, room_in(state.config.max_message))
-    return reply
+    return replace(reply, fetchers=that_fit(state, views, room_in(state.config.max_message)))
 
 
 def names_away(state: State) -> list[str]:

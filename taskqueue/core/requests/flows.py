@@ -238,19 +238,20 @@ def list_tasks(turn: TurnState, request: FlowTasks) -> FlowTasksReply:
 def _task_view(
     turn: TurnState, project: Project, flow: Flow, index: int, item: NewTask, attempt: Attempt | None
 ) -> FlowTaskStatus:
-    view = FlowTaskStatus(index, item.taskid, item.url, "staged")
-    view.depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]
+    depends_on = [_parent_view(turn, flow, parent, project) for parent in item.depends_on]
+    view = FlowTaskStatus(index, item.taskid, item.url, "staged", depends_on)
     if index >= flow.record.unrolled:
         return view
     task = turn.find(project, item.taskid)
     if task is None:
-        view.state = "unknown"
-        return view
-    view.state = STATE_NAMES[task.state]  # type: ignore[assignment]  # the names are those of the literals
-    view.missing = task.links.missing if task.links is not None else 0
-    view.seconds = attempt.seconds if attempt is not None else 0.0
-    view.ended_at = key_time(task.key) if task.state in OVER else 0.0
-    return view
+        return replace(view, state="unknown")
+    return replace(
+        view,
+        state=STATE_NAMES[task.state],
+        missing=task.links.missing if task.links is not None else 0,
+        seconds=attempt.seconds if attempt is not None else 0.0,
+        ended_at=key_time(task.key) if task.state in OVER else 0.0,
+    )
 
 
 def _parent_view(turn: TurnState, flow: Flow, parent: str | TaskOf, project: Project) -> int | tuple[str, str]:

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.task import LIVE, OVER
 from taskqueue.core.moves import answer_waiters, change_log, flows
@@ -63,8 +65,7 @@ def show_project(turn: TurnState, message: ProjectShow) -> ProjectReply:
     state = turn.state
     project = state.projects.named(message.project)
     view = project.view(turn.now, turn.state.environment)
-    view.configured = _configured(state, project)
-    view.slots = division_view(project)
+    view = replace(view, configured=_configured(state, project), slots=division_view(project))
     return ProjectReply(n=message.n, project=view)
 
 

@@ -72,7 +72,7 @@ def show(turn: TurnState, request: SlotShow) -> SlotReply:
 def _reply(project: Project, n: int, view: SlotView, record: SlotRecord, look: FoundLook | None) -> SlotReply:
     tasks: list[Task] = []
     if look is not None and look.number == view.number:
-        view.ready, view.more, tasks = look.ready, look.more, look.tasks
+        view, tasks = replace(view, ready=look.ready, more=look.more), look.tasks
     chosen = {name: value for name, value in asdict(record.choice).items() if value is not None}
     return SlotReply(
         n=n,
@@ -236,19 +236,16 @@ def slots_of(project: Project) -> SlotTable:
 def view_of(turn: TurnState, project: Project, slot: Slot) -> SlotView:
     """A slot in memory."""
     view = _view(project, slot.record, slot.number, slot.pace, turn.now.wall)
-    view.place = slot.place
-    view.processing = slot.leases
-    view.ready, view.more = len(slot.head), slot.head.is_partial
-    view.until = max(view.until, _time_of(turn, slot.goes_at()))
-    return view
+    until = max(view.until, _time_of(turn, slot.goes_at()))
+    ready, more = len(slot.head), slot.head.is_partial
+    return replace(view, place=slot.place, processing=slot.leases, ready=ready, more=more, until=until)
 
 
 def stored_view(turn: TurnState, project: Project, number: int, record: SlotRecord) -> SlotView:
     """A slot that is in the store only."""
     view = _view(project, record, number, stored_pace(project, record), turn.now.wall)
     slots = project.queue.slots
-    view.processing = 0 if slots is None else slots.leases.get(number, 0)
-    return view
+    return view if slots is None else replace(view, processing=slots.leases.get(number, 0))
 
 
 def stored_pace(project: Project, record: SlotRecord) -> SlotPace:
@@ -262,11 +259,11 @@ def division_view(project: Project) -> SlotDivision | None:
     if division is None:
         return None
     view = SlotDivision(division.by, moving=division.is_moving)
-    if slots is not None:
-        places = Counter(slot.place for slot in slots.by_number.values())
-        view.ready, view.waiting, view.parked = places["ready"], places["waiting"], places["parked"]
-        view.stored = slots.entries.floor != NO_FLOOR or slots.entries.time_floor != NO_FLOOR
-    return view
+    if slots is None:
+        return view
+    places = Counter(slot.place for slot in slots.by_number.values())
+    stored = slots.entries.floor != NO_FLOOR or slots.entries.time_floor != NO_FLOOR
+    return replace(view, ready=places["ready"], waiting=places["waiting"], parked=places["parked"], stored=stored)
 
 
 def _view(project: Project, record: SlotRecord, number: int, pace: SlotPace, now: Wall) -> SlotView:

@@ -105,8 +105,8 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
             reply.next = _cursor(project, request, place.state, page_with(found.ref.newest, _place(task)))
             break
         if _is_late(request, task):
-            row = _row(turn, task, task.spec, found.attempts.get(task.taskid))
-            row.state = "" if request.state else STATE_NAMES[task.state]
+            state_name = "" if request.state else STATE_NAMES[task.state]
+            row = _row(turn, task, task.spec, found.attempts.get(task.taskid), state_name)
             reply.tasks.append(row)
             room -= row_bytes(row)
     return reply
@@ -267,26 +267,29 @@ def _ask_hollow(turn: TurnState, project: Project, ref: ListRef) -> None:
         turn.state.hollow.release_body(task)
 
 
-def _row(turn: TurnState, task: Task, spec: Spec, attempt: Attempt | None) -> TaskRow:
-    now = turn.now
-    row = TaskRow(
+def _row(turn: TurnState, task: Task, spec: Spec, attempt: Attempt | None, state: str) -> TaskRow:
+    now, at, fetcher, lease_seconds = turn.now, 0.0, "", 0.0
+    if task.lease is not None:
+        at = now.wall - (now.boot - task.lease.selected_at)
+        fetcher = turn.state.sessions[task.lease.session].label
+        lease_seconds = max(0.0, task.lease.deadline - now.boot)
+    elif task.state != READY:
+        at = 0.0 if is_held(task) else task.exetime if task.state == DELAYED else key_time(task.key)
+    return TaskRow(
         taskid=task.taskid,
         url=spec.url,
         priority=task.priority,
+        at=at,
         retried=task.retried,
         lastcrawltime=task.lastcrawltime,
+        error="" if attempt is None else attempt.error,
+        fetcher=fetcher if attempt is None else attempt.fetcher,
+        lease_seconds=lease_seconds,
+        kind="" if attempt is None else kind_of(attempt),
         put_off=task.put_off,
+        state=state,
         pushed_at=float(task.pushed_at),
     )
-    if task.lease is not None:
-        row.at = now.wall - (now.boot - task.lease.selected_at)
-        row.fetcher = turn.state.sessions[task.lease.session].label
-        row.lease_seconds = max(0.0, task.lease.deadline - now.boot)
-    elif task.state != READY:
-        row.at = 0.0 if is_held(task) else task.exetime if task.state == DELAYED else key_time(task.key)
-    if attempt is not None:
-        row.fetcher, row.error, row.kind = attempt.fetcher, attempt.error, kind_of(attempt)
-    return row
 
 
 REQUESTS: Final = (RequestRule(TaskList, asked(list_tasks), need, keeps=False, slow_ms=5.0),)

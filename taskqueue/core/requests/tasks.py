@@ -121,6 +121,8 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
     fetcher = state.sessions[task.lease.session].label if task.lease else ""
     room = room_beside(spec.url, spec.schedule, state.config.max_message) - len(spec.body) - len(fetcher.encode())
     result = result_of(turn, project, task)
+    fits = result is not None and len(result) <= room
+    history = _that_fit(history_of(turn, project, task), room - len(result) if result is not None and fits else room)
     reply = TaskReply(
         n=message.n,
         project=project.name,
@@ -136,15 +138,13 @@ def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
         fetcher=fetcher,
         put_off=task.put_off,
         pushed_at=float(task.pushed_at),
+        result=result if result is not None and fits else NIL,
+        result_bytes=0 if result is None else len(result),
+        history=history,
+        crashes=task.crashes,
+        error=history[0].error if history and task.state != SUCCESS else "",
     )
-    if result is not None:
-        reply.result_bytes = len(result)
-        if len(result) <= room:
-            room -= len(result)
-            reply.result = result
-    reply.history = _that_fit(history_of(turn, project, task), room)
-    _tell_state(turn, task, reply)
-    return reply
+    return _with_times(turn, task, reply)
 
 
 def spec_of(turn: TurnState, project: Project, task: Task) -> Spec:
@@ -249,18 +249,15 @@ def _that_fit(attempts: Iterable[Attempt], room: int) -> list[Attempt]:
     return fitting
 
 
-def _tell_state(turn: TurnState, task: Task, reply: TaskReply) -> None:
-    reply.crashes = task.crashes
+def _with_times(turn: TurnState, task: Task, reply: TaskReply) -> TaskReply:
     if task.state in (DELAYED, BLOCKED):
-        reply.exetime = 0.0 if is_held(task) else task.exetime
-    elif task.lease is not None:
-        reply.lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
-        reply.session = turn.state.sessions[task.lease.session].pseudonym
-    elif task.state in OVER:
-        reply.finished_at = key_time(task.key)
-        reply.bare_since = task.exetime
-    if task.state != SUCCESS and reply.history:
-        reply.error = reply.history[0].error
+        return replace(reply, exetime=0.0 if is_held(task) else task.exetime)
+    if task.lease is not None:
+        lease_seconds = max(0.0, task.lease.deadline - turn.now.boot)
+        return replace(reply, lease_seconds=lease_seconds, session=turn.state.sessions[task.lease.session].pseudonym)
+    if task.state in OVER:
+        return replace(reply, finished_at=key_time(task.key), bare_since=task.exetime)
+    return reply
 
 
 def need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:

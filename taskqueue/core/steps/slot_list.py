@@ -16,6 +16,8 @@ from collections.abc import Callable
 from heapq import nsmallest
 from typing import Final
 
+from msgspec.structs import replace
+
 from taskqueue.core.model.needs import FoundLook, Needs, SlotLook, SlotQuestion, SlotRecordsRef, SlotTallyRef
 from taskqueue.core.model.project import Project
 from taskqueue.core.model.session import Session
@@ -141,8 +143,8 @@ def _show(turn: TurnState, project: Project, scan: SlotScan, rank: Rank, look: F
         view = stored_view(turn, project, look.number, look.record)
     else:
         return
-    view.ready, view.more = (-int(rank[0]), False) if scan.by == "backlog" else (look.ready, look.more)
-    scan.views.append(view)
+    ready, more = (-int(rank[0]), False) if scan.by == "backlog" else (look.ready, look.more)
+    scan.views.append(replace(view, ready=ready, more=more))
 
 
 _NUMBERS: Final[dict[SlotSort, Callable[[int, SlotRecord, SlotPace], float]]] = {

@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from taskqueue.display.json_values import as_plain
-from taskqueue.protocol.base import Reply
+from taskqueue.protocol.base import AnyReply, Reply
 from taskqueue.protocol.fetchers import TokensReply
 from taskqueue.protocol.insight import LogReply
 from taskqueue.protocol.values import Change
@@ -114,7 +114,7 @@ def json_of(value: object) -> Any:
 
 
 def _object(value: msgspec.Struct) -> dict[str, Any]:
-    kind, hidden = type(value), ENVELOPE if isinstance(value, Reply) else ()
+    kind, hidden = type(value), ENVELOPE if isinstance(value, AnyReply) else ()
     return {
         field.encode_name: _text(getattr(value, field.name))
         if (kind, field.name) in AS_TEXT

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, inspect
 
-from taskqueue.protocol.base import Reply
+from taskqueue.protocol.base import AnyReply
 from taskqueue.web.api.answering import AS_TEXT, ENVELOPE
 from taskqueue.web.api.decoding import JSON, Decoding
 from taskqueue.web.api.examples import BODIES, example
@@ -328,7 +328,7 @@ PLAIN: Final[Mapping[type, Schema]] = {
 
 def _object(info: inspect.StructType, components: dict[str, Schema]) -> Schema:
     described = {**COMMON, **_descriptions(info.cls)}
-    hidden = ENVELOPE if issubclass(info.cls, Reply) else ()
+    hidden = ENVELOPE if issubclass(info.cls, AnyReply) else ()
     properties = {
         field.encode_name: _field(info.cls, field, components) | _told(described.get(field.name, ""))
         for field in info.fields

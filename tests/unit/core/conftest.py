@@ -35,10 +35,11 @@ from taskqueue.core.model.records import ProjectRecord, WriteSet
 from taskqueue.core.model.retention_keys import lows_of
 from taskqueue.core.model.task import DELAYED, LIVE, OVER, PROCESSING, Task, is_retry
 from taskqueue.core.scheduler import Scheduler
+from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.codec import decode_outgoing
 from taskqueue.protocol.fetchers import Extend, Hello, HelloWanted, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import Boot, Peer, Token, Wall
-from taskqueue.protocol.messages import AnyOutgoing, AnyReply, AnyRequest, Flaws, Incoming, Outgoing
+from taskqueue.protocol.messages import AnyOutgoing, AnyRequest, Flaws, Incoming, Outgoing
 from taskqueue.protocol.projects import (
     Project,
     ProjectDo,

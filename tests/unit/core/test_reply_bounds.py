@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import pytest
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 from taskqueue.core.moves.change_log import DETAIL_CHARS
 from taskqueue.core.steps import history
 from taskqueue.core.steps.operations import NAMES_SHOWN
 from taskqueue.core.steps.rerun import LAYERS_SHOWN
 from taskqueue.errors import MAX_REASON_CHARS
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.daemon import (
     DaemonHistoryReply,
@@ -58,7 +59,7 @@ from taskqueue.protocol.insight import (
     Windows,
 )
 from taskqueue.protocol.message_room import room_in
-from taskqueue.protocol.messages import OUTGOING, AnyOutgoing, AnyReply, Flaws
+from taskqueue.protocol.messages import OUTGOING, AnyOutgoing, Flaws
 from taskqueue.protocol.operations import OperationReply, OperationsReply
 from taskqueue.protocol.projects import GroupReply, ProjectReply, ProjectSet, ProjectShow, WaitReply
 from taskqueue.protocol.slots import Slot, SlotList, SlotListReply, SlotReply
@@ -272,8 +273,11 @@ def largest_taken(world: World, url: str, schedule: Schedule) -> int:
 def full(kind: type[Struct], **fields: Any) -> Any:
     """A value whose fields are the longest there are: numbers, and names of 64 characters."""
     made: dict[str, Any] = {}
+    annotated = {
+        name: said for base in reversed(kind.__mro__) for name, said in vars(base).get("__annotations__", {}).items()
+    }
     for name in kind.__struct_fields__:
-        known = kind.__annotations__.get(name, "int")
+        known = annotated.get(name, "int")
         made[name] = fields.get(name, FLOAT if "float" in known else NAME if known == "str" else INT)
     return kind(**made)
 
@@ -305,14 +309,16 @@ def at_limits() -> Iterator[AnyOutgoing]:
     layers = [RerunLayer(INT, [TASKID])] * LAYERS_SHOWN
     wanted = TaskFilter(url=WIDE * 256, error=WIDE * 256, states=["success"] * 6, before=FLOAT, since=FLOAT)
     operation = Operation(INT, "reprioritise", [NAME] * NAMES_SHOWN, True, INT, INT, INT, FLOAT, FLOAT, NAME)
-    operation.filter, operation.rerun = wanted, RerunProgress(TASKID, "upstream-failed", INT, layers, INT)
+    operation = replace(operation, filter=wanted, rerun=RerunProgress(TASKID, "upstream-failed", INT, layers, INT))
     yield GroupReply(n=INT, projects=INT, changed=WIDE * DETAIL_CHARS)
     yield OperationReply(n=INT, operation=operation)
     histogram = Histogram([FLOAT] * 100, [INT] * 101, FLOAT)
     figures = {f"{NAME}{number}": FLOAT for number in range(100)}
-    daemon = full(DaemonReply, n=INT, database=NAME * 100, levels=[StoreLevel(INT, INT, INT)] * 10)
-    daemon.shell, daemon.histograms = figures, dict.fromkeys(list(figures)[:10], histogram)
-    yield daemon
+    histograms = dict.fromkeys(list(figures)[:10], histogram)
+    levels = [StoreLevel(INT, INT, INT)] * 10
+    yield full(
+        DaemonReply, n=INT, database=NAME * 100, levels=levels, shell=figures, histograms=histograms, projects_stand=[]
+    )
     yield WhyReply(n=INT, sentence=WIDE * 16_384)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from taskqueue.cli.main import main
 from taskqueue.protocol.base import ErrorReply
@@ -163,8 +164,7 @@ def test_a_dry_run_shows_the_graph_without_a_daemon(daemon: Daemon, run: Run) ->
 
 def test_flows_are_listed_the_newest_first(flows: Flows, run: Run) -> None:
     newer = view("news", "weekly")
-    newer.began_at += 1
-    flows.views.append(newer)
+    flows.views.append(replace(newer, began_at=newer.began_at + 1))
 
     assert [line.split()[1] for line in run("list")[1].splitlines()] == ["flow", "weekly", "nightly"]
     assert [json.loads(line)["flow"] for line in run("list", "--json")[1].splitlines()] == ["weekly", "nightly"]

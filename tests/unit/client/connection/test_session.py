@@ -22,12 +22,12 @@ from taskqueue.client.connection.session import (
     Welcomed,
 )
 from taskqueue.errors import MessageTooLarge
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.daemon import Verify, VerifyReply
 from taskqueue.protocol.fetchers import Hello, HelloWanted, Hung, LeaseRef, Release, Select, TokensReply, Welcome
 from taskqueue.protocol.fields import OUTCOME_WINDOW, Token
-from taskqueue.protocol.messages import AnyReply, AnyRequest
+from taskqueue.protocol.messages import AnyRequest
 from taskqueue.protocol.operations import OperationShow
 from taskqueue.protocol.projects import ProjectWait, WaitReply
 from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply

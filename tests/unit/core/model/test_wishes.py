@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.fetchers import Hello, Welcome
 from taskqueue.protocol.fields import MAX_WISHES
-from taskqueue.protocol.messages import AnyReply
 from tests.unit.core.conftest import World, task
 
 NAMES_MOST = 100_000

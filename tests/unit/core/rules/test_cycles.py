@@ -13,9 +13,8 @@ import pytest
 from taskqueue.core.model import cycle_search
 from taskqueue.core.model.waiting_pushes import WAITING_MOST
 from taskqueue.core.moves import cycles
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.fetchers import Extend, Release
-from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectReply, ProjectShow, ProjectUnset
 from taskqueue.protocol.tasks import DoneReply, NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask, TaskOf

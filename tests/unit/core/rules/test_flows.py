@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from taskqueue.core.steps import flows
-from taskqueue.protocol.base import ErrorReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.flows import (
     Flow,
     FlowCancel,
@@ -24,7 +24,6 @@ from taskqueue.protocol.flows import (
     FlowTasksReply,
     FlowTaskStatus,
 )
-from taskqueue.protocol.messages import AnyReply
 from taskqueue.protocol.projects import ProjectDo
 from taskqueue.protocol.tasks import NewTasksReply, TaskCancel, TaskRetry, TasksReply
 from taskqueue.protocol.values import NewTask, TaskOf

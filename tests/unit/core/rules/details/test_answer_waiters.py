@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from taskqueue.core.model.waiters import WAITS_MOST, WAITS_OF_SESSION
 from taskqueue.core.moves.answer_waiters import ANSWERED_A_TURN
-from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.projects import ProjectDo, ProjectWait, WaitReply
 from tests.unit.core.conftest import MakeWorld, World, task
 

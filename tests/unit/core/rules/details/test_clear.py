@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from taskqueue.core.steps.sweep import SWEPT_AT_ONCE, SWEPT_TASKS
-from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.operations import OperationList, OperationsReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectWait, WaitReply
 from taskqueue.protocol.tasks import DoneReply, NewTasksReply, TaskCancel, TaskReply, TaskRetry, TaskShow, TasksReply

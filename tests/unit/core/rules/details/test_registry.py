@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from taskqueue.protocol.base import ErrorReply
-from taskqueue.protocol.messages import AnyReply
+from taskqueue.protocol.base import AnyReply, ErrorReply
 from taskqueue.protocol.projects import ProjectDo, ProjectReply, ProjectSet, ProjectUnset
 from taskqueue.protocol.tasks import NewTasksReply
 from taskqueue.protocol.values import NewTask
