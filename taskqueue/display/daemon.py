@@ -16,7 +16,7 @@ from taskqueue.build_kind import build_kind
 from taskqueue.display.columns import ListColumn, time_column
 from taskqueue.display.counts import brief, projects
 from taskqueue.display.fetchers import of_places
-from taskqueue.protocol.daemon import DaemonPoint, DaemonReply, Histogram
+from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram
 from taskqueue.quantiles import mean, quantile
 from taskqueue.units import duration_text, size_text
 
@@ -30,7 +30,7 @@ class Fact(NamedTuple):
     told: str
 
 
-def facts(reply: DaemonReply) -> list[Fact]:
+def facts(reply: DaemonStatus) -> list[Fact]:
     """All there is to be told, in order."""
     shell, histograms = reply.shell, reply.histograms
     up = reply.uptime_seconds
@@ -55,11 +55,11 @@ def facts(reply: DaemonReply) -> list[Fact]:
     ]
 
 
-def _version(reply: DaemonReply) -> str:
+def _version(reply: DaemonStatus) -> str:
     return f"taskqueue {reply.version}, {build_kind(reply.compiled)}, Python {reply.python}"
 
 
-def _fetchers(reply: DaemonReply) -> str:
+def _fetchers(reply: DaemonStatus) -> str:
     hung = f"; handlers whose lease is over hold {reply.hung:,} more" if reply.hung else ""
     return f"{reply.fetchers:,}, which hold {of_places(reply)}{hung}"
 
@@ -103,7 +103,7 @@ def _of(count: int, most: int) -> str:
     return f"{size_text(count)} of {size_text(most)}" if most else size_text(count)
 
 
-def _disk(reply: DaemonReply) -> list[Fact]:
+def _disk(reply: DaemonStatus) -> list[Fact]:
     """What is free of the disk, near the top, where it is found at night; of a database nothing is known."""
     if reply.database:
         return []
@@ -111,7 +111,7 @@ def _disk(reply: DaemonReply) -> list[Fact]:
     return [Fact("disk", free if reply.has_room else f"{free}; too little: no tasks are taken or handed out")]
 
 
-def _store(reply: DaemonReply) -> Fact:
+def _store(reply: DaemonStatus) -> Fact:
     if reply.database:
         return Fact("store", reply.database)
     tables = sum(level.tables for level in reply.levels)

@@ -8,8 +8,8 @@ from typing import Final
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.counts import brief
 from taskqueue.hung_texts import brief_hung, hung_sentence, task_of
-from taskqueue.protocol.daemon import DaemonReply
-from taskqueue.protocol.fetchers import Fetcher, FetchersReply
+from taskqueue.protocol.daemon import DaemonStatus
+from taskqueue.protocol.fetchers import Fetcher, FetcherPage
 from taskqueue.units import duration_text
 
 
@@ -47,14 +47,14 @@ def wishes(projects: Iterable[str] | None) -> str:
     return "any" if projects is None else ", ".join(projects)
 
 
-def held(reply: FetchersReply) -> str:
+def held(reply: FetcherPage) -> str:
     """``12 fetchers hold 50 of 120``, or ``12 fetchers hold 50 of 120 and 3 beyond, 16 hung``."""
     who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
     hung = f", {brief(reply.hung)} hung" if reply.hung else ""
     return f"{who} {of_places(reply)}{hung}"
 
 
-def of_places(reply: FetchersReply | DaemonReply) -> str:
+def of_places(reply: FetcherPage | DaemonStatus) -> str:
     """``50 of 120``, or ``50 of 120 and 3 beyond`` if 3 more are held that are in none of these 120 places."""
     beyond = f" and {brief(reply.beyond)} beyond" if reply.beyond else ""
     return f"{brief(reply.holds - reply.beyond)} of {brief(reply.capacity)}{beyond}"

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from taskqueue.protocol.base import AnyReply, Reply
+from taskqueue.protocol.base import Reply
 from taskqueue.protocol.packed_json import ABSENT, as_json, wrapped
 
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
@@ -23,7 +23,7 @@ DEPTH_MOST: Final = 100
 """Values inside values. The daemon takes 770, but who walks through them has a thousand frames, two for each."""
 
 
-def without_envelope(reply: AnyReply) -> dict[str, Any]:
+def without_envelope(reply: object) -> dict[str, Any]:
     """A reply as plain values, without the fields that every message has."""
     return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 from taskqueue.protocol.fields import MAX_VALIDATOR_CHARS
 from taskqueue.protocol.flows import FlowTaskStatus
 from taskqueue.protocol.insight import ProjectPulse
-from taskqueue.protocol.tasks import ItemError, Parent, TaskRow
+from taskqueue.protocol.tasks import ItemError, PackedParent, TaskRow
 from taskqueue.protocol.values import Assignment, RerunProgress, Schedule, TaskFilter
 
 _ENVELOPE_BYTES: Final = 1024
@@ -119,7 +119,7 @@ def row_bytes(row: TaskRow) -> int:
     return _ROW_BYTES + _CHARACTER_BYTES * texts
 
 
-def parent_bytes(parent: Parent) -> int:
+def parent_bytes(parent: PackedParent) -> int:
     """Upper bound of the bytes of a task that another one waits for."""
     return _PARENT_BYTES + _CHARACTER_BYTES * (len(parent.project) + len(parent.taskid)) + len(parent.result)
 

@@ -63,3 +63,8 @@ def as_msgpack(value: Raw) -> Raw:
     except (binascii.Error, TypeError, msgspec.MsgspecError) as error:
         raise ValueError(f"{PACKED} is no MessagePack value in base64: {error}") from None
     return Raw(content)
+
+
+def packed(value: object) -> Raw:
+    """A decoded body or result as MessagePack again; what could not be decoded is that already."""
+    return value if isinstance(value, Raw) else Raw(msgspec.msgpack.encode(value))

@@ -35,6 +35,9 @@ class NewTasks(Request["NewTasksReply"], tag="new-task"):
     states: bool = False
 
 
+TaskOutcome = Literal["done", "unknown", "ignored", "bare"]
+"""What became of a task that was named; ``bare``: it can't run again, because its url and body were dropped."""
+
 ReportOutcome = Literal["done", "kept", "stale", "rejected"]
 
 
@@ -220,13 +223,19 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
         project: empty: it was deleted.
         state: as of any task, or unknown: nobody has pushed it yet, or it is forgotten.
         satisfied: the other one waits for it no more: it has succeeded since, or failed and was to be overlooked.
-        result: of its last success, as its fetcher gave it; nil: that gave none, or there was none.
+        result: of its last success; None: there was none, or it left none behind.
     """
 
     project: str
     taskid: str
     state: str
     satisfied: bool = False
+    result: Any = None
+
+
+class PackedParent(Parent, frozen=True):
+    """A parent as messages have it, with its result as MessagePack."""
+
     result: Raw = NIL
 
 
@@ -249,7 +258,7 @@ class TaskParentsReply(Reply, tag="task-parents-reply"):
         parents: a page of the tasks that it waits for.
     """
 
-    parents: list[Parent]
+    parents: list[PackedParent]
     next: int | None = None
 
 
@@ -368,4 +377,4 @@ class TasksReply(Reply, tag="tasks-reply"):
         outcomes: what became of each task, in the order in which they were named.
     """
 
-    outcomes: list[Literal["done", "unknown", "ignored", "bare"]]
+    outcomes: list[TaskOutcome]

@@ -53,7 +53,7 @@ from taskqueue.protocol.insight import (
 from taskqueue.protocol.messages import OUTGOING, REPLY_TO, REQUESTS
 from taskqueue.protocol.projects import CronJob, Project, Remaining, SharedBucket
 from taskqueue.protocol.slots import Slot, SlotDivision
-from taskqueue.protocol.tasks import Child, ItemError, Parent, TaskRow
+from taskqueue.protocol.tasks import Child, ItemError, PackedParent, TaskRow
 from taskqueue.protocol.values import (
     Again,
     Assignment,
@@ -102,7 +102,7 @@ PARTS: dict[type[Struct], str] = {
     Windows: "stats-reply",
     Window: "stats-reply",
     Attempt: "task-reply",
-    Parent: "task-parents-reply",
+    PackedParent: "task-parents-reply",
     Child: "task-children-reply",
     TaskRow: "task-list-reply",
     Operation: "operation-reply",

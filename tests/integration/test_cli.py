@@ -47,7 +47,7 @@ def left_as_it_was(shared: str) -> Iterator[str]:
     with Client(shared) as client:
         client.projects.start("news")
         yield shared
-        for project in client.status().projects:
+        for project in client.projects.list().items:
             client.projects.delete(project.name)
 
 

@@ -873,7 +873,7 @@ def test_a_list_of_tasks_is_complete_over_its_pages(daemon: DaemonFactory, clien
     assert len(rows) == len({row.taskid for row in rows}) == 1200
     assert [row.priority for row in rows] == sorted((row.priority for row in rows), reverse=True)
     assert sorted(found) == [f"http://site/11{n}" for n in range(10)]
-    assert one.tasks.list("news", "failed").tasks == []
+    assert one.tasks.list("news", "failed").items == []
 
 
 # ---------------------------------------------------------------------------------------- what crawls need besides
@@ -923,7 +923,7 @@ def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: C
 
     stopped = one.groups.stop("shops")
     assert (stopped.projects, stopped.matched, bool(stopped.ended_at)) == (["a", "c"], 2, True)
-    assert [view.state for view in one.status(group="shops").projects] == ["stopped", "stopped"]
+    assert [view.state for view in one.projects.list(group="shops").items] == ["stopped", "stopped"]
     assert [(stats.name, stats.windows.minutes.new) for stats in one.stats.iter("shops")] == [("a", 1), ("c", 0)]
     assert one.projects.get("b").state == "running"
     with pytest.raises(RequestRejected, match="nobody") as caught:
@@ -937,7 +937,7 @@ def test_an_action_on_a_large_group_is_waited_for(daemon: DaemonFactory, client:
     assert one.groups.pause("shops").matched == 150
     deleted = one.groups.delete("shops")
     assert (deleted.matched, bool(deleted.ended_at)) == (150, True)
-    assert one.status().projects == []
+    assert one.projects.list().items == []
 
 
 def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFactory) -> None:
@@ -959,14 +959,17 @@ def test_a_project_is_cleared_and_reset(daemon: DaemonFactory, client: ClientFac
 def test_a_cron_job_is_set_shown_and_taken_back(daemon: DaemonFactory, client: ClientFactory) -> None:
     one = client(daemon(projects={"news": {}}))
 
-    view = one.cron.set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
+    job = one.cron.set("news", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://site/", save={"a": 1})
     one.cron.set("news", "often", every="5m")
 
-    assert [job.job for job in view.cron] == ["night"]
-    assert view.cron[0].next_at > 0
+    assert job == one.cron.get("news", "night")
+    assert job.next_at > 0
+    with pytest.raises(KeyError):
+        one.cron.get("news", "never")
     with pytest.raises(RequestRejected, match="cron"):
         one.cron.set("news", "both", cron="0 3 * * *", every="5m")
-    assert [job.job for job in one.cron.remove("news", "night").cron] == ["often"]
+    one.cron.remove("news", "night")
+    assert [job.job for job in one.cron.list("news")] == ["often"]
 
 
 def test_somebody_can_say_why_nothing_is_handed_out(daemon: DaemonFactory, client: ClientFactory) -> None:

@@ -262,13 +262,13 @@ def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or
         assert sql.execute(f"update kv_ready set value = {FLIPPED} where key = {first}").rowcount == 1
         assert client.push("news", "http://site/19", priority=9) == "merged"
 
-        assert len(client.tasks.list("news", "ready").tasks) == 18
-        assert len(client.tasks.list("news", "ready").tasks) == 19
+        assert len(client.tasks.list("news", "ready").items) == 18
+        assert len(client.tasks.list("news", "ready").items) == 19
         assert client.projects.start("news").state == "running"
         ran = run_all(peer(it), 19)
 
         assert ran == {f"news http://site/{number}" for number in range(19)}
-        [failed] = client.tasks.list("news", "failed").tasks
+        [failed] = client.tasks.list("news", "failed").items
         assert (failed.url, failed.error) == ("", "damaged")
         counts = client.projects.get("news").counts
         assert (counts.ready, counts.success, counts.failed) == (0, 19, 1)

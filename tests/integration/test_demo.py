@@ -192,7 +192,7 @@ def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_pa
             if line.startswith("Crawled 557 pages of the bundled site in "):
                 assert line.endswith(": 545 success, 12 failed.\n")
                 break
-        failed = client.tasks.list("demo", "failed").tasks
+        failed = client.tasks.list("demo", "failed").items
         assert client.daemon.verify() == []
     with urllib.request.urlopen(f"{page}daemon") as answer:
         assert b"running for" in answer.read()

@@ -14,6 +14,7 @@ from taskqueue import Client
 from taskqueue.cli.input.top_keys import View
 from taskqueue.cli.main import main
 from taskqueue.cli.output.top_screen import Snapshot, render_screen
+from taskqueue.protocol.daemon import StatusShow
 from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.web_pages import Pages, pages_of, table, words
 
@@ -53,7 +54,7 @@ def top(url: str) -> str:
     view = View("name", "")
     view.fetchers_seen = True
     with Client(url) as client:
-        snapshot = Snapshot(client.status(), client.fetchers.list(sort="hung"), {})
+        snapshot = Snapshot(client._ask(StatusShow()), client.fetchers.list(sort="hung"), {})
     console = Console(file=StringIO(), width=80, height=24, color_system=None)
     with console.capture() as seen:
         console.print(render_screen(url, snapshot, view, 80, 24))

@@ -139,7 +139,7 @@ def test_what_an_operator_cancels_while_it_waits_in_a_loop_is_not_handed_out(it:
         await arrived.wait()
         first = intake.take_now()
         assert first is not None
-        taskids = [row.taskid for row in (await client.tasks.list("site", "processing")).tasks]
+        taskids = [row.taskid for row in (await client.tasks.list("site", "processing")).items]
         await client.tasks.cancel("site", taskids)
         await first.cancelled
         assert intake.take_now() is None

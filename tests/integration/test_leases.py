@@ -83,7 +83,7 @@ def test_an_idle_client_whose_lease_has_ended_is_not_handed_the_task_again(
 
     ENDS[end](other, task)
     for _ in range(LOOKS):
-        other.status(limit=1)
+        other.status()
 
     assert other.projects.get("p").totals.selected == 1
     assert other.projects.get("p").counts.ready == 1

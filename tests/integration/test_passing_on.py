@@ -94,7 +94,7 @@ def passed_on(process: Process) -> Task:
 
 
 def fetcher_of(client: Client) -> Fetcher:
-    return next(view for view in client.status().fetchers if view.capacity)
+    return next(view for view in client.fetchers.list().fetchers if view.capacity)
 
 
 def wait_until(true: Callable[[], object]) -> None:

@@ -89,4 +89,4 @@ def test_ctrl_c_gives_back_what_it_holds(it: Daemon, fetcher: subprocess.Popen[s
 
     assert fetcher.wait(WAIT_SECONDS) == 0
     with Client(it.url) as client:
-        assert client.status().fetchers == []
+        assert client.fetchers.list().fetchers == []

@@ -89,7 +89,7 @@ def test_a_daemon_without_the_extra_says_once_what_to_install_and_runs_without_t
     it = daemon(web="127.0.0.1:0", environment={"PYTHONPATH": str(tmp_path)}, is_forked=False)
     it.wait_for_log("exit=2; not started again")
     with Client(it.url) as client:
-        assert client.status().projects == []
+        assert client.projects.list().items == []
 
     assert it.stop() == 0
     assert it.log().count("pip install 'taskqueue-scheduler[web]'") == 1

@@ -162,7 +162,7 @@ def test_whatever_is_looked_for_there_is_an_answer(pages: Pages) -> None:
 
 
 def test_a_task_says_everything_that_is_known_of_it(client: Client, pages: Pages) -> None:
-    (row,) = client.tasks.list("news", "delayed").tasks
+    (row,) = client.tasks.list("news", "delayed").items
     page = pages.page(task_page("news", row.taskid))
 
     assert words(page.find(".//h1")) == row.url
@@ -177,7 +177,7 @@ def test_a_task_says_everything_that_is_known_of_it(client: Client, pages: Pages
 
 
 def test_a_task_that_is_over_has_its_result_and_can_be_retried(client: Client, pages: Pages) -> None:
-    row = client.tasks.list("news", "success").tasks[0]
+    row = client.tasks.list("news", "success").items[0]
     page = pages.page(task_page("news", row.taskid))
 
     (result,) = page.xpath("//pre[@aria-label='Result']")
@@ -196,7 +196,7 @@ def test_a_task_names_what_it_waits_for_and_what_waits_for_it(pages: Pages) -> N
 
 
 def test_only_a_url_that_leads_to_the_web_is_a_link_out(client: Client, pages: Pages) -> None:
-    row = client.tasks.list("news", "success").tasks[0]
+    row = client.tasks.list("news", "success").items[0]
 
     (link,) = pages.page(task_page("news", row.taskid)).xpath("//a[@target='_blank']")
     assert link.get("href") == row.url

@@ -689,4 +689,4 @@ def test_the_example_of_a_loop_without_a_worker_ends_on_sigterm(
 
     assert process.communicate(timeout=WAIT_SECONDS) == ("", "")
     assert process.returncode == 0
-    wait_until(lambda: all(fetcher.capacity == 0 for fetcher in client.status().fetchers))
+    wait_until(lambda: all(fetcher.capacity == 0 for fetcher in client.fetchers.list().fetchers))

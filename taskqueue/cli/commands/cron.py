@@ -16,7 +16,7 @@ from taskqueue.display.json_values import as_plain
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
-    from taskqueue.protocol.projects import Project
+    from taskqueue.protocol.projects import CronJob, Project
 
 
 @click.group()
@@ -98,8 +98,8 @@ def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, 
     sent = json_of("--body", body) if body is not None else None
     with daemon.client() as client:
         client.projects.get(project)  # The daemon would make one that is unknown, after a slip of the pen.
-        view = client.cron.set(project, job, url=url, body=sent, **said)
-    say(f"{project}: {job} {_next(view, job)}")
+        made = client.cron.set(project, job, url=url, body=sent, **said)
+    say(f"{project}: {job} {_next(made)}")
 
 
 @cron.command()
@@ -116,14 +116,13 @@ def remove(project: str, job: str, daemon: Daemon) -> None:
       taskqueue cron remove news daily
     """
     with daemon.client() as client:
-        view = client.cron.remove(project, job)
-    say(f"{project}: {job} {_next(view, job)}")
+        client.cron.remove(project, job)
+        left = next((each for each in client.cron.list(project) if each.job == job), None)
+    say(f"{project}: {job} {_next(left)}")
 
 
-def _next(view: Project, job: str) -> str:
+def _next(job: CronJob | None) -> str:
     """``runs next at …``; ``removed`` if it is not there."""
-
-    for found in view.cron:
-        if found.job == job:
-            return f"runs next at {local(found.next_at)}" if found.next_at else "never runs"
-    return "removed"
+    if job is None:
+        return "removed"
+    return f"runs next at {local(job.next_at)}" if job.next_at else "never runs"

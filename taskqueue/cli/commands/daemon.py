@@ -17,7 +17,7 @@ import click
 from taskqueue.cli.input import times
 from taskqueue.cli.input.daemon import Daemon, daemon_options
 from taskqueue.cli.output.json_output import json_option, print_object
-from taskqueue.protocol.daemon import DaemonReply
+from taskqueue.protocol.daemon import DaemonStatus
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def stop(pid_file: str, timeout: float) -> None:
         say(f"the daemon with pid {running.pid} has stopped")
 
 
-DAEMON_KEYS: Final = tuple(key for key in DaemonReply.__struct_fields__ if key not in ("v", "n"))
+DAEMON_KEYS: Final = tuple(key for key in DaemonStatus.__struct_fields__ if key not in ("v", "n"))
 """Keys that ``daemon show --json`` prints, besides ``daemon``."""
 
 

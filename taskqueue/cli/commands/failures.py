@@ -15,7 +15,7 @@ from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.json_output import json_option, print_object
 from taskqueue.display.insight import NAMELESS_GROUPS, share
 from taskqueue.display.json_values import without_envelope
-from taskqueue.protocol.insight import FailureGroup, FailuresReply
+from taskqueue.protocol.insight import FailureGroup, Failures
 from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def failures(
         say(_summary(found, since), err=True)
 
 
-def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: float, limit: int) -> FailuresReply:
+def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: float, limit: int) -> Failures:
     """Failures of these projects (none: of all), the largest groups first."""
     if len(projects) < 2:
         return client.failures(*projects, by=by, since=since, limit=limit)
@@ -85,8 +85,7 @@ def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: fl
     cut_off = sum(reply.count - len(reply.groups) for reply in replies)
     largest = sorted(groups.values(), key=lambda group: -group.failures)[:limit]
     oldest = min(reply.since for reply in replies)
-    return FailuresReply(
-        n=0,
+    return Failures(
         since=oldest,
         failures=sum(reply.failures for reply in replies),
         count=len(groups) + cut_off,
@@ -101,7 +100,7 @@ def _together(one: FailureGroup, other: FailureGroup) -> FailureGroup:
     return replace(last, failures=one.failures + other.failures, first_at=first_at)
 
 
-def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
+def of_failures(found: Failures, by: FailuresBy) -> Table:
     """A row a group: how many failures, which part of all, when and what the last one was."""
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.terminal.screen import Text
@@ -120,7 +119,7 @@ def of_failures(found: FailuresReply, by: FailuresBy) -> Table:
     return table
 
 
-def _summary(found: FailuresReply, since: float) -> str:
+def _summary(found: Failures, since: float) -> str:
     """How many there are in all, and what of that is not shown."""
     attempts = "1 failed attempt" if found.failures == 1 else f"{found.failures:,} failed attempts"
     kept = f" (the oldest that is kept is of {local(found.since)})" if found.since > since else ""

@@ -17,7 +17,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import FetcherSort
-    from taskqueue.protocol.fetchers import FetcherReply
+    from taskqueue.protocol.fetchers import FetcherName
 
 
 SORTS: Final = ("name", "holds", "capacity", "hung", "oldest", "done", "failed", "silent")
@@ -72,7 +72,7 @@ def list_fetchers(
     """
     with daemon.client() as client:
         if group:
-            check_group(group, client.status(limit=1, group=group, fetchers=0).projects)
+            check_group(group, client.projects.list(limit=1, group=group).items)
         found = all_fetchers(client, projects, group or "", part=part, sort=sort, limit=limit)
         if as_json:
             print_lines(found)
@@ -141,7 +141,7 @@ def resume(name: str, daemon: Daemon) -> None:
         say(_sentence(client.fetchers.resume(name)))
 
 
-def _sentence(reply: FetcherReply) -> str:
+def _sentence(reply: FetcherName) -> str:
     """How the fetchers of a name stand."""
     who = "1 fetcher" if reply.found == 1 else f"{reply.found:,} fetchers"
     what = "1 task" if reply.holds == 1 else f"{reply.holds:,} tasks"

@@ -17,7 +17,7 @@ from taskqueue.terminal.lines import say
 
 if TYPE_CHECKING:
     from taskqueue.protocol.choices import SlotSort
-    from taskqueue.protocol.slots import SlotListReply, SlotReply
+    from taskqueue.protocol.slots import SlotDetails, SlotPage
 
 
 @click.group()
@@ -61,7 +61,7 @@ def list_slots(project: str, sort: SlotSort, limit: int, stored: bool, as_json: 
       taskqueue slot list news --sort delay --json | jq -r .name
     """
     with daemon.client() as client:
-        found = client.slots.list(project, by=sort, limit=limit, all=stored)
+        found = client.slots.list(project, sort=sort, limit=limit, stored=stored)
     if as_json:
         print_lines(found.slots)
         return
@@ -72,7 +72,7 @@ def list_slots(project: str, sort: SlotSort, limit: int, stored: bool, as_json: 
         say(_summary(found, stored=stored, sort=sort), err=True)
 
 
-def _summary(found: SlotListReply, *, stored: bool, sort: SlotSort) -> str:
+def _summary(found: SlotPage, *, stored: bool, sort: SlotSort) -> str:
     """How many there are, and what of that is not shown."""
     what = "1 slot" if found.count == 1 else f"{found.count:,} slots"
     where = (" with ready tasks" if sort == "backlog" else " in all") if stored else " in memory"
@@ -183,11 +183,11 @@ def unset(project: str, name: str, keys: tuple[SlotFact, ...], daemon: Daemon) -
       taskqueue slot unset news example.org delay block_until
     """
     with daemon.client() as client:
-        found = client.slots.set(project, name, unset=keys or FACTS)
+        found = client.slots.unset(project, name, keys)
     _print_fields(found)
 
 
-def _print_fields(found: SlotReply) -> None:
+def _print_fields(found: SlotDetails) -> None:
     from taskqueue.cli.output import slot_tables, tables
 
     tables.show(tables.of_fields(slot_tables.fields_of(found)))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from taskqueue.cli.input.top_keys import Keys, View
     from taskqueue.cli.output.top_screen import Snapshot, SpeedMeter
     from taskqueue.protocol.daemon import StatusReply
-    from taskqueue.protocol.fetchers import FetchersReply
+    from taskqueue.protocol.fetchers import FetcherPage
     from taskqueue.protocol.values import TaskCounts
 
 
@@ -187,7 +187,7 @@ def _is_idle(counts: TaskCounts) -> bool:
 
 
 def _drawn(
-    address: str, reply: StatusReply, fetchers: FetchersReply, choice: Choice, still: Still, has_room: bool
+    address: str, reply: StatusReply, fetchers: FetcherPage, choice: Choice, still: Still, has_room: bool
 ) -> RenderableType:
     """Draw the daemon in one line, its projects and which of them stand still, and its fetchers."""
     from rich.console import Group
@@ -312,13 +312,15 @@ def _obey(view: View, keys: Keys, seconds: float) -> None:
 def _look(client: Client, view: View, watch: SpeedMeter, chosen: Choice, rows: int) -> Snapshot:
     """Ask for what the view shows: two requests, however many projects and fetchers there are."""
     from taskqueue.cli.output.top_screen import ALL, Snapshot
+    from taskqueue.protocol.daemon import StatusShow
 
     projects, fetchers = view.projects, view.fetchers
     projects.seen = fetchers.seen = rows
-    status = client.status(
+    asked = StatusShow(
         limit=rows, group=chosen.group, filter=projects.part, sort=projects.sort, skip=projects.skip, fetchers=0,
-        projects=chosen.names,
+        projects=[*chosen.names],
     )  # fmt: skip
+    status = client._ask(asked)
     those = client.fetchers.list(
         limit=rows, group=chosen.group, filter=fetchers.part, sort=fetchers.sort, skip=fetchers.skip,
         projects=chosen.names,

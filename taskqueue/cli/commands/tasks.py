@@ -36,7 +36,8 @@ from taskqueue.units import duration_text
 if TYPE_CHECKING:
     from taskqueue import Client
     from taskqueue.protocol.choices import TaskState
-    from taskqueue.protocol.tasks import TaskListReply, TaskReply, TaskRow
+    from taskqueue.protocol.tasks import TaskReply, TaskRow
+    from taskqueue.types import Page
 
 
 ROWS = 100
@@ -136,8 +137,11 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, daemon: Daemon) 
     Example:
       taskqueue task show news https://example.com/
     """
+    from taskqueue.protocol.tasks import TaskShow
+
     with daemon.client() as client:
-        found = (client.tasks.get(project, taskid) for taskid in taskids_of(client, project, taskids))
+        named = taskids_of(client, project, taskids)
+        found = (client._ask(TaskShow(project=project, taskid=taskid)) for taskid in named)
         if as_json:
             print_lines(map(without_envelope, found))
         else:
@@ -473,7 +477,7 @@ class TaskQuery(NamedTuple):
     pushed_before: float | None = None
 
 
-def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListReply]:
+def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRow]]:
     """Pages with at most ``limit`` tasks together; there are more tasks if the last page has a ``next``."""
     after, left = "", limit
     while left:
@@ -492,24 +496,24 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[TaskListRep
         yield page
         if not page.next:
             return
-        after, left = page.next, left - len(page.tasks)
+        after, left = page.next, left - len(page.items)
 
 
-def print_table(found: Iterable[TaskListReply], state: TaskState | Literal[""], *, tells_pushed: bool = False) -> None:
+def print_table(found: Iterable[Page[TaskRow]], state: TaskState | Literal[""], *, tells_pushed: bool = False) -> None:
     """Print one table of all pages of tasks in this state (empty: in several), and whether there are more tasks."""
     from taskqueue.cli.output import tables, task_tables
 
     rows: list[TaskRow] = []
     following = ""
     for page in found:
-        rows += page.tasks
+        rows += page.items
         following = page.next
     tables.show(task_tables.of_tasks(rows, state, tells_pushed=tells_pushed))
     if following:
         say("There are more; --limit shows them.", err=True)
 
 
-def print_json(found: Iterable[TaskListReply]) -> None:
+def print_json(found: Iterable[Page[TaskRow]]) -> None:
     """Print one object per line, as the pages arrive."""
     for page in found:
-        print_lines(page.tasks)
+        print_lines(page.items)

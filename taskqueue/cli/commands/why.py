@@ -70,7 +70,7 @@ def _blocked(client: Client, project: str) -> str:
     counts = client.projects.get(project).counts
     if not counts.blocked or counts.ready or counts.delayed or counts.processing:
         return ""
-    blocked = client.tasks.list(project, "blocked", limit=1).tasks
+    blocked = client.tasks.list(project, "blocked", limit=1).items
     return client.why(project, blocked[0].taskid) if blocked else ""
 
 

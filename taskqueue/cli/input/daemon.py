@@ -122,13 +122,17 @@ def full_status(
     Raises:
         click.ClickException: no project belongs to the group.
     """
-    ask = partial(client.status, group=group, filter=part, fetchers=0, projects=names)
-    first = page = ask(limit=_page_of(PROJECTS_PAGE, limit), sort=sort)
+    from taskqueue.protocol.daemon import StatusShow
+
+    ask = partial(StatusShow, group=group, filter=part, fetchers=0, projects=[*names])
+    first = page = client._ask(ask(limit=_page_of(PROJECTS_PAGE, limit), sort=sort))
     known, found, numbers = {view.name for view in page.projects}, [*page.projects], [*page.numbers]
     skip = len(page.projects)
     while page.more and (limit is None or skip < limit):
         most = _page_of(PROJECTS_PAGE, limit, skip)
-        page = ask(page.projects[-1].name, most) if sort == "name" else ask("", most, sort=sort, skip=skip)
+        by_name = sort == "name"
+        place = {"after": page.projects[-1].name} if by_name else {"sort": sort, "skip": skip}
+        page = client._ask(ask(limit=most, **place))
         fresh = [place for place, view in enumerate(page.projects) if view.name not in known]
         found += [page.projects[place] for place in fresh]
         numbers += [page.numbers[place] for place in fresh if page.numbers]

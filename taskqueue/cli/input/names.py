@@ -56,7 +56,7 @@ class ProjectNameType(NameType):
         address = ctx.params.get("daemon") or os.environ.get("TASKQUEUE_DAEMON") or URL
         try:
             with Daemon(address, COMPLETION_SECONDS).client() as client:
-                page = client.status(_just_below(incomplete), PROJECTS_PAGE, fetchers=0).projects
+                page = client.projects.list(_just_below(incomplete), PROJECTS_PAGE).items
         except (TaskQueueError, OSError):
             return []
         names = [view.name for view in page if PROJECT_NAME.fullmatch(view.name)]

@@ -12,7 +12,7 @@ from taskqueue.cli.input.times import local
 from taskqueue.cli.output.tables import bare_table, of_columns
 from taskqueue.display.columns import ListColumn
 from taskqueue.display.slots import columns_of, delay, name_of, ready, tasks_so_far
-from taskqueue.protocol.slots import Slot, SlotDivision, SlotReply
+from taskqueue.protocol.slots import Slot, SlotDetails, SlotDivision
 from taskqueue.protocol.tasks import TaskRow
 from taskqueue.terminal.screen import Text
 from taskqueue.units import duration_text
@@ -35,7 +35,7 @@ def of_next(tasks: Sequence[TaskRow]) -> Table:
     return table
 
 
-def fields_of(found: SlotReply) -> dict[str, str]:
+def fields_of(found: SlotDetails) -> dict[str, str]:
     """What is to be said of a slot."""
     slot, sources = found.slot, found.sources
     chosen = ", ".join(f"{name} {value}" for name, value in found.chosen.items())

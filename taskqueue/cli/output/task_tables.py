@@ -11,12 +11,13 @@ from rich.table import Table
 from taskqueue.cli.input.times import ago, local
 from taskqueue.cli.output.tables import STYLES, bare_table
 from taskqueue.client.tasks.new_task import default_taskid
-from taskqueue.client.tasks.parents import Parent
 from taskqueue.display.operations import action, progress
 from taskqueue.display.tasks import error_line, packed_text
+from taskqueue.protocol.packed_json import packed
 from taskqueue.protocol.tasks import Child, TaskRow
 from taskqueue.protocol.values import Attempt, Operation
 from taskqueue.terminal.screen import Text
+from taskqueue.types import Parent
 from taskqueue.units import duration_text
 
 
@@ -89,7 +90,7 @@ def of_parents(parents: Iterable[Parent]) -> Table:
     for each in parents:
         state = Text(each.state, style=STYLES.get(each.state, ""))
         named = f"{each.project or 'deleted'}/{each.taskid}"
-        table.add_row(state, Text("" if each.satisfied else "yes"), Text(named), Text(packed_text(each.packed)))
+        table.add_row(state, Text("" if each.satisfied else "yes"), Text(named), Text(packed_text(packed(each.result))))
     return table
 
 
@@ -105,7 +106,7 @@ def of_children(children: Iterable[Child]) -> Table:
 def parent_fields(parent: Parent) -> dict[str, object]:
     """The same for programs."""
     fields = {name: getattr(parent, name) for name in ("project", "taskid", "state", "satisfied")}
-    return fields | {"result": parent.packed}
+    return fields | {"result": packed(parent.result)}
 
 
 def of_operations(views: Iterable[Operation]) -> Table:

@@ -31,7 +31,7 @@ from taskqueue.display.fetchers import COLUMNS, held
 from taskqueue.display.projects import time_text
 from taskqueue.protocol.choices import LIVE_STATES, FetcherSort, ProjectSort
 from taskqueue.protocol.daemon import StatusReply
-from taskqueue.protocol.fetchers import Fetcher, FetchersReply
+from taskqueue.protocol.fetchers import Fetcher, FetcherPage
 from taskqueue.protocol.projects import Project
 from taskqueue.protocol.values import EventTotals
 from taskqueue.terminal.screen import Text
@@ -101,7 +101,7 @@ class Snapshot(NamedTuple):
     """The daemon's latest replies, with speeds by project name; ``silent``: why there are no newer ones."""
 
     status: StatusReply
-    fetchers: FetchersReply
+    fetchers: FetcherPage
     speeds: Mapping[str, Speeds]
     silent: str = ""
 

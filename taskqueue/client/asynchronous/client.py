@@ -64,13 +64,13 @@ from taskqueue.client.tasks.reports import (
 )
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS, URL
-from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import FailuresBy, ProjectSort, PushOutcome
+from taskqueue.protocol.base import Request, without_envelope
+from taskqueue.protocol.choices import FailuresBy, PushOutcome
 from taskqueue.protocol.daemon import (
-    StatusReply,
+    Status,
     StatusShow,
 )
-from taskqueue.protocol.insight import FailureList, FailuresReply, Why
+from taskqueue.protocol.insight import FailureList, Failures, Why
 
 
 class AsyncClient:
@@ -163,9 +163,9 @@ class AsyncClient:
     async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
-        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
+        outcome or an error of its own, and who is alone waits for nobody.
 
         Raises:
             ValueError, TypeError: it is no task; nothing was sent.
@@ -476,7 +476,7 @@ class AsyncClient:
 
         Raises:
             ValueError, TypeError: such as a name that no project can have; nothing has changed.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         self._exchange.open()
         return Intake(
@@ -498,7 +498,7 @@ class AsyncClient:
             ValueError, TypeError: it is no task.
             RequestRejected: no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         self._exchange.open()
         outcome: asyncio.Future[PushOutcome] = asyncio.get_running_loop().create_future()
@@ -538,7 +538,7 @@ class AsyncClient:
                 yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
             MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
                 one message, that is an error of the future.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         self._exchange.open()
         check_fits(error, result, retry, after=after, kind=kind, counts=counts, body=body, priority=priority)
@@ -596,36 +596,9 @@ class AsyncClient:
 
     # ------------------------------------------------------------------------------------ how things are
 
-    async def status(
-        self,
-        after: str = "",
-        limit: int = 100,
-        group: str = "",
-        *,
-        filter: str = "",
-        sort: ProjectSort = "name",
-        skip: int = 0,
-        fetchers: int = 1000,
-        projects: Sequence[str] = (),
-    ) -> StatusReply:
-        """How the daemon is, with up to ``limit`` projects.
-
-        Args:
-            after: projects with names after this one; who pages in the order of names goes on so.
-            limit: 1 to 200.
-            group: projects of this group only; empty: all.
-            filter: projects whose names contain it, in upper or lower case.
-            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
-                the last five minutes (``selected_5m``, …).
-            skip: so many of the first ones; who pages in another order than that of names goes on so.
-            fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
-            projects: only these (at most 200), if they belong to the group; empty: all.
-        """
-        request = StatusShow(
-            after=after, limit=limit, group=group, filter=filter, sort=sort, skip=skip,
-            fetchers=fetchers, projects=[*projects],
-        )  # fmt: skip
-        return await self._exchange.ask(request)
+    async def status(self) -> Status:
+        """How the daemon and all its projects together are; pages of these are in ``client.projects``."""
+        return without_envelope(Status, await self._exchange.ask(StatusShow(limit=1, fetchers=0)))
 
     async def failures(
         self,
@@ -634,7 +607,7 @@ class AsyncClient:
         by: FailuresBy = "error",
         since: Moment | None = None,
         limit: int = 100,
-    ) -> FailuresReply:
+    ) -> Failures:
         """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
 
         The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
@@ -651,7 +624,8 @@ class AsyncClient:
             RequestRejected: there is no such project, or too many ask at once.
         """
         start = unix_seconds_or_0("since", since)
-        return await self._exchange.ask(FailureList(project=project, by=by, since=start, limit=limit))
+        reply = await self._exchange.ask(FailureList(project=project, by=by, since=start, limit=limit))
+        return without_envelope(Failures, reply)
 
     async def why(self, project: str | None = None, taskid: str | None = None) -> str:
         """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
@@ -667,7 +641,7 @@ class AsyncClient:
         return "\n".join(found) or reply.sentence
 
     async def _ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
-        """Send any request of ``taskqueue.protocol``; returns its reply.
+        """Send any request of the protocol; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """

@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
-from taskqueue.protocol.daemon import DaemonHistory, DaemonPoint, DaemonReply, DaemonShow, Verify
+from taskqueue.protocol.base import without_envelope
+from taskqueue.protocol.daemon import DaemonHistory, DaemonPoint, DaemonShow, DaemonStatus, Verify
 
 
 class AsyncDaemon:
@@ -15,9 +16,9 @@ class AsyncDaemon:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    async def show(self) -> DaemonReply:
+    async def show(self) -> DaemonStatus:
         """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
-        return await self._exchange.ask(DaemonShow())
+        return without_envelope(DaemonStatus, await self._exchange.ask(DaemonShow()))
 
     async def verify(self) -> list[str]:
         """Have the daemon check its own invariants; returns what is wrong, in words."""

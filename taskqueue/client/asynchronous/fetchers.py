@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.protocol.base import without_envelope
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.fetchers import Fetcher, FetcherDo, FetcherReply, Fetchers, FetcherShow, FetchersReply
+from taskqueue.protocol.fetchers import Fetcher, FetcherDo, FetcherName, FetcherPage, Fetchers, FetcherShow
 
 
 class AsyncFetchers:
@@ -26,7 +27,7 @@ class AsyncFetchers:
         sort: FetcherSort = "session",
         skip: int = 0,
         projects: Sequence[str] = (),
-    ) -> FetchersReply:
+    ) -> FetcherPage:
         """Up to ``limit`` of those who want or hold tasks.
 
         Args:
@@ -50,7 +51,7 @@ class AsyncFetchers:
             skip=skip,
             projects=[*projects],
         )
-        return await self._exchange.ask(request)
+        return without_envelope(FetcherPage, await self._exchange.ask(request))
 
     async def iter(self, project: str = "") -> AsyncGenerator[Fetcher, None]:
         """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
@@ -62,25 +63,25 @@ class AsyncFetchers:
                 return
             page = await self.list(page.fetchers[-1].session, limit=500, project=project)
 
-    async def get(self, name: str) -> FetcherReply:
+    async def get(self, name: str) -> FetcherName:
         """The fetchers of one name; one that has none has its pseudonym.
 
         Raises:
             RequestRejected: nobody of that name is connected, and it is not drained.
         """
-        return await self._exchange.ask(FetcherShow(fetcher=name))
+        return without_envelope(FetcherName, await self._exchange.ask(FetcherShow(fetcher=name)))
 
-    async def drain(self, name: str) -> FetcherReply:
+    async def drain(self, name: str) -> FetcherName:
         """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
 
         They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
         """
-        return await self._exchange.ask(FetcherDo(fetcher=name, action="drain"))
+        return without_envelope(FetcherName, await self._exchange.ask(FetcherDo(fetcher=name, action="drain")))
 
-    async def resume(self, name: str) -> FetcherReply:
+    async def resume(self, name: str) -> FetcherName:
         """Give tasks to fetchers of this name again.
 
         Raises:
             RequestRejected: nobody of that name is connected, and it is not drained.
         """
-        return await self._exchange.ask(FetcherDo(fetcher=name, action="resume"))
+        return without_envelope(FetcherName, await self._exchange.ask(FetcherDo(fetcher=name, action="resume")))

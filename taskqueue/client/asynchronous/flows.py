@@ -19,10 +19,10 @@ from taskqueue.protocol.flows import (
     Flow,
     FlowCancel,
     FlowList,
-    FlowsReply,
     FlowTasks,
     FlowTaskStatus,
 )
+from taskqueue.types import Page
 
 
 class AsyncFlow:
@@ -92,7 +92,7 @@ class AsyncFlows:
         self._exchange = exchange
         self._long_poll = long_poll
 
-    async def list(self, project: str = "", after: str = "", limit: int = 100) -> FlowsReply:
+    async def list(self, project: str = "", after: str = "", limit: int = 100) -> Page[Flow]:
         """Up to ``limit`` flows, in the order of projects and then of names.
 
         Args:
@@ -100,18 +100,18 @@ class AsyncFlows:
             after: flows after this one, written as ``project/name``; who pages goes on so.
             limit: 1 to 500.
         """
-        return await self._exchange.ask(FlowList(project=project, after=after, limit=limit))
+        reply = await self._exchange.ask(FlowList(project=project, after=after, limit=limit))
+        last = reply.flows[-1] if reply.more else None
+        return Page(reply.flows, f"{last.project}/{last.flow}" if last else "")
 
     async def iter(self, project: str = "") -> AsyncGenerator[Flow, None]:
         """All flows, of a project or of all, asked for page by page."""
-        page = await self.list(project, limit=500)
-        while True:
-            for flow in page.flows:
+        after, more = "", True
+        while more:
+            page = await self.list(project, after, limit=500)
+            for flow in page.items:
                 yield flow
-            if not page.more:
-                return
-            last = page.flows[-1]
-            page = await self.list(project, f"{last.project}/{last.flow}", limit=500)
+            after, more = page.next, bool(page.next)
 
     async def get(self, project: str, name: str, seconds: float = 0.0) -> Flow:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""

@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import HistoryPoint, Log, LogReply, ProjectStats, Stats, StatsHistory, StatsReply
+from taskqueue.protocol.insight import HistoryPoint, Log, ProjectStats, Stats, StatsHistory
 from taskqueue.protocol.values import Change
+from taskqueue.types import Page
 
 
 class AsyncStats:
@@ -17,19 +18,25 @@ class AsyncStats:
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
-    async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
-        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
-        return await self._exchange.ask(Stats(after=after, limit=limit, group=group))
+    async def list(self, after: str = "", limit: int = 100, group: str = "") -> Page[ProjectStats]:
+        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, by name.
+
+        Args:
+            after: the ``next`` of the page before, or any name; empty: from the first one.
+            limit: 1 to 100.
+            group: projects of this group only; empty: all.
+        """
+        reply = await self._exchange.ask(Stats(after=after, limit=limit, group=group))
+        return Page(reply.projects, reply.projects[-1].name if reply.more else "")
 
     async def iter(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
         """What happened to each project, by name, asked for page by page."""
         after, more = "", True
         while more:
             page = await self.list(after, group=group)
-            for project in page.projects:
+            for project in page.items:
                 yield project
-                after = project.name
-            more = page.more
+            after, more = page.next, bool(page.next)
 
     async def history(
         self,
@@ -67,28 +74,30 @@ class AsyncLog:
         self._exchange = exchange
 
     async def list(
-        self, project: str | None = None, *, since: Moment | None = None, before: int = 0, limit: int = 100
-    ) -> LogReply:
+        self, project: str | None = None, *, since: Moment | None = None, after: str = "", limit: int = 100
+    ) -> Page[Change]:
         """A page of what people have changed, the newest change first.
 
         Args:
             project: changes of this project only, also of one that was deleted; None: all.
             since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
-            before: the ``next`` of the page before, which is 0 on the last one; 0: from the newest on. Each page looks
-                at a bounded number of changes, so it may have fewer than ``limit``, or none, and yet not be the last.
+            after: the ``next`` of the page before; empty: from the newest on. Each page looks at a bounded number of
+                changes, so it may have fewer than ``limit``, or none, and yet not be the last.
             limit: 1 to 500.
 
         Raises:
             ValueError: since is a datetime without a zone.
         """
         start = unix_seconds_or_0("since", since)
-        return await self._exchange.ask(Log(project=project, since=start, before=before, limit=limit))
+        before = int(after) if after else 0
+        reply = await self._exchange.ask(Log(project=project, since=start, before=before, limit=limit))
+        return Page(reply.entries, str(reply.next) if reply.next else "")
 
     async def iter(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[Change, None]:
         """All changes that are kept, the newest first, asked for page by page."""
-        before, more = 0, True
+        after, more = "", True
         while more:
-            page = await self.list(project, since=since, before=before, limit=500)
-            for entry in page.entries:
-                yield entry
-            before, more = page.next, page.next > 0
+            page = await self.list(project, since=since, after=after, limit=500)
+            for change in page.items:
+                yield change
+            after, more = page.next, bool(page.next)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import builtins
+from collections.abc import Callable, Iterable
 from math import inf
 
 from taskqueue.client.arguments import checked_seconds
@@ -115,6 +116,6 @@ class AsyncOperations:
         """
         return await self._long_poll.ended(id, progress, timeout)
 
-    async def list(self) -> Sequence[Operation]:
+    async def list(self) -> builtins.list[Operation]:
         """The operations under way and the last 100 that have ended, the newest first."""
         return (await self._exchange.ask(OperationList())).operations

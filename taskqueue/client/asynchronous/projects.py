@@ -6,6 +6,7 @@ them. A cron job is a task that the daemon pushes to its project by itself, agai
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from math import inf
@@ -15,22 +16,26 @@ from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_task import body_of
-from taskqueue.protocol.daemon import StatusReply, StatusShow
+from taskqueue.protocol.base import without_envelope
+from taskqueue.protocol.choices import ProjectSort
+from taskqueue.protocol.daemon import StatusShow
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.insight import Watch, WatchReply
+from taskqueue.protocol.insight import ProjectChanges, Watch
 from taskqueue.protocol.projects import (
+    CronJob,
+    GroupChange,
     GroupDo,
-    GroupReply,
     GroupSet,
     Project,
     ProjectDo,
+    ProjectProgress,
     ProjectSet,
     ProjectShow,
     ProjectUnset,
     Remaining,
-    WaitReply,
 )
 from taskqueue.protocol.values import Action, Operation
+from taskqueue.types import Page
 
 
 class AsyncProjects:
@@ -45,27 +50,47 @@ class AsyncProjects:
         """A project's state, counts and settings."""
         return project_of(await self._exchange.ask(ProjectShow(project=name)))
 
-    async def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
-        """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
+    async def list(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        projects: Iterable[str] = (),
+    ) -> Page[Project]:
+        """A page of projects.
 
         Args:
-            after: the last name of the page before; empty: from the start.
+            after: the ``next`` of the page before or, in the order of names, any name; empty: from the first one.
             limit: 1 to 200.
             group: projects of this group only; empty: all.
+            filter: projects whose names contain it, in upper or lower case.
+            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
+                the last five minutes (``selected_5m``, …).
+            projects: only these (at most 200), if they belong to the group; empty: all.
         """
-        return await self._exchange.ask(StatusShow(after=after, limit=limit, group=group, fetchers=0))
+        skip = 0 if sort == "name" or not after else int(after)
+        request = StatusShow(
+            after=after if sort == "name" else "", limit=limit, group=group, filter=filter, sort=sort, skip=skip,
+            fetchers=0, projects=[*projects],
+        )  # fmt: skip
+        reply = await self._exchange.ask(request)
+        if not reply.more:
+            return Page(reply.projects)
+        return Page(reply.projects, reply.projects[-1].name if sort == "name" else str(skip + len(reply.projects)))
 
     async def iter(self, group: str = "") -> AsyncGenerator[Project, None]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = "", True
         while more:
             page = await self.list(after, group=group)
-            for project in page.projects:
+            for project in page.items:
                 yield project
-                after = project.name
-            more = page.more
+            after, more = page.next, bool(page.next)
 
-    async def watch(self) -> AsyncGenerator[WatchReply, None]:
+    async def watch(self) -> AsyncGenerator[ProjectChanges, None]:
         """All projects, and then, for ever, those that change, four times a second at most.
 
         A reply that is ``anew`` begins with all projects again: forget what those before said.
@@ -76,7 +101,7 @@ class AsyncProjects:
             reply = await self._exchange.ask(request, self._exchange.patience + request.seconds)
             since = reply.since
             if reply.projects or reply.gone or reply.anew:
-                yield reply
+                yield without_envelope(ProjectChanges, reply)
 
     async def set(self, name: str, settings: Mapping[str, Setting]) -> Project:
         """Change settings of a project, now and across restarts; an unknown project is made.
@@ -175,7 +200,7 @@ class AsyncProjects:
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
         *,
         ignore_retries: bool = False,
-    ) -> AsyncGenerator[WaitReply, None]:
+    ) -> AsyncGenerator[ProjectProgress, None]:
         """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
 
         ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
@@ -189,7 +214,7 @@ class AsyncProjects:
             RequestRejected: there is no such project, or it was deleted meanwhile.
         """
         async for reply in self._long_poll.standing(name, timeout, ignore_retries=ignore_retries):
-            yield reply
+            yield without_envelope(ProjectProgress, reply)
 
     def keep_open(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
         """Keep the project from being finished as long as the ``async with`` lasts, such as while it is pushed to.
@@ -215,14 +240,15 @@ class AsyncGroups:
         self._exchange = exchange
         self._long_poll = long_poll
 
-    async def set(self, group: str, settings: Mapping[str, Setting]) -> GroupReply:
+    async def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
         """Change settings of these projects, of all at once; returns how many they are, and the old values.
 
         Raises:
             RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
                 reason names the project, and none is changed.
         """
-        return await self._exchange.ask(GroupSet(group=group, settings=dict(settings)))
+        reply = await self._exchange.ask(GroupSet(group=group, settings=dict(settings)))
+        return without_envelope(GroupChange, reply)
 
     async def pause(self, group: str, seconds: float | None = None) -> Operation:
         """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
@@ -263,7 +289,7 @@ class AsyncGroups:
 
 
 class AsyncCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, and when each runs next."""
+    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, too."""
 
     def __init__(self, projects: AsyncProjects) -> None:
         self._projects = projects
@@ -287,7 +313,7 @@ class AsyncCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
-    ) -> Project:
+    ) -> CronJob:
         """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
 
         Args:
@@ -307,8 +333,31 @@ class AsyncCron:
             "body": body_of(fetch, process, save, body),
         }
         when = {"cron": cron, "every": every, "zone": zone, "missed": missed}
-        return await self._projects.set(project, {"cron": {job: when | {"task": task}}})
+        changed = await self._projects.set(project, {"cron": {job: when | {"task": task}}})
+        return _job_of(changed, job)
 
-    async def remove(self, project: str, job: str) -> Project:
+    async def list(self, project: str) -> builtins.list[CronJob]:
+        """The jobs of a project, by name, with when each runs next.
+
+        Raises:
+            RequestRejected: there is no such project.
+        """
+        return (await self._projects.get(project)).cron
+
+    async def get(self, project: str, job: str) -> CronJob:
+        """One job of a project.
+
+        Raises:
+            RequestRejected: there is no such project.
+            KeyError: it has no job of that name.
+        """
+        return _job_of(await self._projects.get(project), job)
+
+    async def remove(self, project: str, job: str) -> None:
         """Forget a job that ``set`` made, or its changes to one of the config."""
-        return await self._projects.unset(project, [f"cron.{job}"])
+        await self._projects.unset(project, [f"cron.{job}"])
+
+
+def _job_of(project: Project, name: str) -> CronJob:
+    """The job of that name; a KeyError if there is none."""
+    return {job.job: job for job in project.cron}[name]

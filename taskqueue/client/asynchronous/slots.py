@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from taskqueue.client.connection.exchange import Exchange
+from taskqueue.protocol.base import without_envelope
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.slots import SlotFact, SlotList, SlotListReply, SlotReply, SlotSet, SlotShow
+from taskqueue.protocol.slots import SlotDetails, SlotFact, SlotList, SlotPage, SlotSet, SlotShow
 
 
 class AsyncSlots:
@@ -20,31 +21,32 @@ class AsyncSlots:
         self,
         project: str,
         *,
-        by: SlotSort = "backlog",
+        sort: SlotSort = "backlog",
         limit: int = 100,
-        all: bool = False,
-    ) -> SlotListReply:
+        stored: bool = False,
+    ) -> SlotPage:
         """The first slots of a project, in this order.
 
         Args:
-            by: those with the most ready tasks (backlog), the most errors or the longest delay first; or name.
+            sort: those with the most ready tasks (backlog), the most errors or the longest delay first; or name.
             limit: 1 to 1,000.
-            all: also those that are in the store only; the daemon then looks at all of them, or by backlog at all ready
-                tasks, a few thousand at a time between its other work. If not, those in memory, at once: all that may
-                go on next.
+            stored: also those that are in the store only; the daemon then looks at all of them, or by backlog at all
+                ready tasks, a few thousand at a time between its other work. If not, those in memory, at once: all that
+                may go on next.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or too many ask for all at once.
         """
-        return await self._exchange.ask(SlotList(project=project, by=by, limit=limit, all=all))
+        request = SlotList(project=project, by=sort, limit=limit, all=stored)
+        return without_envelope(SlotPage, await self._exchange.ask(request))
 
-    async def get(self, project: str, slot: str) -> SlotReply:
+    async def get(self, project: str, slot: str) -> SlotDetails:
         """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or it has had no task of this slot.
         """
-        return await self._exchange.ask(SlotShow(project=project, slot=slot))
+        return without_envelope(SlotDetails, await self._exchange.ask(SlotShow(project=project, slot=slot)))
 
     async def set(
         self,
@@ -57,8 +59,7 @@ class AsyncSlots:
         max_processing: float | None = None,
         max_tasks: float | None = None,
         block_until: float | None = None,
-        unset: Iterable[SlotFact] = (),
-    ) -> SlotReply:
+    ) -> SlotDetails:
         """Say how one slot goes, such as ``example.org``, now and across restarts; it need not have had a task yet.
 
         What is said of a slot wins over the project's settings; what is None stays as it is.
@@ -72,8 +73,6 @@ class AsyncSlots:
             max_tasks: tasks that have been new in it at which further ones are rejected; ``math.inf`` is unlimited.
             block_until: nothing is handed out before, in unix seconds, whatever block there was, also one that its host
                 has asked for; ``math.inf``: until it is unset.
-            unset: names of what is not to be said any more. With block_until every pause of the slot is over, also one
-                that its host has asked for.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
@@ -87,6 +86,18 @@ class AsyncSlots:
             max_processing=max_processing,
             max_tasks=max_tasks,
             block_until=block_until,
-            unset=tuple(unset),
         )
-        return await self._exchange.ask(request)
+        return without_envelope(SlotDetails, await self._exchange.ask(request))
+
+    async def unset(self, project: str, slot: str, facts: Iterable[SlotFact] = ()) -> SlotDetails:
+        """Forget what ``set`` said of one slot; what the project's settings say of it is in force again.
+
+        Args:
+            facts: names of arguments of ``set``; none: all. With block_until every pause of the slot is over, also one
+                that its host has asked for.
+
+        Raises:
+            RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
+        """
+        request = SlotSet(project=project, slot=slot, unset=tuple(facts) or get_args(SlotFact))
+        return without_envelope(SlotDetails, await self._exchange.ask(request))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Sequence
+import builtins
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator
 from math import inf
 from typing import Final
+
+from msgspec.structs import replace
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_task import as_text, default_taskid
-from taskqueue.client.tasks.parents import Parent, ParentPages
+from taskqueue.client.tasks.parents import ParentPages, decoded
 from taskqueue.client.tasks.push_options import Moment, unix_seconds_or_0
 from taskqueue.client.tasks.pushes import check_several
-from taskqueue.protocol.base import Request
+from taskqueue.protocol.base import Request, without_envelope
 from taskqueue.protocol.choices import RerunScope, TaskState
 from taskqueue.protocol.fields import MAX_BATCH
 from taskqueue.protocol.operations import Rerun
 from taskqueue.protocol.tasks import (
     Child,
+    Parent,
     TaskCancel,
     TaskChildren,
+    TaskDetails,
     TaskList,
-    TaskListReply,
+    TaskOutcome,
     TaskReply,
     TaskReprioritise,
     TaskRetry,
@@ -30,6 +35,7 @@ from taskqueue.protocol.tasks import (
     TasksReply,
 )
 from taskqueue.protocol.values import Operation
+from taskqueue.types import Page
 
 NAMES_BYTES: Final = 400 << 10
 """About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""
@@ -46,9 +52,9 @@ class AsyncTasks:
         self._long_poll = long_poll
         self._parents = ParentPages(exchange)
 
-    async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+    async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
-        return await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url)))
+        return details_of(await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url))))
 
     async def wait(
         self,
@@ -57,7 +63,7 @@ class AsyncTasks:
         *,
         url: str | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
-    ) -> TaskReply:
+    ) -> TaskDetails:
         """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
         A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
@@ -71,7 +77,7 @@ class AsyncTasks:
         Raises:
             RequestRejected: there is no such task, or it was dropped meanwhile.
         """
-        return await self._long_poll.task_over(project, _named("wait", taskid, url), timeout)
+        return details_of(await self._long_poll.task_over(project, _named("wait", taskid, url), timeout))
 
     async def parents(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
         """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
@@ -93,7 +99,7 @@ class AsyncTasks:
                 yield view
             after, more = page.next, bool(page.next)
 
-    async def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+    async def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
 
         ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
@@ -101,11 +107,11 @@ class AsyncTasks:
         """
         return await self._change(taskids, lambda some: TaskRetry(project=project, taskids=some))
 
-    async def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+    async def cancel(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
         return await self._change(taskids, lambda some: TaskCancel(project=project, taskids=some))
 
-    async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
+    async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> builtins.list[TaskOutcome]:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
         return await self._change(
             taskids,
@@ -131,9 +137,9 @@ class AsyncTasks:
 
     async def _change(
         self, taskids: Iterable[str], request: Callable[[list[str]], Request[TasksReply]]
-    ) -> Sequence[str]:
+    ) -> builtins.list[TaskOutcome]:
         """Ask for the change of some tasks after the other; returns the outcomes of all."""
-        outcomes: list[str] = []
+        outcomes: builtins.list[TaskOutcome] = []
         for some in _messages(taskids):
             outcomes += (await self._exchange.ask(request(some))).outcomes
         return outcomes
@@ -151,7 +157,7 @@ class AsyncTasks:
         limit: int = 100,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
-    ) -> TaskListReply:
+    ) -> Page[TaskRow]:
         """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
 
         Args:
@@ -184,7 +190,8 @@ class AsyncTasks:
             pushed_since=unix_seconds_or_0("pushed_since", pushed_since),
             pushed_before=unix_seconds_or_0("pushed_before", pushed_before),
         )
-        return await self._exchange.ask(request)
+        reply = await self._exchange.ask(request)
+        return Page(reply.tasks, reply.next)
 
     async def iter(
         self,
@@ -216,7 +223,7 @@ class AsyncTasks:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
             )
-            for row in page.tasks:
+            for row in page.items:
                 yield row
             after, more = page.next, bool(page.next)
 
@@ -237,6 +244,11 @@ def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
         some.append(taskid)
         size += 2 + len(as_text("taskids", taskid).encode())
     yield some
+
+
+def details_of(reply: TaskReply) -> TaskDetails:
+    """The task, with its body and its result decoded."""
+    return replace(without_envelope(TaskDetails, reply), body=decoded(reply.body), result=decoded(reply.result))
 
 
 def _named(method: str, taskid: str | None, url: str | None) -> str:

@@ -5,7 +5,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from functools import partial
@@ -51,9 +51,9 @@ from taskqueue.client.tasks.reports import (
 from taskqueue.client.tasks.task import Cancelled, Task, checked_task
 from taskqueue.defaults import ANSWER_SECONDS
 from taskqueue.protocol.base import Request
-from taskqueue.protocol.choices import FailuresBy, ProjectSort, PushOutcome
-from taskqueue.protocol.daemon import StatusReply
-from taskqueue.protocol.insight import FailuresReply
+from taskqueue.protocol.choices import FailuresBy, PushOutcome
+from taskqueue.protocol.daemon import Status
+from taskqueue.protocol.insight import Failures
 
 
 class Client:
@@ -125,9 +125,9 @@ class Client:
     def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
         """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.client.tasks.new_task``.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``.
         Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
-        outcome or an error of its own, and who is alone waits for nobody. See ``taskqueue.client.connection.batching``.
+        outcome or an error of its own, and who is alone waits for nobody.
 
         Raises:
             ValueError, TypeError: it is no task; nothing was sent.
@@ -404,7 +404,7 @@ class Client:
 
         Raises:
             ValueError, TypeError: such as a name that no project can have; nothing has changed.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         return BlockingIntake(
             self._background,
@@ -431,7 +431,7 @@ class Client:
             ValueError, TypeError: it is no task.
             RequestRejected: no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         return self._background.future(partial(self._client.push_soon, project, url, **options))
 
@@ -468,7 +468,7 @@ class Client:
                 yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
             MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
                 one message, that is an error of the future.
-            ClientClosed: see ``taskqueue.errors``.
+            ClientClosed: after ``close``.
         """
         return self._background.future(
             partial(
@@ -517,40 +517,13 @@ class Client:
         """
         return self._background.run(self._client.wait_drained(timeout))
 
-    def status(
-        self,
-        after: str = "",
-        limit: int = 100,
-        group: str = "",
-        *,
-        filter: str = "",
-        sort: ProjectSort = "name",
-        skip: int = 0,
-        fetchers: int = 1000,
-        projects: Sequence[str] = (),
-    ) -> StatusReply:
-        """How the daemon is, with up to ``limit`` projects.
-
-        Args:
-            after: projects with names after this one; who pages in the order of names goes on so.
-            limit: 1 to 200.
-            group: projects of this group only; empty: all.
-            filter: projects whose names contain it, in upper or lower case.
-            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
-                the last five minutes (``selected_5m``, …).
-            skip: so many of the first ones; who pages in another order than that of names goes on so.
-            fetchers: so many of them, at most; ``client.fetchers`` has all, in pages.
-            projects: only these (at most 200), if they belong to the group; empty: all.
-        """
-        return self._background.run(
-            self._client.status(
-                after, limit, group, filter=filter, sort=sort, skip=skip, fetchers=fetchers, projects=projects
-            )
-        )
+    def status(self) -> Status:
+        """How the daemon and all its projects together are; pages of these are in ``client.projects``."""
+        return self._background.run(self._client.status())
 
     def failures(
         self, project: str | None = None, *, by: FailuresBy = "error", since: Moment | None = None, limit: int = 100
-    ) -> FailuresReply:
+    ) -> Failures:
         """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
 
         The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
@@ -577,7 +550,7 @@ class Client:
         return self._background.run(self._client.why(project, taskid))
 
     def _ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
-        """Send any request of ``taskqueue.protocol``; returns its reply.
+        """Send any request of the protocol; returns its reply.
 
         ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
         """

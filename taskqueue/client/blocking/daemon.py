@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from taskqueue.client.asynchronous.daemon import AsyncDaemon
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
-from taskqueue.protocol.daemon import DaemonPoint, DaemonReply
+from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus
 
 
 class BlockingDaemon:
@@ -20,7 +20,7 @@ class BlockingDaemon:
         self._background = background
         self._client = daemon
 
-    def show(self) -> DaemonReply:
+    def show(self) -> DaemonStatus:
         """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
         return self._background.run(self._client.show())
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from taskqueue.client.asynchronous.fetchers import AsyncFetchers
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import FetcherSort
-from taskqueue.protocol.fetchers import Fetcher, FetcherReply, FetchersReply
+from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage
 
 
 class BlockingFetchers:
@@ -31,7 +31,7 @@ class BlockingFetchers:
         sort: FetcherSort = "session",
         skip: int = 0,
         projects: Sequence[str] = (),
-    ) -> FetchersReply:
+    ) -> FetcherPage:
         """Up to ``limit`` of those who want or hold tasks.
 
         Args:
@@ -60,7 +60,7 @@ class BlockingFetchers:
                 return
             page = self.list(page.fetchers[-1].session, limit=500, project=project)
 
-    def get(self, name: str) -> FetcherReply:
+    def get(self, name: str) -> FetcherName:
         """The fetchers of one name; one that has none has its pseudonym.
 
         Raises:
@@ -68,14 +68,14 @@ class BlockingFetchers:
         """
         return self._background.run(self._client.get(name))
 
-    def drain(self, name: str) -> FetcherReply:
+    def drain(self, name: str) -> FetcherName:
         """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
 
         They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
         """
         return self._background.run(self._client.drain(name))
 
-    def resume(self, name: str) -> FetcherReply:
+    def resume(self, name: str) -> FetcherName:
         """Give tasks to fetchers of this name again.
 
         Raises:

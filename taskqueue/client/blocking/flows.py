@@ -13,7 +13,8 @@ from taskqueue.client.asynchronous.flows import AsyncFlow, AsyncFlows
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.new_flow import FlowTask, Parent
 from taskqueue.client.tasks.push_options import PushOptions, explains_options
-from taskqueue.protocol.flows import Flow, FlowsReply, FlowTaskStatus
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
+from taskqueue.types import Page
 
 
 class BlockingFlow:
@@ -81,7 +82,7 @@ class BlockingFlows:
         self._background = background
         self._client = flows
 
-    def list(self, project: str = "", after: str = "", limit: int = 100) -> FlowsReply:
+    def list(self, project: str = "", after: str = "", limit: int = 100) -> Page[Flow]:
         """Up to ``limit`` flows, in the order of projects and then of names.
 
         Args:
@@ -93,13 +94,11 @@ class BlockingFlows:
 
     def iter(self, project: str = "") -> Iterator[Flow]:
         """All flows, of a project or of all, asked for page by page."""
-        page = self.list(project, limit=500)
-        while True:
-            yield from page.flows
-            if not page.more:
-                return
-            last = page.flows[-1]
-            page = self.list(project, f"{last.project}/{last.flow}", limit=500)
+        after, more = ("", True)
+        while more:
+            page = self.list(project, after, limit=500)
+            yield from page.items
+            after, more = (page.next, bool(page.next))
 
     def get(self, project: str, name: str, seconds: float = 0.0) -> Flow:
         """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""

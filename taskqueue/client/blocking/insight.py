@@ -11,8 +11,9 @@ from taskqueue.client.asynchronous.insight import AsyncLog, AsyncStats
 from taskqueue.client.connection.background import Background
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import Resolution
-from taskqueue.protocol.insight import HistoryPoint, LogReply, ProjectStats, StatsReply
+from taskqueue.protocol.insight import HistoryPoint, ProjectStats
 from taskqueue.protocol.values import Change
+from taskqueue.types import Page
 
 
 class BlockingStats:
@@ -22,8 +23,14 @@ class BlockingStats:
         self._background = background
         self._client = stats
 
-    def list(self, after: str = "", limit: int = 100, group: str = "") -> StatsReply:
-        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, as in ``status``."""
+    def list(self, after: str = "", limit: int = 100, group: str = "") -> Page[ProjectStats]:
+        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, by name.
+
+        Args:
+            after: the ``next`` of the page before, or any name; empty: from the first one.
+            limit: 1 to 100.
+            group: projects of this group only; empty: all.
+        """
         return self._background.run(self._client.list(after, limit, group))
 
     def iter(self, group: str = "") -> Iterator[ProjectStats]:
@@ -31,10 +38,8 @@ class BlockingStats:
         after, more = ("", True)
         while more:
             page = self.list(after, group=group)
-            for project in page.projects:
-                yield project
-                after = project.name
-            more = page.more
+            yield from page.items
+            after, more = (page.next, bool(page.next))
 
     def history(
         self,
@@ -67,26 +72,26 @@ class BlockingLog:
         self._client = log
 
     def list(
-        self, project: str | None = None, *, since: Moment | None = None, before: int = 0, limit: int = 100
-    ) -> LogReply:
+        self, project: str | None = None, *, since: Moment | None = None, after: str = "", limit: int = 100
+    ) -> Page[Change]:
         """A page of what people have changed, the newest change first.
 
         Args:
             project: changes of this project only, also of one that was deleted; None: all.
             since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
-            before: the ``next`` of the page before, which is 0 on the last one; 0: from the newest on. Each page looks
-                at a bounded number of changes, so it may have fewer than ``limit``, or none, and yet not be the last.
+            after: the ``next`` of the page before; empty: from the newest on. Each page looks at a bounded number of
+                changes, so it may have fewer than ``limit``, or none, and yet not be the last.
             limit: 1 to 500.
 
         Raises:
             ValueError: since is a datetime without a zone.
         """
-        return self._background.run(self._client.list(project, since=since, before=before, limit=limit))
+        return self._background.run(self._client.list(project, since=since, after=after, limit=limit))
 
     def iter(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[Change]:
         """All changes that are kept, the newest first, asked for page by page."""
-        before, more = (0, True)
+        after, more = ("", True)
         while more:
-            page = self.list(project, since=since, before=before, limit=500)
-            yield from page.entries
-            before, more = (page.next, page.next > 0)
+            page = self.list(project, since=since, after=after, limit=500)
+            yield from page.items
+            after, more = (page.next, bool(page.next))

@@ -5,7 +5,8 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import builtins
+from collections.abc import Callable, Iterable
 from math import inf
 
 from taskqueue.client.asynchronous.operations import AsyncOperations
@@ -110,6 +111,6 @@ class BlockingOperations:
         """
         return self._background.run(self._client.wait(id, progress, timeout))
 
-    def list(self) -> Sequence[Operation]:
+    def list(self) -> builtins.list[Operation]:
         """The operations under way and the last 100 that have ended, the newest first."""
         return self._background.run(self._client.list())

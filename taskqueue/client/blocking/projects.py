@@ -5,6 +5,7 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from math import inf
@@ -13,16 +14,18 @@ from typing import Any, Literal
 from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.connection.background import Background
 from taskqueue.client.connection.hold_open import HOLD_SECONDS
-from taskqueue.protocol.daemon import StatusReply
+from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fields import Setting
-from taskqueue.protocol.insight import WatchReply
+from taskqueue.protocol.insight import ProjectChanges
 from taskqueue.protocol.projects import (
-    GroupReply,
+    CronJob,
+    GroupChange,
     Project,
+    ProjectProgress,
     Remaining,
-    WaitReply,
 )
 from taskqueue.protocol.values import Operation
+from taskqueue.types import Page
 
 
 class BlockingProjects:
@@ -36,27 +39,38 @@ class BlockingProjects:
         """A project's state, counts and settings."""
         return self._background.run(self._client.get(name))
 
-    def list(self, after: str = "", limit: int = 100, group: str = "") -> StatusReply:
-        """A page of projects, by name, in the reply that ``status`` gives, which has more ways to choose.
+    def list(
+        self,
+        after: str = "",
+        limit: int = 100,
+        group: str = "",
+        *,
+        filter: str = "",
+        sort: ProjectSort = "name",
+        projects: Iterable[str] = (),
+    ) -> Page[Project]:
+        """A page of projects.
 
         Args:
-            after: the last name of the page before; empty: from the start.
+            after: the ``next`` of the page before or, in the order of names, any name; empty: from the first one.
             limit: 1 to 200.
             group: projects of this group only; empty: all.
+            filter: projects whose names contain it, in upper or lower case.
+            sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
+                the last five minutes (``selected_5m``, …).
+            projects: only these (at most 200), if they belong to the group; empty: all.
         """
-        return self._background.run(self._client.list(after, limit, group))
+        return self._background.run(self._client.list(after, limit, group, filter=filter, sort=sort, projects=projects))
 
     def iter(self, group: str = "") -> Iterator[Project]:
         """All projects, or those of a group, by name, asked for page by page."""
         after, more = ("", True)
         while more:
             page = self.list(after, group=group)
-            for project in page.projects:
-                yield project
-                after = project.name
-            more = page.more
+            yield from page.items
+            after, more = (page.next, bool(page.next))
 
-    def watch(self) -> Iterator[WatchReply]:
+    def watch(self) -> Iterator[ProjectChanges]:
         """All projects, and then, for ever, those that change, four times a second at most.
 
         A reply that is ``anew`` begins with all projects again: forget what those before said.
@@ -153,7 +167,9 @@ class BlockingProjects:
             self._client.wait(name, timeout, progress, ignore_retries=ignore_retries, on_remaining=on_remaining)
         )
 
-    def progress(self, name: str, timeout: float | None = inf, *, ignore_retries: bool = False) -> Iterator[WaitReply]:
+    def progress(
+        self, name: str, timeout: float | None = inf, *, ignore_retries: bool = False
+    ) -> Iterator[ProjectProgress]:
         """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
 
         ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
@@ -189,7 +205,7 @@ class BlockingGroups:
         self._background = background
         self._client = groups
 
-    def set(self, group: str, settings: Mapping[str, Setting]) -> GroupReply:
+    def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
         """Change settings of these projects, of all at once; returns how many they are, and the old values.
 
         Raises:
@@ -233,7 +249,7 @@ class BlockingGroups:
 
 
 class BlockingCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, and when each runs next."""
+    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, too."""
 
     def __init__(self, background: Background, cron: AsyncCron) -> None:
         self._background = background
@@ -258,7 +274,7 @@ class BlockingCron:
         retries: int | None = None,
         age: float | None = None,
         timeout: float | None = None,
-    ) -> Project:
+    ) -> CronJob:
         """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
 
         Args:
@@ -289,6 +305,23 @@ class BlockingCron:
             )
         )
 
-    def remove(self, project: str, job: str) -> Project:
+    def list(self, project: str) -> builtins.list[CronJob]:
+        """The jobs of a project, by name, with when each runs next.
+
+        Raises:
+            RequestRejected: there is no such project.
+        """
+        return self._background.run(self._client.list(project))
+
+    def get(self, project: str, job: str) -> CronJob:
+        """One job of a project.
+
+        Raises:
+            RequestRejected: there is no such project.
+            KeyError: it has no job of that name.
+        """
+        return self._background.run(self._client.get(project, job))
+
+    def remove(self, project: str, job: str) -> None:
         """Forget a job that ``set`` made, or its changes to one of the config."""
-        return self._background.run(self._client.remove(project, job))
+        self._background.run(self._client.remove(project, job))

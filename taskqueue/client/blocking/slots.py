@@ -11,7 +11,7 @@ from typing import Literal
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.connection.background import Background
 from taskqueue.protocol.choices import SlotSort
-from taskqueue.protocol.slots import SlotFact, SlotListReply, SlotReply
+from taskqueue.protocol.slots import SlotDetails, SlotFact, SlotPage
 
 
 class BlockingSlots:
@@ -21,22 +21,22 @@ class BlockingSlots:
         self._background = background
         self._client = slots
 
-    def list(self, project: str, *, by: SlotSort = "backlog", limit: int = 100, all: bool = False) -> SlotListReply:
+    def list(self, project: str, *, sort: SlotSort = "backlog", limit: int = 100, stored: bool = False) -> SlotPage:
         """The first slots of a project, in this order.
 
         Args:
-            by: those with the most ready tasks (backlog), the most errors or the longest delay first; or name.
+            sort: those with the most ready tasks (backlog), the most errors or the longest delay first; or name.
             limit: 1 to 1,000.
-            all: also those that are in the store only; the daemon then looks at all of them, or by backlog at all ready
-                tasks, a few thousand at a time between its other work. If not, those in memory, at once: all that may
-                go on next.
+            stored: also those that are in the store only; the daemon then looks at all of them, or by backlog at all
+                ready tasks, a few thousand at a time between its other work. If not, those in memory, at once: all that
+                may go on next.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or too many ask for all at once.
         """
-        return self._background.run(self._client.list(project, by=by, limit=limit, all=all))
+        return self._background.run(self._client.list(project, sort=sort, limit=limit, stored=stored))
 
-    def get(self, project: str, slot: str) -> SlotReply:
+    def get(self, project: str, slot: str) -> SlotDetails:
         """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
 
         Raises:
@@ -55,8 +55,7 @@ class BlockingSlots:
         max_processing: float | None = None,
         max_tasks: float | None = None,
         block_until: float | None = None,
-        unset: Iterable[SlotFact] = (),
-    ) -> SlotReply:
+    ) -> SlotDetails:
         """Say how one slot goes, such as ``example.org``, now and across restarts; it need not have had a task yet.
 
         What is said of a slot wins over the project's settings; what is None stays as it is.
@@ -70,8 +69,6 @@ class BlockingSlots:
             max_tasks: tasks that have been new in it at which further ones are rejected; ``math.inf`` is unlimited.
             block_until: nothing is handed out before, in unix seconds, whatever block there was, also one that its host
                 has asked for; ``math.inf``: until it is unset.
-            unset: names of what is not to be said any more. With block_until every pause of the slot is over, also one
-                that its host has asked for.
 
         Raises:
             RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
@@ -86,6 +83,17 @@ class BlockingSlots:
                 max_processing=max_processing,
                 max_tasks=max_tasks,
                 block_until=block_until,
-                unset=unset,
             )
         )
+
+    def unset(self, project: str, slot: str, facts: Iterable[SlotFact] = ()) -> SlotDetails:
+        """Forget what ``set`` said of one slot; what the project's settings say of it is in force again.
+
+        Args:
+            facts: names of arguments of ``set``; none: all. With block_until every pause of the slot is over, also one
+                that its host has asked for.
+
+        Raises:
+            RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
+        """
+        return self._background.run(self._client.unset(project, slot, facts))

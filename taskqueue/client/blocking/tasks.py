@@ -5,21 +5,23 @@ Made by ``python -m tools.blocking_client``; change that one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import builtins
+from collections.abc import Collection, Iterable, Iterator
 from math import inf
 
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.background import Background
-from taskqueue.client.tasks.parents import Parent
 from taskqueue.client.tasks.push_options import Moment
 from taskqueue.protocol.choices import RerunScope, TaskState
 from taskqueue.protocol.tasks import (
     Child,
-    TaskListReply,
-    TaskReply,
+    Parent,
+    TaskDetails,
+    TaskOutcome,
     TaskRow,
 )
 from taskqueue.protocol.values import Operation
+from taskqueue.types import Page
 
 
 class BlockingTasks:
@@ -32,13 +34,13 @@ class BlockingTasks:
         self._background = background
         self._client = tasks
 
-    def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskReply:
+    def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
         """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
         return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
         self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = inf
-    ) -> TaskReply:
+    ) -> TaskDetails:
         """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
 
         A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
@@ -68,7 +70,7 @@ class BlockingTasks:
         """
         return self._background.iterate(self._client.children(project, taskid))
 
-    def retry(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+    def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
 
         ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
@@ -76,11 +78,11 @@ class BlockingTasks:
         """
         return self._background.run(self._client.retry(project, taskids))
 
-    def cancel(self, project: str, taskids: Iterable[str]) -> Sequence[str]:
+    def cancel(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
         """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
         return self._background.run(self._client.cancel(project, taskids))
 
-    def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> Sequence[str]:
+    def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> builtins.list[TaskOutcome]:
         """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
         return self._background.run(self._client.reprioritise(project, taskids, priority))
 
@@ -114,7 +116,7 @@ class BlockingTasks:
         limit: int = 100,
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
-    ) -> TaskListReply:
+    ) -> Page[TaskRow]:
         """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
 
         Args:
@@ -179,5 +181,5 @@ class BlockingTasks:
                 pushed_since=pushed_since,
                 pushed_before=pushed_before,
             )
-            yield from page.tasks
+            yield from page.items
             after, more = (page.next, bool(page.next))

@@ -13,43 +13,25 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
 
 from taskqueue.client.connection.exchange import Exchange
 from taskqueue.errors import ClientClosed
-from taskqueue.protocol.tasks import Parent as ParentView
-from taskqueue.protocol.tasks import TaskParents, TaskParentsReply
+from taskqueue.protocol.base import without_envelope
+from taskqueue.protocol.tasks import PackedParent, Parent, TaskParents, TaskParentsReply
 
 
-class Parent:
-    """A task that another one waits for, or has waited for.
+def _parent(packed: PackedParent) -> Parent:
+    return replace(without_envelope(Parent, packed), result=decoded(packed.result))
 
-    Attributes:
-        project, taskid: its identity; the project is empty if it was deleted.
-        state: as of any task, or ``unknown``.
-        satisfied: the other one waits for it no more.
-        packed: the result as MessagePack; nil if there is none.
-    """
 
-    __slots__ = ("packed", "project", "satisfied", "state", "taskid")
-
-    def __init__(self, view: ParentView) -> None:
-        self.project = view.project
-        self.taskid = view.taskid
-        self.state = view.state
-        self.satisfied = view.satisfied
-        self.packed = view.result
-
-    @property
-    def result(self) -> Any:
-        """What its last success has left behind, decoded at each look; None if nothing.
-
-        Raises:
-            ValueError: it holds text that is not utf-8.
-        """
-        return msgspec.msgpack.decode(self.packed)
-
-    def __repr__(self) -> str:
-        return f"<Parent {self.project}/{self.taskid} {self.state}>"
+def decoded(packed: Raw) -> Any:
+    """What a body or a result is; one that Python can't hold, such as text that is not utf-8, stays as MessagePack."""
+    try:
+        return msgspec.msgpack.decode(packed)
+    except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
+        return packed
 
 
 class ParentPages:
@@ -70,7 +52,7 @@ class ParentPages:
         while after is not None:
             page = await self._page(project, taskid, after)
             for view in page.parents:
-                yield Parent(view)
+                yield _parent(view)
             after = page.next
 
     def all_in_thread(self, project: str, taskid: str) -> Iterator[Parent]:
@@ -78,7 +60,7 @@ class ParentPages:
         after: int | None = 0
         while after is not None:
             page = self._wait_for_page(project, taskid, after)
-            yield from map(Parent, page.parents)
+            yield from map(_parent, page.parents)
             after = page.next
 
     def is_in_loop(self) -> bool:

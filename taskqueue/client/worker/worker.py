@@ -80,7 +80,8 @@ class Worker:
     """A fetcher process around a handler.
 
     Args:
-        handler: called with each Task; see ``taskqueue.client.worker.handler`` for what it may be, return and raise.
+        handler: called with each Task; it may be a function, a coroutine function or a generator of
+            either kind, return urls, ``new_task`` values and a ``Result``, and raise ``Retry`` or ``Drop``.
         projects: whose tasks; None is any project's.
         client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
             tcp://127.0.0.1:7400. A client made here waits for the daemon as long as it takes.
@@ -99,7 +100,7 @@ class Worker:
         extend_most: leases that an extended task has in all, one after the other; from then on it is as without.
         max_hung: places whose handlers go on after they were told to end, at which ``serve`` and ``run`` give up; None:
             all places.
-        middleware: called around each run of the handler; see ``taskqueue.client.worker.middleware``.
+        middleware: called around each run of the handler; see ``taskqueue.Middleware``.
         on_blocked: called with Hung when a handler blocks the event loop until it counts as hung. ``serve`` and ``run``
             can't give up then, so it is called in a thread of its own, and is to end the process, such as by
             ``os._exit``; the daemon hands the tasks out anew after ``fetcher_timeout``. None: the log says so.

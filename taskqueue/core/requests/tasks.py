@@ -51,7 +51,7 @@ from taskqueue.protocol.tasks import (
     Child,
     NewTasks,
     NewTasksReply,
-    Parent,
+    PackedParent,
     TaskCancel,
     TaskChildren,
     TaskChildrenReply,
@@ -365,14 +365,14 @@ def _has_new_edges(turn: TurnState, task: Task, links: Links) -> bool:
     )
 
 
-def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> Parent:
+def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> PackedParent:
     is_satisfied = mark.state != UNSATISFIED
     of = turn.state.projects.by_number.get(ref.project)
     parent = turn.find(of, ref.taskid) if of is not None else None
     if of is None or parent is None:
-        return Parent(of.name if of is not None else "", ref.taskid, "unknown", is_satisfied)
+        return PackedParent(of.name if of is not None else "", ref.taskid, "unknown", is_satisfied)
     result = result_of(turn, of, parent)
-    return Parent(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
+    return PackedParent(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
 
 
 def _parents_ref(turn: TurnState, number: int, message: TaskParents) -> ParentsRef:

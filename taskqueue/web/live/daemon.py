@@ -6,7 +6,7 @@ from collections import deque
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from taskqueue.protocol.daemon import DaemonReply, Histogram
+from taskqueue.protocol.daemon import DaemonStatus, Histogram
 from taskqueue.quantiles import mean, quantile
 
 SPACING_SECONDS: Final = 2.0
@@ -37,9 +37,9 @@ class DaemonSamples:
     """Samples of one daemon, the oldest first."""
 
     def __init__(self) -> None:
-        self._samples: deque[tuple[float, DaemonReply]] = deque(maxlen=SAMPLES_MOST)
+        self._samples: deque[tuple[float, DaemonStatus]] = deque(maxlen=SAMPLES_MOST)
 
-    def take(self, at: float, reply: DaemonReply) -> None:
+    def take(self, at: float, reply: DaemonStatus) -> None:
         """Take in what it told, ``at`` seconds of a clock that never goes back."""
         if self._samples:
             last, before = self._samples[-1]
@@ -66,7 +66,7 @@ class DaemonSamples:
         return came if came is not None and any(came.counts) else None
 
 
-def _pace(before: DaemonReply, now: DaemonReply, since: float, at: float) -> Pace:
+def _pace(before: DaemonStatus, now: DaemonStatus, since: float, at: float) -> Pace:
     turns = now.shell.get("turns", 0.0) - before.shell.get("turns", 0.0)
     tasks, commits = _came(before, now, "turn_tasks"), _came(before, now, "commit_seconds")
     half = quantile(commits, 0.5) if commits is not None else None
@@ -75,7 +75,7 @@ def _pace(before: DaemonReply, now: DaemonReply, since: float, at: float) -> Pac
     return Pace(turns / (at - since), each or 0.0, half or 0.0, most or 0.0)
 
 
-def _came(before: DaemonReply, now: DaemonReply, name: str) -> Histogram | None:
+def _came(before: DaemonStatus, now: DaemonStatus, name: str) -> Histogram | None:
     old, new = before.histograms.get(name), now.histograms.get(name)
     if old is None or new is None or old.bounds != new.bounds:
         return None

@@ -160,10 +160,10 @@ class ProjectTable:
     async def _see_windows(self, after: str) -> str:
         """Take in a page of windows; returns after which project the next one begins."""
         page = await self._client.stats.list(after, WINDOWS_PAGE)
-        for stats in page.projects:
+        for stats in page.items:
             if stats.name in self.rows:
                 self.rows[stats.name].windows = stats.windows
-        return page.projects[-1].name if page.more else ""
+        return page.next
 
     def _is_looked_at(self) -> bool:
         return time.monotonic() - self._looked_at < FORGOTTEN_SECONDS

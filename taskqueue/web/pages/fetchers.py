@@ -120,14 +120,14 @@ def _row(view: Fetcher, speed: float | None) -> Row:
 
 async def _held(services: Services, name: str, views: Sequence[Fetcher]) -> list[Held]:
     """What fetchers of this name hold, what was handed out first at the top."""
-    busy = await services.client.status(limit=HELD_PROJECTS, sort="processing", fetchers=0)
+    busy = await services.client.projects.list(limit=HELD_PROJECTS, sort="processing")
     wanted = {project for view in views for project in view.projects or ()}
     everywhere = any(view.projects is None for view in views)
     found = []
-    for project in busy.projects:
+    for project in busy.items:
         if project.counts.processing and (everywhere or project.name in wanted):
             page = await services.client.tasks.list(project.name, "processing", limit=500)
-            found += [(project.name, task) for task in page.tasks if task.fetcher == name]
+            found += [(project.name, task) for task in page.items if task.fetcher == name]
     now = time.time()
     return [Held(project, task, now - task.at) for project, task in sorted(found, key=lambda each: each[1].at)]
 

@@ -67,8 +67,8 @@ async def _read(services: Services, project: str) -> tuple[list[Flow], bool]:
     while len(views) < READ_MOST:
         after = f"{views[-1].project}/{views[-1].flow}" if views else ""
         page = await services.client.flows.list(project, after, limit=500)
-        views += page.flows
-        if not page.more:
+        views += page.items
+        if not page.next:
             return views, False
     return views, True
 

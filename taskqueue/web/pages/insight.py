@@ -135,11 +135,11 @@ async def look_at_log(request: Request) -> Mapping[str, Any]:
     before = number_of(request, "before")
     since = None if age is None else max(0.0, time.time() - age)
     page = await services_of(request).client.log.list(
-        query.get("project") or None, since=since, before=before, limit=LOG_ROWS
+        query.get("project") or None, since=since, after=str(before or ""), limit=LOG_ROWS
     )
     chosen = {"project": query.get("project", ""), "since": query.get("since", "") if age is not None else ""}
     return {
-        "columns": CHANGE_COLUMNS, "rows": [_change_row(entry) for entry in page.entries],
+        "columns": CHANGE_COLUMNS, "rows": [_change_row(entry) for entry in page.items],
         "next": page.next, "before": before,
         "chosen": chosen, "ages": LOG_AGES,
     }  # fmt: skip

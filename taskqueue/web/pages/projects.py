@@ -35,7 +35,7 @@ from taskqueue.protocol.choices import FailuresBy, ProjectState, Resolution
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import HistoryPoint, ProjectPulse, Stats, Window, Windows
 from taskqueue.protocol.projects import Project
-from taskqueue.protocol.slots import SlotListReply
+from taskqueue.protocol.slots import SlotPage
 from taskqueue.protocol.values import EventTotals, TaskCounts
 from taskqueue.settings.flat_names import flat
 from taskqueue.web.access.visitors import root_of
@@ -273,7 +273,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
         "remaining": remaining_text(project.remaining) if project.remaining else "",
         "windows": _windows(project.totals, windows), "lately": windows.minutes.selected / LATELY_SECONDS,
         "events": EVENTS, "task_states": STATES,
-        "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).tasks if project.counts.delayed else [],
+        "due": (await client.tasks.list(name, "delayed", limit=DUE_SHOWN)).items if project.counts.delayed else [],
         "failures": [(by, await _failures(services, name, by)) for by in FAILURES_BY],
         "slots": slots, "slot_columns": slot_columns(slots.slots if slots else ()),
         "settings_rows": _settings(project),
@@ -317,11 +317,11 @@ async def _failures(services: Services, name: str, by: FailuresBy) -> list[Failu
     return await services.recent.ask(("failures", name, by), SLOW_SECONDS, ask)
 
 
-async def _slots(services: Services, project: Project) -> SlotListReply | None:
+async def _slots(services: Services, project: Project) -> SlotPage | None:
     if project.slots is None or project.slots.by == "none":
         return None
 
-    async def ask() -> SlotListReply | None:
+    async def ask() -> SlotPage | None:
         try:
             return await services.client.slots.list(project.name, limit=SLOTS_SHOWN)
         except RequestRejected:  # it was divided a moment ago

@@ -23,7 +23,8 @@ from taskqueue.display.tasks import PackedPage, error_line, packed_page, packed_
 from taskqueue.errors import RequestRejected
 from taskqueue.protocol.choices import LIVE_STATES, WAITING_STATES, TaskState
 from taskqueue.protocol.fields import NIL
-from taskqueue.protocol.tasks import TaskReply, TaskRow
+from taskqueue.protocol.packed_json import packed
+from taskqueue.protocol.tasks import TaskReply, TaskRow, TaskShow
 from taskqueue.protocol.values import Schedule, TaskCounts
 from taskqueue.units import EXAMPLES, duration_text, parse_duration
 from taskqueue.web.access.visitors import root_of
@@ -230,7 +231,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
     client, now = services_of(request).client, time.time()
     project = request.path_params["project"]
     taskid = taskid_of(request)
-    task = await client.tasks.get(project, taskid)
+    task = await client._ask(TaskShow(project=project, taskid=taskid))
     parents = [relative async for relative in _parents(client, project, taskid)]
     children = [relative async for relative in _children(client, project, taskid)]
     held_since = await _running_since(client, task, now)
@@ -270,7 +271,7 @@ async def _parents(client: AsyncClient, project: str, taskid: str) -> AsyncGener
     """What it waits for; one more than is shown, at most."""
     count = 0
     async for each in client.tasks.parents(project, taskid):
-        result = packed_text(each.packed)[:RESULT_SHOWN]
+        result = packed_text(packed(each.result))[:RESULT_SHOWN]
         yield _relative(project, each.project, each.taskid, each.state, not each.satisfied, result)
         count += 1
         if count > RELATIVES_SHOWN:
@@ -413,7 +414,7 @@ async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[lis
                 after=after,
                 limit=ROWS - len(found),
             )
-            found += [Found(state, row) for row in page.tasks]
+            found += [Found(state, row) for row in page.items]
             after, asked = page.next, asked + 1
             if not after:
                 break

@@ -100,7 +100,7 @@ def take(browser: Browser, site: Site, path: str, width: int, height: int, colou
 
 def failed_task(client: Client) -> str:
     """The page of a task that has failed."""
-    return f"/projects/news/tasks/{client.tasks.list('news', 'failed').tasks[0].taskid}"
+    return f"/projects/news/tasks/{client.tasks.list('news', 'failed').items[0].taskid}"
 
 
 @contextmanager

@@ -110,7 +110,9 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.select(timeout=0),
     lambda client: client.push("p", "http://a/", **SCHEDULE),
     lambda client: client.push_many("p", [FULL], outcomes=print),
-    lambda client: client.status("a", 5, "g", filter="f", sort="ready", skip=1, fetchers=2, projects=["p"]),
+    lambda client: client.status(),
+    lambda client: client.projects.list("a", 5, "g", filter="f", projects=["p"]),
+    lambda client: client.projects.list("1", sort="ready"),
     lambda client: client.daemon.show(),
     lambda client: list(client.daemon.history(since=1.0, until=2.0)),
     lambda client: client.why("p", "t"),
@@ -158,12 +160,13 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     lambda client: client.fetchers.drain("f"),
     lambda client: client.stats.list("a", 5, "g"),
     lambda client: list(client.stats.history("p", "hour", since=1.0, until=2.0)),
-    lambda client: client.log.list("p", since=1.0, before=5, limit=5),
-    lambda client: client.slots.list("p", by="errors", limit=5, all=True),
+    lambda client: client.log.list("p", since=1.0, after="5", limit=5),
+    lambda client: client.slots.list("p", sort="errors", limit=5, stored=True),
     lambda client: client.slots.get("p", "s"),
     lambda client: client.slots.set(
-        "p", "s", delay=1.0, rate=1.0, burst=1.0, max_processing=1.0, max_tasks=1.0, block_until=1.0, unset=["delay"]
+        "p", "s", delay=1.0, rate=1.0, burst=1.0, max_processing=1.0, max_tasks=1.0, block_until=1.0
     ),
+    lambda client: client.slots.unset("p", "s", ["delay"]),
 )  # fmt: skip
 """Together they say everything."""
 

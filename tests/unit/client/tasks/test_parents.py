@@ -16,13 +16,13 @@ from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import Token
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
-from taskqueue.protocol.tasks import Done, Parent, TaskParents, TaskParentsReply
+from taskqueue.protocol.tasks import Done, PackedParent, TaskParents, TaskParentsReply
 from taskqueue.protocol.values import Assignment, TaskReport
 from tests.unit.client.conftest import Daemon, friendly
 
 PAGES = {
-    0: ([Parent("p", "a", "success", True, Raw(b"\x01")), Parent("p", "b", "failed", True)], 2),
-    2: ([Parent("shop", "c", "success", True, Raw(b"\xa1x"))], None),
+    0: ([PackedParent("p", "a", "success", True, Raw(b"\x01")), PackedParent("p", "b", "failed", True)], 2),
+    2: ([PackedParent("shop", "c", "success", True, Raw(b"\xa1x"))], None),
 }
 
 

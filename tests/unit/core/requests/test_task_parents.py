@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from taskqueue.protocol.base import ErrorReply
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.fields import MAX_PARENTS, MAX_RESULT_BYTES
-from taskqueue.protocol.tasks import Parent, TaskParents, TaskParentsReply
+from taskqueue.protocol.tasks import PackedParent, TaskParents, TaskParentsReply
 from taskqueue.protocol.values import NewTask, TaskOf
 from tests.unit.core.conftest import Fetcher, MakeWorld, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE
@@ -87,7 +87,7 @@ def test_parents_of_other_projects_are_named_with_their_projects(world: World) -
     world.push("shop", task("a"))
     world.push("news", waiting("b", TaskOf("shop", "a")))
 
-    assert page(world, "b").parents == [Parent("shop", "a", "ready")]
+    assert page(world, "b").parents == [PackedParent("shop", "a", "ready")]
     world.do("delete", "shop")
     assert [each.project for each in page(world, "b").parents] == [""]
 
@@ -133,7 +133,7 @@ def test_a_thousand_parents_fit_into_few_pages(make_world: MakeWorld) -> None:
 
     assert len(encode(first)) < 512 << 10
     assert (first.parents + second.parents, second.next) == (
-        [Parent("news", each, "unknown") for each in parents],
+        [PackedParent("news", each, "unknown") for each in parents],
         None,
     )
 
@@ -167,7 +167,7 @@ def test_a_parent_that_is_cancelled_in_the_very_turn_is_shown_so(world: World) -
     *_, reply = world.turn(world.new_tasks("news", task("a", **CANCEL)), asking(world, "b"))
 
     assert isinstance(reply, TaskParentsReply)
-    assert reply.parents == [Parent("news", "a", "cancelled")]
+    assert reply.parents == [PackedParent("news", "a", "cancelled")]
 
 
 @pytest.mark.parametrize(

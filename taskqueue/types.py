@@ -1,0 +1,149 @@
+"""Types of what clients return and take, each declared once: in messages, or here.
+
+All are frozen but for ``TaskCounts`` and ``EventTotals``, in which the daemon counts. Names of pyspider stay where its
+users look for them: ``itag``, ``exetime``, ``age``, ``lastcrawltime``, ``retries``.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from taskqueue.protocol.choices import (
+    AttemptOutcome,
+    FailuresBy,
+    FetcherSort,
+    FlowState,
+    FlowTaskState,
+    ParentFailure,
+    ProjectSort,
+    ProjectState,
+    PushOutcome,
+    RemainingReason,
+    RerunScope,
+    Resolution,
+    SlotPlace,
+    SlotSort,
+    TaskState,
+)
+from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus, Histogram, Status, StoreLevel
+from taskqueue.protocol.fetchers import Fetcher, FetcherName, FetcherPage, HungPlaces
+from taskqueue.protocol.fields import Setting
+from taskqueue.protocol.flows import Flow, FlowTaskStatus
+from taskqueue.protocol.insight import (
+    FailureGroup,
+    Failures,
+    HistoryPoint,
+    ProjectChanges,
+    ProjectPulse,
+    ProjectStats,
+    Window,
+    Windows,
+)
+from taskqueue.protocol.projects import (
+    CronJob,
+    GroupChange,
+    Project,
+    ProjectProgress,
+    Remaining,
+    SharedBucket,
+)
+from taskqueue.protocol.slots import Slot, SlotDetails, SlotDivision, SlotFact, SlotPage
+from taskqueue.protocol.tasks import Child, Parent, ReportOutcome, TaskDetails, TaskOutcome, TaskRow
+from taskqueue.protocol.values import (
+    Attempt,
+    BulkAction,
+    Change,
+    EventTotals,
+    Operation,
+    OperationAction,
+    Recrawl,
+    RerunLayer,
+    RerunProgress,
+    Schedule,
+    TaskCounts,
+    TaskFilter,
+)
+
+__all__ = [
+    "Attempt",
+    "AttemptOutcome",
+    "BulkAction",
+    "Change",
+    "Child",
+    "CronJob",
+    "DaemonPoint",
+    "DaemonStatus",
+    "EventTotals",
+    "FailureGroup",
+    "Failures",
+    "FailuresBy",
+    "Fetcher",
+    "FetcherName",
+    "FetcherPage",
+    "FetcherSort",
+    "Flow",
+    "FlowState",
+    "FlowTaskState",
+    "FlowTaskStatus",
+    "GroupChange",
+    "Histogram",
+    "HistoryPoint",
+    "HungPlaces",
+    "Operation",
+    "OperationAction",
+    "Page",
+    "Parent",
+    "ParentFailure",
+    "Project",
+    "ProjectChanges",
+    "ProjectProgress",
+    "ProjectPulse",
+    "ProjectSort",
+    "ProjectState",
+    "ProjectStats",
+    "PushOutcome",
+    "Recrawl",
+    "Remaining",
+    "RemainingReason",
+    "ReportOutcome",
+    "RerunLayer",
+    "RerunProgress",
+    "RerunScope",
+    "Resolution",
+    "Schedule",
+    "Setting",
+    "SharedBucket",
+    "Slot",
+    "SlotDetails",
+    "SlotDivision",
+    "SlotFact",
+    "SlotPage",
+    "SlotPlace",
+    "SlotSort",
+    "Status",
+    "StoreLevel",
+    "TaskCounts",
+    "TaskDetails",
+    "TaskFilter",
+    "TaskOutcome",
+    "TaskRow",
+    "TaskState",
+    "Window",
+    "Windows",
+]
+
+T = TypeVar("T")
+
+
+class Page(Struct, Generic[T], frozen=True):
+    """Some of many.
+
+    Attributes:
+        items: those of this page; some pages have none, although there are more.
+        next: to be given as ``after`` for the next page; empty: this is the last one.
+    """
+
+    items: list[T]
+    next: str = ""
