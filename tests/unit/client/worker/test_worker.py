@@ -173,6 +173,7 @@ def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[
         (bytearray(b"x"), "bytearray "),
         ("<html>\n" + "x" * 9000, "str '<html>"),
         ("title: a\nprice: 3", "which is not a url; "),
+        ("The title", "which is not a url; "),
         (3, "int 3; "),
         (True, "bool True; "),
         (["http://a/", b"x"], "bytes b'x': expected a url"),
