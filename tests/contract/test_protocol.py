@@ -314,7 +314,7 @@ MODULES = (fields, values, base, tasks, fetchers, slots, projects, flows, operat
 def test_no_part_of_a_message_was_forgotten_here() -> None:
     everything = [value for module in MODULES for value in vars(module).values()]
     structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {messages.Incoming, messages.Outgoing, values.OperationFields}
+    inside = {messages.Incoming, messages.Outgoing, values.OperationFields, tasks.Parent}
     given = {base for kind in REPLIES for base in kind.__mro__[1:]}  # what users get of them
 
     whole = {Struct, Request, WaitingRequest, ChangeRequest, Reply, *REQUESTS, *REPLIES, *UNASKED}

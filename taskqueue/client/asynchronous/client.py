@@ -495,8 +495,7 @@ class AsyncClient:
         The event loop logs an error of a future that is never read.
 
         Raises:
-            ValueError, TypeError: it is no task.
-            RequestRejected: no project can have that name.
+            ValueError, TypeError: it is no task, or no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
             ClientClosed: after ``close``.
         """

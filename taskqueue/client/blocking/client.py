@@ -428,8 +428,7 @@ class Client:
         nothing.
 
         Raises:
-            ValueError, TypeError: it is no task.
-            RequestRejected: no project can have that name.
+            ValueError, TypeError: it is no task, or no project can have that name.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
             ClientClosed: after ``close``.
         """

@@ -545,5 +545,4 @@ def _check_name(project: str) -> None:
     try:
         msgspec.convert(project, ProjectName)
     except msgspec.ValidationError:
-        reason = f"project: {project!r} is no project name: 1 to 64 {NAME_WORDS}"
-        raise RequestRejected("malformed", reason) from None
+        raise ValueError(f"project: {project!r} is no project name: 1 to 64 {NAME_WORDS}") from None

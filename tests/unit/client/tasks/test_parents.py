@@ -164,14 +164,28 @@ def test_a_task_that_has_travelled_has_nobody_to_ask() -> None:
 def test_the_parents_of_any_task_can_be_asked_for(daemon: Daemon) -> None:
     daemon.script = with_parents
 
-    async def use() -> list[str]:
+    async def use() -> list[tuple[str, str, object]]:
         async with AsyncClient(daemon.url) as client:
-            return [repr(each) async for each in client.tasks.parents("p", "t1")]
+            return [(each.project, each.taskid, each.result) async for each in client.tasks.parents("p", "t1")]
 
-    assert asyncio.run(use()) == ["<Parent p/a success>", "<Parent p/b failed>", "<Parent shop/c success>"]
+    assert asyncio.run(use()) == [("p", "a", 1), ("p", "b", None), ("shop", "c", "x")]
 
 
 def test_a_refusal_of_a_blocking_client_is_raised(daemon: Daemon) -> None:
     daemon.script = refusing
     with Client(daemon.url) as client, pytest.raises(RequestRejected, match="it is gone"):
         list(client.tasks.parents("p", "t1"))
+
+
+def test_a_result_that_python_can_not_hold_stays_message_pack(daemon: Daemon) -> None:
+    """Text that is not utf-8: who asks for the other parents still gets them."""
+    packed = Raw(b"\xa1\xff")
+    parents = [PackedParent("p", "a", "success", True, packed), PackedParent("p", "b", "success", True, Raw(b"\x01"))]
+    daemon.script = lambda request: (
+        [TaskParentsReply(n=request.n, parents=parents)] if isinstance(request, TaskParents) else friendly(request)
+    )
+
+    with Client(daemon.url) as client:
+        results = [each.result for each in client.tasks.parents("p", "t1")]
+
+    assert results == [packed, 1]
