@@ -63,6 +63,7 @@ class StatusReply(Status, AnyReply, frozen=True, kw_only=True, tag_field="type",
     """Answers ``status``: with a page of projects, and the first fetchers.
 
     Attributes:
+        fetchers: the first of those that fetch.
         projects: a page of them.
         more: there are projects after the last one of this page.
         found: number of projects on all pages together.

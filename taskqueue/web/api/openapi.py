@@ -354,9 +354,11 @@ def _told(description: str) -> Schema:
 
 
 def _descriptions(kind: type) -> dict[str, str]:
-    """What a docstring says of each attribute, and of the whole under an empty name."""
+    """What a docstring says of each attribute, its own or one of a base, and of the whole under an empty name."""
+    bases = (base for base in kind.__bases__ if base is not Struct and issubclass(base, Struct))
+    found = {name: text for base in bases for name, text in _descriptions(base).items()}
     whole, _, attributes = cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-    found = {"": _for_json(whole)}
+    found[""] = _for_json(whole)
     pieces = _FIELD.split(attributes)
     for names, text in zip(pieces[1::2], pieces[2::2], strict=True):
         found |= dict.fromkeys(names.split(", "), _for_json(text))

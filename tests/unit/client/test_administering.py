@@ -26,6 +26,7 @@ from taskqueue.protocol.insight import (
 from taskqueue.protocol.messages import AnyOutgoing, AnyRequest
 from taskqueue.protocol.operations import Bulk, OperationReply, OperationShow
 from taskqueue.protocol.projects import (
+    CronJob,
     Project,
     ProjectHold,
     ProjectReply,
@@ -410,7 +411,13 @@ def test_times_are_unix_seconds_or_aware_datetimes(daemon: Daemon) -> None:
 
 
 def test_a_cron_job_is_a_setting_of_its_project(daemon: Daemon) -> None:
-    daemon.script = patient
+    project = Project("p", "running", TaskCounts(), EventTotals(), {}, {}, cron=[CronJob("night", next_at=5.0)])
+
+    def script(request: AnyRequest) -> Iterable[AnyOutgoing]:
+        changes = isinstance(request, ProjectSet | ProjectUnset)
+        return [ProjectReply(n=request.n, project=project)] if changes else friendly(request)
+
+    daemon.script = script
     with Client(daemon.url) as client:
         client.cron.set("p", "night", cron="0 3 * * *", zone="Europe/Berlin", url="http://a/", save=1, priority=5)
         client.cron.remove("p", "night")
