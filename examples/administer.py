@@ -9,7 +9,7 @@ URL = "https://site.example/"
 
 
 def administer(client: Client, name: str) -> Iterable[object]:
-    project: types.Project = client.projects.set(name, {"slot": "host", "group": "sites", "rate": 100})
+    project: types.Project = client.projects.set(name, {"slot": {"by": "host"}, "group": "sites", "rate": 100})
     changed: types.GroupChange = client.groups.set("sites", {"burst": 10})
     paused: types.Operation = client.groups.pause("sites")
     yield from (project.counts, changed.changed, paused.matched, client.projects.resume(name).state)
