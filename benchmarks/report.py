@@ -1,4 +1,4 @@
-"""Makes tables and plots of what was measured: benchmarks/results/*.json → docs/benchmarks.md and docs/plots/*.svg.
+"""Makes tables and plots of what was measured: benchmarks/results/*.json → docs/why/benchmarks.md and docs/plots/*.svg.
 
     python -m benchmarks.report
 
@@ -27,7 +27,7 @@ class NoPlace(Exception):
 def main() -> None:
     """Write the page and the plots."""
     results = [load(path) for path in sorted(RESULTS.glob("*.json"))]
-    page = DOCS / "benchmarks.md"
+    page = DOCS / "why" / "benchmarks.md"
     try:
         page.write_text(rewritten(page.read_text(), results))
     except NoPlace as error:
@@ -53,7 +53,7 @@ def rewritten(page: str, results: Sequence[Result]) -> str:
 def block(result: Result) -> list[str]:
     """What stands between the markers."""
     head = [f"`{result.command}`: {about(result)}.", ""]
-    plot = ["", f"![{result.title}](plots/{result.name}.svg)"] if most_rounds(result) else []
+    plot = ["", f"![{result.title}](../plots/{result.name}.svg)"] if most_rounds(result) else []
     return ["", *head, *tables(result), *plot, ""]
 
 

@@ -1,7 +1,7 @@
 """Compares ways to lay tasks out in RocksDB: CPU, bytes written, refill, lookups and disk space, side by side.
 
     python -m benchmarks.store                      one million tasks, about five minutes
-    python -m benchmarks.store --tasks 1m,10m       the figures of docs/decisions/0001-record-layout.md
+    python -m benchmarks.store --tasks 1m,10m       the figures of docs/why/decisions/0001-record-layout.md
     python -m benchmarks.store --quick              100,000 tasks
 
 Each layout runs in a process and a directory of its own, with the store's own tuning, through push (look the taskids

@@ -4,8 +4,8 @@ taskqueue project start demo
 python examples/raw_protocol.py push demo https://example.com/ https://example.org/
 python examples/raw_protocol.py fetch demo
 
-docs/protocol.md says what the messages mean, and which rules are not kept here: one request at a time is under way, and
-a task may run no longer than a third of the fetcher_timeout, because nothing says hello meanwhile.
+docs/reference/protocol.md says what the messages mean, and which rules are not kept here: one request at a time is
+under way, and a task may run no longer than a third of the fetcher_timeout, because nothing says hello meanwhile.
 """
 
 import hashlib

@@ -27,7 +27,7 @@ class Rejected(TaskQueueError):
     """A request that can't be taken: its sender is told why.
 
     Attributes:
-        code: one of the error codes of docs/protocol.md, for programs.
+        code: one of the error codes of docs/reference/protocol.md, for programs.
         reason: one line for people, naming the field.
     """
 
@@ -129,7 +129,7 @@ class RequestRejected(ClientError):
     """The daemon refused the request.
 
     Attributes:
-        code: one of the error codes of docs/protocol.md.
+        code: one of the error codes of docs/reference/protocol.md.
         reason: one line for people.
     """
 

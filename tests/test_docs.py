@@ -28,8 +28,8 @@ TEXTS = {".py", ".html", ".js", ".toml", ".yml"}
 """Folders and kinds of files that name commands."""
 GONE = {"reload", "stop", "watch", "fetchers", "wait"}
 """Commands of earlier versions, which have become verbs of nouns."""
-PROOF = re.compile(r"\[✓\]\(\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
-RULES = ROOT / "docs" / "rules.md"
+PROOF = re.compile(r"\[✓\]\(\.\./\.\./(tests/[\w/]+\.py) \"(test_\w+)\"\)")
+RULES = ROOT / "docs" / "reference" / "rules.md"
 CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
 
 
@@ -80,14 +80,14 @@ def test_each_file_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_the_picture_of_the_layers_has_each_folder() -> None:
-    picture = (ROOT / "docs/architecture.md").read_text().partition("## Who may know whom")[2].partition("\n## ")[0]
+    picture = (ROOT / "docs/why/architecture.md").read_text().partition("## Who may know whom")[2].partition("\n## ")[0]
     folders = [path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE]
 
     assert not [folder for folder in folders if not re.search(rf"\b{folder.name}\b", picture)]
 
 
 def test_the_table_of_where_things_are_has_what_a_listing_does_not_answer() -> None:
-    table = (ROOT / "docs/architecture.md").read_text().partition("## Where is")[2].partition("\n## ")[0]
+    table = (ROOT / "docs/why/architecture.md").read_text().partition("## Where is")[2].partition("\n## ")[0]
 
     assert table.count("\n|") - 2 <= 15
 
@@ -166,7 +166,7 @@ def test_each_benchmark_that_a_document_names_is_run_by_a_target() -> None:
 
 
 def test_each_error_code_is_in_the_protocol() -> None:
-    protocol = (ROOT / "docs" / "protocol.md").read_text()
+    protocol = (ROOT / "docs" / "reference" / "protocol.md").read_text()
     codes = {
         first or second
         for source in (ROOT / "taskqueue").rglob("*.py")
@@ -179,7 +179,7 @@ def test_each_error_code_is_in_the_protocol() -> None:
 
 
 def test_the_protocol_and_the_code_agree_on_how_many_sessions_hold_a_project() -> None:
-    protocol = (ROOT / "docs/protocol.md").read_text()
+    protocol = (ROOT / "docs/reference/protocol.md").read_text()
 
     said = re.findall(r"up to ([\d,]+) sessions may hold one project|a hold more than ([\d,]*\d)", protocol)
 
@@ -225,7 +225,7 @@ def _public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _proofs() -> list[tuple[str, str]]:
-    """File and name of each test that docs/rules.md links to."""
+    """File and name of each test that docs/reference/rules.md links to."""
     return PROOF.findall(RULES.read_text())
 
 

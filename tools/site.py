@@ -1,7 +1,7 @@
 """Make HTML of the documents and of the docstrings of all public names: ``python tools/site.py FOLDER``.
 
     README.md           index.html
-    docs/protocol.md    docs/protocol.html
+    docs/reference/protocol.md    docs/protocol.html
     taskqueue.Client    api/taskqueue.html#Client
 
 Pages load nothing from elsewhere. A link to a file that is no document leads into the repository; a link to nothing, or

@@ -13,7 +13,7 @@ charset is read so that no letter is lost: no byte of it becomes U+FFFD, which w
 Links: the parser is that of ``lxml``, which libxml2 and its fuzzers have hardened for years, fed without building a
 tree: in one pass over the page, in memory that does not depend on how deep it nests. Pages are made by strangers, and
 parsers that build a tree, or the one of the standard library, take minutes over some that a megabyte is enough for
-(docs/decisions/0004-html-parser.md).
+(docs/why/decisions/0004-html-parser.md).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     Scrape ──ask──► Projects, daemon ──rows──► Activity ──series──► Exposition ──► text
            (once for all who scrape at the same time)                  │ a row of the table for each metric
 
-A metric is a row of the table; ``docs/metrics.md`` says what each means. Of the projects only those are asked for that
-have changed since the scrape before. ``metric_series`` says which project has time series of its own.
+A metric is a row of the table; ``docs/reference/metrics.md`` says what each means. Of the projects only those are asked
+for that have changed since the scrape before. ``metric_series`` says which project has time series of its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.chaos.failovers                twenty of each kind
     .venv/bin/python -m tests.chaos.failovers --rounds 3     fewer
-    .venv/bin/python -m tests.chaos.failovers --write        and put the table into docs/postgresql.md
+    .venv/bin/python -m tests.chaos.failovers --write        and put the table into docs/howto/postgresql.md
 
     primary ──log──► standby      tasks are pushed and done; the primary is killed (-9), the standby promoted
        ▲                │         the former primary becomes the standby of the new one, and so on
@@ -41,7 +41,7 @@ READ_AGAIN: Final = "store-read-again"
 LOST: Final = "store-lost"
 TIMEOUT_SECONDS: Final = 5
 
-DOCUMENT: Final = ROOT / "docs" / "postgresql.md"
+DOCUMENT: Final = ROOT / "docs" / "howto" / "postgresql.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: failovers -->\n).*?(?=<!-- end -->)", re.DOTALL)
 HEAD: Final = (
     "| standby | failovers | acknowledged | done | lost | handed out twice | said | turns lost | longest pause |",
@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each kind (%(default)s)")
     parser.add_argument("--tasks", type=int, default=TASKS, help="pushed and done in each round (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/postgresql.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/howto/postgresql.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, is_well = [], True

@@ -1,4 +1,4 @@
-"""docs/protocol.md says what the code does: every message, every field, every default, every byte of its examples.
+"""docs/reference/protocol.md says what the code does: each message, field and default, each byte of its examples.
 
 The examples are checked with the plain msgpack package, as a client in another language would see them, and with our
 own codec, both ways.
@@ -74,7 +74,7 @@ from taskqueue.protocol.values import (
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
 
 UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 REPLIES: tuple[type[Struct], ...] = tuple(kind for kind in OUTGOING if kind not in UNASKED)

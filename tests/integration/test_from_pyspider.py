@@ -1,4 +1,4 @@
-"""What docs/from-pyspider.md says of habits that somebody brings along, against a real daemon."""
+"""What docs/start/from-pyspider.md says of habits that somebody brings along, against a real daemon."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.integration.nursery import WAIT_SECONDS
 if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "from-pyspider.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "start" / "from-pyspider.md"
 
 
 def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFactory) -> None:

@@ -35,7 +35,7 @@ from tests.integration.nursery import Forked
 ROOT: Final = Path(__file__).parents[2]
 ALERTS: Final = ROOT / "conf" / "prometheus-alerts.yml"
 DASHBOARD: Final = ROOT / "conf" / "grafana-dashboard.json"
-PAGE: Final = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+PAGE: Final = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 
 CONFIG: Final = """
 global: {scrape_interval: 1s, evaluation_interval: 1s}

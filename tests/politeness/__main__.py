@@ -2,7 +2,7 @@
 
 .venv/bin/python -m tests.politeness                         200 hosts for a minute; 1 if one has to complain
 .venv/bin/python -m tests.politeness --part 0.2 --seconds 8  fewer of them, and sooner
-.venv/bin/python -m tests.politeness --write                 and put the table into docs/politeness.md
+.venv/bin/python -m tests.politeness --write                 and put the table into docs/howto/politeness.md
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECONDS: Final = 60.0
 EXAMPLES: Final = 5
 """Violations of a kind that are printed."""
 
-DOCUMENT: Final = ROOT / "docs" / "politeness.md"
+DOCUMENT: Final = ROOT / "docs" / "howto" / "politeness.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: politeness -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 HEAD: Final = (
@@ -39,7 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.politeness")
     parser.add_argument("--part", type=float, default=1.0, help="of the hosts of each kind (%(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which each has work (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/politeness.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/howto/politeness.md")
     told = parser.parse_args()
     with TemporaryDirectory(prefix="politeness-") as folder:
         audited = audit(Path(folder), told.part, told.seconds)

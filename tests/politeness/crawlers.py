@@ -86,8 +86,8 @@ def crawlers() -> dict[str, Crawler]:
     [code] = _blocks("README.md", "## A crawler in five lines")
     readme = _commands(_section("README.md", "## A crawler in five lines"))
     found["README.md"] = Crawler("docs", {"crawler.py": code}, readme)
-    [code] = _blocks("docs/workers.md", "## Fetching")
-    found["docs/workers.md"] = Crawler("demo", {"crawler.py": code}, _commands(CRAWLER))
+    [code] = _blocks("docs/howto/workers.md", "## Fetching")
+    found["docs/howto/workers.md"] = Crawler("demo", {"crawler.py": code}, _commands(CRAWLER))
     return found
 
 

@@ -1,7 +1,7 @@
 """Who lives in the world: producers, fetchers, an operator, and the bad luck that befalls them.
 
-Each behaves as docs/protocol.md asks, and, in bad weather, as processes do: it stalls, dies, comes back as another
-session, answers late, twice or never. When the world is calm they behave well, so that everything can come to its end.
+Each behaves as docs/reference/protocol.md asks, and, in bad weather, as processes do: it stalls, dies, comes back as
+another session, answers late, twice or never. When the world is calm they behave well, so that all can come to its end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One session of a client process, written anew for the simulation: plain maps through the plain ``msgpack`` package.
 
 That it shares no code with ``taskqueue.client`` or ``taskqueue.wire`` is a virtue: what it takes for granted is what
-docs/protocol.md says. Requests are numbered and repeated until they are answered, and at once when the daemon has read
-its store anew; a ``hello`` is not, because the next one says more.
+docs/reference/protocol.md says. Requests are numbered and repeated until they are answered, and at once when the daemon
+has read its store anew; a ``hello`` is not, because the next one says more.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
     """The identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain GET.
 
-    docs/protocol.md says which bytes are hashed, so that other clients come to the same.
+    docs/reference/protocol.md says which bytes are hashed, so that other clients come to the same.
 
     Raises:
         TypeError: url is no text, or fetch no map.

@@ -8,7 +8,7 @@ A ``Histogram`` has the bounds that it is made with; to count a value in it take
 From 16 ms on the upper end of a bin is the square root of 2 times its lower end, so the middle of the bin is within
 18 % of whatever is in it (C. Masson, J. Rim, H. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with
 relative-error guarantees", 2019, with gamma = 2**0.5). The bit length of the square counts half octaves, so a bin is
-found without a logarithm. Why not finer: docs/decisions/0009-percentile-bins.md.
+found without a logarithm. Why not finer: docs/why/decisions/0009-percentile-bins.md.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ daemon: no lock, no request, no pause. Why it is consistent:
    leaves, too, and is ignored when the snapshot is opened. A log that is begun later has later writes only.
 
 So a snapshot is what kill -9 would leave, equivalent to a checkpoint (https://github.com/facebook/rocksdb/wiki/Checkpoints)
-but made from outside: docs/decisions/0008-file-snapshots.md says why. It is safe on a store that is broken or was made
-by somebody else: nothing in it leads to a file outside of its folder, see ``folder``, and RocksDB gets links to open
+but made from outside: docs/why/decisions/0008-file-snapshots.md says why. It is safe on a store that is broken or was
+made elsewhere: nothing in it leads to a file outside of its folder, see ``folder``, and RocksDB gets links to open
 files only.
 """
 

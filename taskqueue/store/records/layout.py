@@ -64,7 +64,7 @@ Rules:
    very turn that made it, ``ids`` doesn't have it at all yet (it is *unlisted*). This saves two writes a task.
 3. A record in ``ids`` tells state and place, so it finds the entry in the order and, by seq, the spec; of a bare task
    there is neither, nor a history.
-Why bodies lie apart by seq, and what it costs: docs/decisions/0001-record-layout.md.
+Why bodies lie apart by seq, and what it costs: docs/why/decisions/0001-record-layout.md.
 """
 
 from __future__ import annotations

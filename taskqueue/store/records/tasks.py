@@ -12,7 +12,7 @@ order itself. A page ends early when matching its globs has cost COST_MOST:
     over   ──scan─► taskids, errors ──► (error) ──specs──► (url) ──history──► attempts ──► rows
 
 The last attempts of a task: a ring in the family ``history``, all but the final success. So the success of a
-task costs no write of its own, and a restart costs a read. Why: docs/decisions/0002-histories.md.
+task costs no write of its own, and a restart costs a read. Why: docs/why/decisions/0002-histories.md.
 
     attempt ends ──► the task is over with this success ──► in its entry in the order of successes
                 └──► anything else ──────────────────────► at the next index of its history

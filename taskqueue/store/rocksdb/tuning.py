@@ -1,4 +1,4 @@
-"""RocksDB's options. What was measured, and what else was tried: docs/decisions/0003-rocksdb-options.md.
+"""RocksDB's options. What was measured, and what else was tried: docs/why/decisions/0003-rocksdb-options.md.
 
 * Ids are looked up at random: small blocks, not compressed, and bloom filters also over memtables, so that a never-seen
   id costs no disk. Their indexes and filters, 2.3 bytes an id, are what must stay in the cache. A block that is not

@@ -1,4 +1,4 @@
-"""The application at ``/api/v1``: all its operations, and what answers each address; ``docs/http.md`` tells about them.
+"""The application at ``/api/v1``: all its operations, and what answers each address; see ``docs/reference/http.md``.
 
 request ──► may it? ──► Decoding ──► daemon ──► JSON, and the address of the next page
               └──────────┴────────────┴──────► problem+json

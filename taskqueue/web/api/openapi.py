@@ -58,7 +58,7 @@ OUTCOME: Final[Schema] = {
     "properties": {
         "outcome": {
             "enum": ["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"],
-            "description": "See the table of outcomes in docs/rules.md.",
+            "description": "See the table of outcomes in docs/reference/rules.md.",
         },
         "field": {"type": "string", "description": "If it was rejected: what of it is wrong."},
         "detail": {"type": "string", "description": "If it was rejected: why."},

@@ -2,5 +2,5 @@
 
 export const root = document.documentElement.dataset.root;
 
-// A name as one segment of a path. Dots alone would be taken for steps: docs/http.md, as segments.py has it.
+// A name as one segment of a path. Dots alone would be taken for steps: docs/reference/http.md, as segments.py has it.
 export const segment = (name) => encodeURIComponent(/^~*\.{1,2}$/.test(name) ? `~${name}` : name);

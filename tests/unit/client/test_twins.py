@@ -1,4 +1,4 @@
-"""The blocking client is the asynchronous one, made by a script; both are what docs/python.md says."""
+"""The blocking client is the asynchronous one, made by a script; both are what docs/reference/python.md says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskqueue import AsyncClient, Client
 from tools import blocking_client
 
 ROOT = Path(blocking_client.__file__).parent.parent
-PAGE = ROOT / "docs" / "python.md"
+PAGE = ROOT / "docs" / "reference" / "python.md"
 NAMESPACES = (
     "projects", "groups", "tasks", "slots", "operations", "flows", "cron", "fetchers", "stats", "daemon", "log",
 )  # fmt: skip

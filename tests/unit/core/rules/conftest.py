@@ -1,4 +1,4 @@
-"""The rules of docs/rules.md, one test each: what is pushed and answered, what is replied and handed out when.
+"""The rules of docs/reference/rules.md, one test each: what is pushed and reported, what is replied and dispatched.
 
 ``bring(world, "processing")`` makes a task "a" of the project news that is in that state, and the fetcher to go on
 with: it had the task if anybody had it, takes one task at a time, and takes nothing until it says ``hello``.

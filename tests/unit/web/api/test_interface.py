@@ -45,7 +45,7 @@ def test_viewers_only_look_and_what_is_lost_is_lost_by_admins(operation: Operati
 
 
 def test_each_operation_is_documented() -> None:
-    told = (ROOT / "docs/http.md").read_text()
+    told = (ROOT / "docs/reference/http.md").read_text()
     rows = [f"| `{each.method}` | `{each.path}` | {each.role} | {each.summary} |" for each in OPERATIONS]
 
     assert [row for row in rows if row not in told] == []
