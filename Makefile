@@ -34,8 +34,8 @@ $(RUN_STAMP): setup.cfg setup.py pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing taskqueue and its page into $(VENV), which takes less than half a minute …"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[web]'
+	@echo "installing taskqueue and its dashboard into $(VENV), which takes less than half a minute …"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -e '.[robots,web]'
 	@touch $@
 
 $(STAMP): $(RUN_STAMP)

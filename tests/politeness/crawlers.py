@@ -83,9 +83,10 @@ def crawlers() -> dict[str, Crawler]:
         for name, code in examples.items()
         if "python examples/" in code and "Http" in "".join(examples[used] for used in _used(code))
     }
-    [code] = _blocks("README.md", "## A crawler in five lines")
-    readme = _commands(_section("README.md", "## A crawler in five lines"))
-    found["README.md"] = Crawler("docs", {"crawler.py": code}, readme)
+    [code] = _blocks("README.md", "## A crawler")
+    # What has ended has no peak of memory left to read.
+    readme = [line.removesuffix(" --until-finished") for line in _commands(_section("README.md", "## A crawler"))]
+    found["README.md"] = Crawler("docs", {"crawler.py": code}, readme, keeps_to_robots=True)
     [code] = _blocks("docs/howto/workers.md", "## Fetching")
     found["docs/howto/workers.md"] = Crawler("demo", {"crawler.py": code}, _commands(CRAWLER))
     return found
