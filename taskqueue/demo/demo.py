@@ -1,7 +1,7 @@
 """The demo from start to end: serve a site, start a daemon and two fetchers, watch the crawl, stop.
 
     site        served by a thread of the demo
-    scheduler   taskqueue daemon start --store data/demo/store --web, with a page if it stays and [web] is installed
+    daemon      taskqueue daemon start --store data/demo/store, with --web if it stays and [web] is installed
     fetcher-1   taskqueue work taskqueue.demo.crawler:crawl demo
     fetcher-2   the same
 
@@ -52,7 +52,7 @@ FETCHERS = ("fetcher-1", "fetcher-2")
 CONCURRENCY = 8
 """Pages at once in each fetcher."""
 
-SCHEDULER_PORT = 7400
+DAEMON_PORT = 7400
 WEB_PORT = 7401
 SITE_PORT = 7480
 """Each is used if it is free, else any other."""
@@ -130,7 +130,7 @@ class _Demo:
         before = last_crawl(self._options.data)
         goes_on = before is not None and before.site == self._site and not before.is_finished
         crawl = Crawl(self._site, self._serve(before.port if before and goes_on else 0))
-        url, web = self._start_scheduler()
+        url, web = self._start_daemon()
         looking = self._stack.enter_context(Client(url, timeout=ANSWER_SECONDS, name="demo"))
         self._await_project(looking)
         self._await_page(web)
@@ -168,14 +168,14 @@ class _Demo:
             f"free it, or remove {self._options.data} to start over"
         )
 
-    def _start_scheduler(self) -> tuple[str, str]:
+    def _start_daemon(self) -> tuple[str, str]:
         """Start the daemon; returns its address, and HOST:PORT of its page if it has one."""
-        url = f"tcp://{LOOPBACK}:{_free_port(SCHEDULER_PORT)}"
+        url = f"tcp://{LOOPBACK}:{_free_port(DAEMON_PORT)}"
         has_page = not self._options.once and all(map(find_spec, WEB_NEEDS))
         web = f"{LOOPBACK}:{_free_port(WEB_PORT)}" if has_page else ""
         store = str(self._options.data / "store")
         page = ("--web", web) if web else ()
-        self._processes.start("scheduler", "taskqueue", "daemon", "start", "--bind", url, "--store", store, *page)
+        self._processes.start("daemon", "taskqueue", "daemon", "start", "--bind", url, "--store", store, *page)
         return url, web
 
     def _await_project(self, looking: Client) -> None:
@@ -186,7 +186,7 @@ class _Demo:
                 looking.projects.set(PROJECT, self._settings)
                 return
             if self._processes.dead() or time.monotonic() > until:
-                raise TaskQueueError(f"the scheduler did not start: {self._processes.last_words('scheduler')}")
+                raise TaskQueueError(f"the daemon did not start: {self._processes.last_words('daemon')}")
 
     def _await_page(self, web: str) -> None:
         """Wait until the page, if there is one, can be opened."""
@@ -195,7 +195,7 @@ class _Demo:
             with suppress(OSError), socket.create_connection((LOOPBACK, int(web.partition(":")[2]))):
                 return
             if self._processes.dead() or time.monotonic() > until:
-                raise TaskQueueError(f"the page did not start: {self._processes.last_words('scheduler')}")
+                raise TaskQueueError(f"the dashboard did not start: {self._processes.last_words('daemon')}")
             time.sleep(LOOK_SECONDS)
 
     def _watch(self, looking: Client, before: int) -> None:
@@ -225,8 +225,8 @@ class _Demo:
 
     def _stay(self, looking: Client, url: str, start: str) -> None:
         command = _command()
-        flag = "" if url.endswith(f":{SCHEDULER_PORT}") else f" --url {url}"
-        self._say("The scheduler and the fetchers stay until Ctrl-C. In another terminal, try:\n")
+        flag = "" if url.endswith(f":{DAEMON_PORT}") else f" --daemon {url}"
+        self._say("The daemon and the fetchers stay until Ctrl-C. In another terminal, try:\n")
         self._say(f"  {command} status{flag}")
         self._say(f"  {command} task list {PROJECT} --state failed{flag}")
         self._say(f"  {command} push {PROJECT} {start} --force-update{flag}\n")
@@ -236,7 +236,7 @@ class _Demo:
         """Stop fetchers first, so that they can hand back their tasks; a second Ctrl-C kills everything."""
         try:
             self._processes.stop(*FETCHERS)
-            self._processes.stop("scheduler")
+            self._processes.stop("daemon")
         finally:
             self._processes.kill_all()
 
@@ -246,15 +246,15 @@ class _Demo:
         self._console.print(Text.assemble((text, style)), highlight=False, soft_wrap=True)
 
     def _introduce(self, start: str, url: str, web: str, previously: str) -> None:
-        pids = [f"pid {self._processes.pid(name)}" for name in ("scheduler", *FETCHERS)]
+        pids = [f"pid {self._processes.pid(name)}" for name in ("daemon", *FETCHERS)]
         self._say(f"Crawling {self._name}{previously}\n", style="bold")
         about = "" if self._options.folder else f", {len(bundled_pages())} pages of which {MISSING} are missing"
         self._say(f"  site        {start}{about}")
-        self._say(f"  scheduler   {url}, {pids[0]}")
+        self._say(f"  daemon      {url}, {pids[0]}")
         self._say(f"  fetchers    {', '.join(pids[1:])}; {CONCURRENCY} pages at once each")
         if not self._options.once:
             page = f"http://{web}/" if web else "none: pip install 'taskqueue-scheduler[web]'"
-            self._say(f"  page        {page}")
+            self._say(f"  dashboard   {page}")
         self._say(f"  pace        {BURST} pages at once, then {self._options.rate:g} a second")
         self._say(f"  data        {self._options.data}: store, logs\n")
 

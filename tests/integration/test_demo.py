@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import select
+import shlex
 import signal
 import socket
 import subprocess
@@ -23,8 +24,10 @@ from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from click.testing import CliRunner
 
 from taskqueue import Client
+from taskqueue.cli.main import taskqueue
 from taskqueue.demo.demo import BURST
 from taskqueue.demo.site import bundled_pages
 
@@ -181,8 +184,8 @@ def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_pa
 
     it = demo()
     read_until(it, rf"Crawling .* The unfinished crawl of {re.escape(str(folder))} is dropped, so this is a new one")
-    url = read_until(it, r"scheduler +(tcp://\S+),")[1]
-    page = read_until(it, r"page +(http://127\.0\.0\.1:\d+/)")[1]
+    url = read_until(it, r"daemon +(tcp://\S+),")[1]
+    page = read_until(it, r"dashboard +(http://127\.0\.0\.1:\d+/)")[1]
     other = demo("--once")
     looks = []
     with Client(url, timeout=WAIT_SECONDS) as client:
@@ -192,11 +195,14 @@ def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_pa
             if line.startswith("Crawled 557 pages of the bundled site in "):
                 assert line.endswith(": 545 success, 12 failed.\n")
                 break
+        tried = read_until(it, r"taskqueue (task list .*)")[1]
         failed = client.tasks.list("demo", "failed").items
         assert client.daemon.verify() == []
     with urllib.request.urlopen(f"{page}daemon") as answer:
         assert b"running for" in answer.read()
 
+    shown = CliRunner().invoke(taskqueue, shlex.split(tried))
+    assert (shown.exit_code, shown.stdout.count("404 Not Found")) == (0, 12)
     assert {task.error for task in failed} == {"404 Not Found"}
     assert statuses(data) == {target: page.status for target, page in bundled_pages().items()}
     assert len(gets(data)) == 557
@@ -239,10 +245,10 @@ def test_stopped_or_killed_it_leaves_nothing_behind_and_goes_on_where_it_was(
 
     it = demo("--site", str(folder), "--once", *SLOW)
     read_until(it, "The last crawl was finished, so this is a new one")
-    scheduler = int(read_until(it, r"scheduler .* pid (\d+)")[1])
+    daemon = int(read_until(it, r"daemon .* pid (\d+)")[1])
     fetcher = int(read_until(it, r"fetchers +pid (\d+)")[1])
-    os.kill(scheduler, signal.SIGKILL)
-    read_until(it, rf"scheduler \(pid {scheduler}\) was killed by SIGKILL: started again")
+    os.kill(daemon, signal.SIGKILL)
+    read_until(it, rf"daemon \(pid {daemon}\) was killed by SIGKILL: started again")
     os.kill(fetcher, signal.SIGKILL)
     read_until(it, rf"fetcher-1 \(pid {fetcher}\) was killed by SIGKILL: started again")
     read_until(it, r" [1-9]\d? success")
@@ -264,7 +270,7 @@ def test_under_nohup_it_outlives_its_terminal(demo: DemoFactory, folder: Path) -
         it = demo("--site", str(folder), "--once", *SLOW)
     finally:
         signal.signal(signal.SIGHUP, before)
-    url = read_until(it, r"scheduler +(tcp://\S+),")[1]
+    url = read_until(it, r"daemon +(tcp://\S+),")[1]
     it.send_signal(signal.SIGHUP)
     with Client(url, timeout=WAIT_SECONDS) as client:
         client.projects.set("demo", {"rate": float("inf")})
