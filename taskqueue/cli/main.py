@@ -1,4 +1,4 @@
-"""The ``taskqueue`` command: finds the module of a command, and turns every error into one line.
+"""The ``taskqueue`` command: find the module of a command, and turn every error into one line.
 
     0    it worked
     1    it did not: one line on stderr says what, where, and what to do
@@ -53,7 +53,7 @@ NOUNS: Final = {
     "web": "start, token",
 }
 COMMANDS: Final = {**DAILY, **NOUNS}
-"""Short helps by command name, of groups their commands. The command is the function of that name in its module."""
+"""Short helps by command name, for groups those of their commands. A command is the function of that name."""
 
 MODULES: Final = {
     "task": "tasks", "project": "projects", "fetcher": "fetchers", "slot": "slots", "flow": "flows",
@@ -95,7 +95,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-# By the name of the package: to ask for its version takes a third of what a command takes to start.
+# By the package's name: asking for its version takes a third of the time that a command takes to start.
 @click.version_option(
     package_name=DISTRIBUTION, prog_name="taskqueue", message=f"%(prog)s %(version)s, {build_kind(is_compiled())}"
 )
@@ -119,7 +119,7 @@ def taskqueue() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command (None: the process's arguments); returns its exit status."""
+    """Run a command, by default with the process's arguments, and return its exit status."""
     _fill_standard_descriptors()
     _replace_unencodable(sys.stdout, sys.stderr)
     try:
@@ -131,9 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fill_standard_descriptors() -> None:
-    """Have streams that the process was started without lead nowhere.
+    """Open the null device for standard streams that the process was started without.
 
-    Else a file of the store or a socket gets the number of one, and what a library says on stderr is written to it.
+    Otherwise a file of the store or a socket gets the descriptor of one, and a library's stderr goes into it.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) < 3:
         pass
@@ -177,7 +177,7 @@ def _main(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Like ``Group.main``, but with an exit status of its own when a pipe breaks."""
+    """Run as ``Group.main`` does, but exit with a status of its own when a pipe breaks."""
     if instruction := os.environ.get(VARIABLE):
         from click.shell_completion import shell_complete
 
@@ -190,7 +190,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _as_text(arguments: Sequence[str]) -> list[str]:
-    """The arguments as UTF-8, in which every command, url and taskid is written, whatever the locale.
+    """Arguments as UTF-8, the encoding of commands, urls and taskids in every locale.
 
     Raises:
         click.UsageError: an argument is not UTF-8.
@@ -258,7 +258,7 @@ def _message(error: TaskQueueError | OSError) -> str:
 
 
 def _flush_output() -> bool:
-    """Whether stdout, if there is one, takes what was printed; a full disk or a closed pipe does not."""
+    """Whether stdout took what was printed; False after a full disk or a closed pipe, True without a stdout."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -311,7 +311,7 @@ def test_tasks_that_wait_are_moved_by_a_filter(run: Run) -> None:
 
     out = run("task", "reschedule", "news", "--at", "2090-01-31T12:00Z", "--url-glob", "http://a/*", "--yes")[1]
 
-    assert out.startswith("rescheduled 2 tasks of 3 looked at (operation ")
+    assert out.startswith("rescheduled 2 tasks of 3 scanned (operation ")
     rows = map(json.loads, run(*LIST_DELAYED)[1].splitlines())
     assert [row["url"] for row in rows if row["at"] == 3789547200.0] == ["http://a/1", "http://a/2"]
     number = out.split("operation ")[1].rstrip(")\n")
@@ -743,9 +743,9 @@ def test_tasks_are_changed_by_a_filter_and_counted(run: Run) -> None:
     run("push", "news", "http://a/1", "http://a/2", "http://b/1", "--delay", "3600")
     chosen = ("news", "--url-glob", "http://a/*")
 
-    assert run("task", "cancel", *chosen, "--dry-run")[1].startswith("would cancel 2 tasks of 3 looked at (operation ")
+    assert run("task", "cancel", *chosen, "--dry-run")[1].startswith("would cancel 2 tasks of 3 scanned (operation ")
     assert counts(run)["delayed"] == 3
-    assert run("task", "cancel", *chosen, "--yes")[1].startswith("cancelled 2 tasks of 3 looked at (operation ")
+    assert run("task", "cancel", *chosen, "--yes")[1].startswith("cancelled 2 tasks of 3 scanned (operation ")
     assert counts(run)["cancelled"] == 2
     assert run("task", "retry", *chosen, "--state", "cancelled", "--yes")[1].startswith("retried 2 tasks ")
     assert run("task", "reprioritise", *chosen, "--priority", "9", "--yes")[1].startswith("reprioritised 2 tasks ")
@@ -803,7 +803,7 @@ def test_a_bulk_operation_asks_with_the_number_of_tasks(run: Run, url: str) -> N
     seen, status = answered("y", "task", "cancel", "news", "--url-glob", "*/1")
 
     assert "Cancel 1 task? [y/N]" in seen
-    assert "cancelled 1 task of 2 looked at" in seen
+    assert "cancelled 1 task of 2 scanned" in seen
     assert status == 0
 
 
@@ -814,7 +814,7 @@ def test_an_operation_can_be_left_alone_and_looked_at_later(run: Run) -> None:
     while "ended  " not in (shown := run("operation", "show", number)[1]):
         select.select([], [], [], 0.02)
 
-    assert f"cancelled 1 task of 1 looked at (operation {number})" in shown
+    assert f"cancelled 1 task of 1 scanned (operation {number})" in shown
     assert "filter     --url-glob '*'" in shown
     assert number in run("operation", "list")[1]
 

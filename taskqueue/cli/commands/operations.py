@@ -1,4 +1,4 @@
-"""``taskqueue operation``, and what begins an operation: the same action on many tasks, chosen by a filter.
+"""``taskqueue operation``, and the start of an operation: one action on many tasks, chosen by a filter.
 
     options ──► dry run, which counts ──► confirmation ──► operation ──► progress bar ──► outcome
                                                               └── --no-wait: its number, for ``taskqueue operation``
@@ -37,10 +37,10 @@ LARGEST_ID = 2**63 - 1
 
 
 def operation_id(written: str) -> int:
-    """The number or id that an operation can have.
+    """Parse the number or id of an operation.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: it is neither.
     """
     if not (written.isascii() and written.isdigit() and int(written) <= LARGEST_ID):
         raise click.BadParameter(f'"{written}" is no number or id of an operation; `taskqueue operation list` has them')
@@ -51,8 +51,8 @@ def operation_id(written: str) -> int:
 def operation() -> None:
     """List, show, wait for and cancel operations.
 
-    `taskqueue task` begins them, and so do actions on groups. They go on without anybody waiting, also over a restart
-    of the daemon; the last 100 that ended are remembered.
+    `taskqueue task` begins them, and so do actions on groups. They run on without a waiting client, and after a restart
+    of the daemon. The last 100 that ended are kept.
 
     \b
     Example:
@@ -66,7 +66,7 @@ def operation() -> None:
 def list_operations(as_json: bool, daemon: Daemon) -> None:
     """List bulk operations.
 
-    All that are remembered, the newest first.
+    Newest first; the last 100 that ended are kept.
 
     \b
     Example:
@@ -111,8 +111,8 @@ def show(number: int, as_json: bool, daemon: Daemon) -> None:
 def wait(number: int, as_json: bool, patience: float, daemon: Daemon) -> int:
     """Wait until a bulk operation has ended.
 
-    The exit status says how: it is 0 if it went to its end, 4 if it was cancelled, 1 if it has not ended within
-    --timeout. A daemon that is restarted meanwhile is waited for.
+    The exit status is 0 if the operation completed, 4 if it was cancelled, 1 after --timeout. The wait continues while
+    the daemon restarts.
 
     \b
     Example:
@@ -140,8 +140,8 @@ def wait(number: int, as_json: bool, patience: float, daemon: Daemon) -> int:
 def cancel(number: int, as_json: bool, daemon: Daemon) -> None:
     """Cancel a bulk operation.
 
-    It ends where it is. What it has changed stays changed. A rerun leaves no trace if it has not reset any task yet;
-    what it has reset runs.
+    It stops where it is, and what it has changed stays changed. Tasks that a rerun has reset still run; if it has reset
+    none yet, it leaves no trace.
 
     \b
     Example:
@@ -169,7 +169,7 @@ def _fields(view: Operation) -> dict[str, str]:
         "new priority": "" if view.priority is None else str(view.priority),
         "new time": "" if view.exetime is None else local(view.exetime) or "at once",
         "state": progress_text(view),
-        "looked at": f"{view.seen:,} of about {max(view.known, view.seen):,}",
+        "scanned": f"{view.seen:,} of about {max(view.known, view.seen):,}",
         "matched": f"{view.matched:,}",
         "began": local(view.began_at),
         "ended": local(view.ended_at),
@@ -184,13 +184,13 @@ LIKELY: Final[dict[BulkAction, tuple[TaskState, ...]]] = {
     "reprioritise": LIVE_STATES,
     "reschedule": WAITING_STATES,
 }
-"""States of the tasks that an operator may want to change so; of retry only the first is meant if none is said."""
+"""States in which an action makes sense; without a state, retry takes the first of them only."""
 
 FILTERS: Final = "--state, --url-glob, --error-glob, --since, --until, --pushed-since or --pushed-before"
 
 
 class BulkChange(NamedTuple):
-    """An action; ``priority`` is for reprioritise, ``exetime`` (unix seconds) or ``delay`` (seconds) for reschedule."""
+    """Action; reprioritise has a ``priority``, reschedule an ``exetime`` (unix seconds) or ``delay`` (seconds)."""
 
     action: BulkAction
     priority: int = 0
@@ -199,10 +199,10 @@ class BulkChange(NamedTuple):
 
 
 class BulkChoice(NamedTuple):
-    """The options of ``bulk_options``: which tasks, and how to proceed.
+    """Values of ``bulk_options``: which tasks, and how to proceed.
 
     Attributes:
-        until, since, pushed_since, pushed_before: unix seconds, None if nothing was said; see
+        until, since, pushed_since, pushed_before: unix seconds, None if not given; see
             ``protocol.values.TaskFilter``.
     """
 
@@ -265,7 +265,7 @@ OPTIONS: Final = (
 
 
 def pushed_options(command: Command) -> Command:
-    """Add the options that say when tasks first came."""
+    """Add options for the time of a task's first push."""
     for option in reversed(PUSHED_OPTIONS):
         command = option(command)
     return command
@@ -279,10 +279,10 @@ def bulk_options(command: Command) -> Command:
 
 
 def check_choice(project: str | None, choice: BulkChoice) -> None:
-    """See that it is said which tasks are meant.
+    """Check that the options say which tasks to change.
 
     Raises:
-        click.UsageError: it isn't.
+        click.UsageError: they don't.
     """
     if bool(project) == bool(choice.group):
         raise click.UsageError("name a project, or a group with --group")
@@ -315,22 +315,22 @@ def _print_outcome(view: Operation, words: str, choice: BulkChoice) -> None:
 
 
 def _outcome(view: Operation, choice: BulkChoice, change: BulkChange) -> str:
-    """What it did, or ``no failed task matched (73 looked at)``."""
+    """Describe the outcome: what changed, or ``no failed task matched (73 scanned)``."""
     if view.matched or view.cancelled:
         return outcome(view)
     states = _meant(choice, change)
-    return f"no {' or '.join(states)} task matched ({view.seen:,} looked at)"
+    return f"no {' or '.join(states)} task matched ({view.seen:,} scanned)"
 
 
 def _meant(choice: BulkChoice, change: BulkChange) -> Sequence[TaskState]:
-    """The states in which tasks are changed: those that were said, else of a retry the first of the likely ones."""
+    """States of the tasks to change: those given, else, for a retry, the first of the likely ones."""
     return choice.states or LIKELY[change.action][: 1 if change.action == "retry" else None]
 
 
 def _hint_at_other_states(
     client: Client, project: str | None, choice: BulkChoice, change: BulkChange, view: Operation
 ) -> None:
-    """If no task has matched, say how many would in other states, which the operator may have meant."""
+    """If no task matched, print how many would in other states."""
     meant = _meant(choice, change)
     others = tuple(state for state in LIKELY[change.action] if state not in meant)
     if view.matched or not others:
@@ -343,7 +343,7 @@ def _hint_at_other_states(
         say(f"But {tasks(found)} that {one} {' or '.join(others)} would match: {options}", err=True)
     if change.action != "retry":
         return
-    # The daemon refuses to retry what is ready, so that another action counts it.
+    # The daemon refuses to retry ready tasks, so another action counts them.
     ready_ones, counted = choice._replace(states=("ready",)), BulkChange("reprioritise")
     ready = _wait_with_bar(client, _begin(client, project, ready_ones, counted, dry_run=True))
     if ready.matched:
@@ -399,7 +399,7 @@ def _bar(view: Operation) -> Iterator[Callable[[Operation], object] | None]:
 
     from taskqueue.terminal.screen import Screen
 
-    text = "{task.completed:,} of {task.total:,} looked at, {task.fields[matched]:,} matched"
+    text = "{task.completed:,} of {task.total:,} scanned, {task.fields[matched]:,} matched"
     columns = (BarColumn(), TextColumn(text), TimeElapsedColumn())
     with Progress(*columns, console=Screen(err=True), transient=True) as bar:
         row = bar.add_task("", total=max(view.known, 1), matched=0)

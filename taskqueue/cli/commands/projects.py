@@ -1,4 +1,4 @@
-"""``taskqueue project``: set up, pause, stop, clear and delete projects; wait for their end."""
+"""``taskqueue project``: set up, pause, stop, clear and delete projects; wait until they have finished."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 NAMED_MOST: Final = 5
-"""Projects that a question names."""
+"""Projects that a question names, at most."""
 
 
 @click.group()
@@ -75,8 +75,8 @@ def list_projects(group: str | None, as_json: bool, daemon: Daemon) -> None:
 def show(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
     """Show counts, pauses, jobs and settings.
 
-    Beside each setting stands who said it: `project set`, its section of the config file, the section [defaults]
-    there, or nobody, so that it has its default. With a shared bucket it has no rate of its own unless that is said.
+    Each setting shows where it comes from: `project set`, the project's section of the config file, the section
+    [defaults] there, or its default. In a shared bucket a project has no rate of its own unless one is set.
 
     \b
     Example:
@@ -104,7 +104,7 @@ def _draw(view: Project) -> None:
 
 
 def _fields(view: Project) -> dict[str, str]:
-    """What is to be said of it beside its counts."""
+    """Rows about a project, without its counts."""
     from taskqueue.cli.output.slot_tables import of_division
 
     sessions = "1 session" if view.held_by == 1 else f"{view.held_by:,} sessions"
@@ -137,10 +137,9 @@ def _shared(bucket: SharedBucket) -> str:
 def set_settings(words: tuple[str, ...], group: str | None, daemon: Daemon) -> None:
     """Change settings; wins over the file.
 
-    They hold at once and for good, until `unset`. With --group those of each of its projects, or of none if one of them
-    can't have them. A project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; a list is written
-    with commas, inf is unlimited. A key of a table is named with a dot, or the table is JSON, and is changed key by
-    key.
+    Changes apply at once and until `unset`. With --group all its projects change, or none if one of them can't. A
+    project that doesn't exist is made. Times are seconds or such as 90s, 5m, 12h; lists have commas, inf is
+    unlimited. A key of a table is named with a dot, or the table is given as JSON and changed key by key.
 
     \b
     Example:
@@ -177,7 +176,7 @@ def set_settings(words: tuple[str, ...], group: str | None, daemon: Daemon) -> N
 def unset(project: str, keys: tuple[str, ...], daemon: Daemon) -> None:
     """Return settings to the config file.
 
-    What `set` said of these keys, or of all if none is named, is forgotten. One key of a table is named with a dot.
+    Forgets what `set` said of these keys, or of all if none is named. A key of a table is named with a dot.
 
     \b
     Example:
@@ -190,7 +189,7 @@ def unset(project: str, keys: tuple[str, ...], daemon: Daemon) -> None:
 
 
 def _among(settings: Mapping[str, Setting], said: Mapping[str, Setting]) -> dict[str, Setting]:
-    """The settings in force that were said just now; of tables the keys."""
+    """Settings in force among those that were just set; of tables, the keys."""
     found = {}
     for key, part in said.items():
         if key in settings:
@@ -200,7 +199,7 @@ def _among(settings: Mapping[str, Setting], said: Mapping[str, Setting]) -> dict
 
 
 def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
-    """Those in force; None: there is no such project."""
+    """Settings in force; None if the project is unknown."""
     try:
         return client.projects.get(name).settings
     except RequestRejected:
@@ -211,7 +210,7 @@ def _settings(client: Client, name: str) -> Mapping[str, Setting] | None:
 
 
 def _add_action(action: Action, what: str, result: str) -> None:
-    """Add the command for an action that needs no question; ``result`` is what it says then."""
+    """Add the command of an action without a question; ``result`` is what it prints."""
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
@@ -235,9 +234,9 @@ all_option: Final = click.option("--all", "every", is_flag=True, help="All proje
 def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float | None, daemon: Daemon) -> int:
     """Pause dispatch.
 
-    Projects still take tasks, and dispatch none until `resume`. With --for a project goes on by itself; whatever is
-    done next with it, such as another pause, replaces that. Of a group, and of all, projects that an operator has
-    paused until `resume` stay so.
+    Projects still accept tasks, and dispatch none until `resume`. With --for a project resumes by itself, unless
+    another action, such as a second pause, comes first. With --group and --all, projects that are already paused until
+    `resume` stay so.
 
     \b
     Example:
@@ -256,7 +255,7 @@ def pause(names: tuple[str, ...], group: str | None, every: bool, seconds: float
 
 
 def _paused(view: Operation) -> str:
-    """``paused 4 projects until …; 3 stay as they were (stopped, or paused until resume)``."""
+    """Describe a pause: ``paused 4 projects until …; 3 stay as they were (stopped, or paused until resume)``."""
     if not view.until:
         return outcome(view)
     left = view.seen - view.matched
@@ -293,7 +292,7 @@ def resume(names: tuple[str, ...], group: str | None, every: bool, daemon: Daemo
 
 
 def _add_loss(action: Action, what: str, result: str, question: str) -> None:
-    """Add the command for an action that loses tasks, with its question."""
+    """Add the command of an action that loses tasks, with its question."""
 
     @project.command(action, help=_help(action, what))
     @click.argument("names", metavar="[PROJECT]...", type=project_name, nargs=-1)
@@ -314,13 +313,13 @@ def _help(action: Action, what: str) -> str:
 
 
 def _check(names: Sequence[str], group: str | None, *, every: bool | None = None) -> None:
-    """See that one thing is meant; ``every``: --all was given, None: the command does not have it."""
+    """Check that one way to choose projects was used; ``every``: whether --all was given, None without that option."""
     if bool(names) + bool(group) + bool(every) != 1:
         raise click.UsageError("name projects, or their group with --group" + ("" if every is None else ", or --all"))
 
 
 def _act(client: Client, names: Iterable[str], group: str | None, action: Action, result: str) -> int:
-    """Do it with each of them, and say so; exit status 1 if it could not be done with one that was named."""
+    """Act on each project, and print the result; return exit status 1 if the action failed for a named project."""
     if group:
         say(outcome(_acts_on_groups(client)[action](group)))
         return 0
@@ -336,7 +335,7 @@ def _act_on(client: Client, name: str, action: Action, result: str) -> int:
 
 
 def _tell(name: str, act: Callable[[str], str]) -> int:
-    """Do something with a project, and say what it is then; exit status 1 if it could not be done."""
+    """Act on a project, and print its new state; return exit status 1 if the action failed."""
     try:
         said = act(name)
     except RequestRejected as error:
@@ -347,7 +346,7 @@ def _tell(name: str, act: Callable[[str], str]) -> int:
 
 
 def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], Project | None]]:
-    """The method for each action on one project."""
+    """Client methods by action on one project."""
     return {
         "resume": client.projects.resume,
         "stop": client.projects.stop,
@@ -359,7 +358,7 @@ def _acts_on_projects(client: Client) -> Mapping[Action, Callable[[str], Project
 
 
 def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation]]:
-    """The method for each action on all projects of a group."""
+    """Client methods by action on all projects of a group."""
     return {
         "resume": client.groups.resume,
         "stop": client.groups.stop,
@@ -371,7 +370,7 @@ def _acts_on_groups(client: Client) -> Mapping[Action, Callable[[str], Operation
 
 
 def _pace(view: Project) -> str:
-    """How fast its tasks are handed out, for an operator who has set nothing."""
+    """Describe the pace of a project, for an operator who has set none."""
     if view.shared is not None:
         return f"at the pace of the shared bucket {view.shared.name}, {setting_text(view.shared.rate)}/s"
     rate, burst = setting_text(view.settings["rate"]), setting_text(view.settings["burst"])
@@ -380,11 +379,11 @@ def _pace(view: Project) -> str:
 
 
 def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[Project]:
-    """The projects that are meant.
+    """Fetch the chosen projects.
 
     Raises:
-        RequestRejected: one of them is unknown.
-        click.ClickException: the group has none.
+        RequestRejected: a project is unknown.
+        click.ClickException: the group has no members.
     """
     if not group:
         yield from (client.projects.get(name) for name in names)
@@ -393,7 +392,7 @@ def _views(client: Client, names: Iterable[str], group: str | None) -> Iterator[
 
 
 def _named(views: Sequence[Project]) -> str:
-    """``news``, or ``3 projects (a, b, c)``."""
+    """Name projects for a question: ``news``, or ``3 projects (a, b, c)``."""
     if len(views) == 1:
         return views[0].name
     dots = ", …" if len(views) > NAMED_MOST else ""
@@ -432,14 +431,14 @@ _add_loss(
 # ------------------------------------------------------------------------------------------------ wait
 
 REFRESHES_A_SECOND = 4.0
-"""Times that the line is drawn which says how far the project is, on a terminal."""
+"""Refreshes a second of the progress line on a terminal."""
 
 FIRST_TOLD: Final = (1, 3, 7)
 THEN_TOLD: Final = 20
-"""Where there is no terminal, a line is printed of these answers of the daemon, which come each half a minute, and then
-of each so many."""
+"""Without a terminal a line is printed for these answers of the daemon, one of which comes every half minute, and then
+for every twentieth."""
 
-NOTHING_LEFT: Final = "nothing is left, but it is held open"
+NOTHING_LEFT: Final = "nothing is left, but it is kept open"
 
 
 @project.command()
@@ -449,15 +448,14 @@ NOTHING_LEFT: Final = "nothing is left, but it is held open"
 def wait(projects: tuple[str, ...], ignore_retries: bool, patience: float, daemon: Daemon) -> int:
     """Wait until projects have finished.
 
-    A project has finished when no task is left that has to end first; one with nothing to do has. Recurring tasks that
-    have run once are not waited for. The exit status is 0 if all have finished, 1 if they have not within --timeout. A
-    daemon that is restarted meanwhile is waited for.
+    A project has finished when it has no unfinished task; a recurring task counts as finished after its first run. The
+    exit status is 0 if all have finished, 1 after --timeout. The wait continues while the daemon restarts.
 
-    A task that has expired is waited for, too: that it has is seen when its turn comes, so not in a project that is
-    stopped, paused or without fetchers.
+    An expired task counts as unfinished until its turn to run comes, so it is waited for in a project that is stopped,
+    paused or without fetchers.
 
-    How far a project is, and how long that may take, is said on a terminal all the time, else in a line on stderr:
-    after half a minute, then less and less often, at last every ten minutes.
+    A terminal shows progress and the remaining time. Otherwise a line on stderr does: after half a minute, then less
+    and less often, at last every ten minutes.
 
     \b
     Example:
@@ -491,7 +489,7 @@ def _wait(client: Client, name: str, patience: float, *, ignore_retries: bool) -
 
 
 class _Waiting:
-    """One wait, and what is said of it meanwhile."""
+    """Wait for one project, with its progress."""
 
     def __init__(self, client: Client, project: str, patience: float, *, ignore_retries: bool) -> None:
         self._client = client
@@ -500,7 +498,7 @@ class _Waiting:
         self._ignore_retries = ignore_retries
 
     def on_terminal(self) -> bool:
-        """Wait with a line on the terminal that says how far it is."""
+        """Wait with a progress line on the terminal."""
         from taskqueue.terminal.screen import Screen, Text
 
         screen, unfinished = Screen(err=True), 0
@@ -520,7 +518,7 @@ class _Waiting:
         return finished
 
     def in_lines(self) -> bool:
-        """Wait with a line on stderr now and then."""
+        """Wait with an occasional line on stderr."""
         asked = count()
 
         def tell(remaining: Remaining) -> None:
@@ -536,5 +534,5 @@ class _Waiting:
 
 
 def is_told(place: int) -> bool:
-    """Whether a line is printed for the answer at this place, of one each half a minute."""
+    """Whether the answer at this index, of one every half minute, is printed."""
     return place in FIRST_TOLD or (place > 0 and place % THEN_TOLD == 0)

@@ -1,4 +1,4 @@
-"""``taskqueue store``: look at a store, check, make and repair one; ``store_copies`` has what copies and moves it."""
+"""``taskqueue store``: show, check, make and repair a store; ``store_copies`` copies and moves it."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 def show(target: StoreTarget, by: str | None, as_json: bool) -> None:
     """Show tasks, sizes and levels.
 
-    Tasks by project and state, bytes by family and level, and whether the cache will do.
+    Shows tasks by project and state, bytes by family and level, and whether the cache is large enough.
 
-    Tasks are exact, keys are estimated. `log` is what is in the log and in the memory of a running daemon, but not in
-    tables yet. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; if
-    it is too short for that, it is said.
+    Tasks are exact, keys are estimated. `log` is what is not in tables yet: the write-ahead log and a running daemon's
+    memory. To look known tasks up quickly, half of store.cache has to hold the indexes and filters of all ids; the
+    command warns if it can't.
 
-    Of a store in a database: tasks by project and state, and the estimated rows and the bytes of its tables.
+    For a database it shows tasks by project and state, and estimated rows and bytes of its tables.
 
-    With --by project: about what each project takes on disk, estimated from some of its tasks in each state. `bodies`
-    are urls and bodies, `ids` what makes tasks known, `queues` their places among others, `history` how they ran.
+    With --by project it estimates each project's size on disk from a sample of its tasks in each state. `bodies` are
+    urls and bodies, `ids` make tasks known, `queues` are their places in orders, `history` is how they ran.
 
     \b
     Example:
@@ -134,13 +134,13 @@ def _show_sizes(target: StoreTarget, as_json: bool) -> None:
 def check(target: StoreTarget, show: int) -> int:
     """Check files and records.
 
-    Files are whole, and all that is in them agrees: each task with its entry in the order of its state and with its
-    spec, each entry with its task, the counts of the projects with both. The files of a database are its own affair;
-    there each row is compared with its checksum, as the daemon does when it reads it.
+    Checks that files are whole and their contents agree: each task with its entry in the order of its state and with
+    its spec, each entry with its task, and the projects' counts with both. In a database each row is compared with its
+    checksum instead, as the daemon does when it reads it.
 
-    Says what is damaged or does not agree, a line each, and what to do or what was expected; then the exit status is 1.
-    Looks at the store as it is when the command begins. Needs little memory, and about 4 s of CPU for a million tasks;
-    five times as much, at most, if something does not agree.
+    Prints a line per finding, with what to do or what was expected; then the exit status is 1. The check sees the store
+    as it was when the command began. It needs little memory, and about 4 s of CPU per million tasks; at most five times
+    as much if something does not agree.
 
     \b
     Example:
@@ -197,7 +197,7 @@ def _check_entries(target: StoreTarget, show: int) -> int:
 
 
 def _opened(target: StoreTarget, damaged: DamagedRows, findings: Findings) -> ReadOnlyStore | DatabaseSnapshot:
-    """A view of the store; what a database has outside of families has been looked at."""
+    """Open a view of the store, and check what a database has outside of families."""
     if not target.url:
         return open_reader(target)
     snapshot = open_snapshot(target, damaged)
@@ -332,10 +332,11 @@ def _cache(cache: CacheStats) -> Text:
 def init(target: StoreTarget, print_sql: bool) -> None:
     """Create an empty store.
 
-    A daemon does so by itself when it starts; so this is for a database whose role for the daemon may not make tables.
+    A daemon makes its store by itself when it starts. This command is for a database in which the daemon's role may not
+    make tables.
 
-    With --print-sql it connects to nothing and prints the statements that make the schema and its tables, and the
-    rights that a daemon needs there. Running them again changes nothing.
+    --print-sql prints the statements that make the schema, its tables and the rights that a daemon needs, without
+    connecting. Running them again changes nothing.
 
     \b
     Example:
@@ -368,16 +369,15 @@ def _print_sql(target: StoreTarget) -> None:
 def repair(damaged: str, to: str) -> int:
     """Save what a damaged store still has.
 
-    The daemon must be stopped. Of a store in a folder a new one is made in TO, and FROM is not changed. A store in a
-    database, FROM being its url, is mended where it is, without TO.
+    The daemon must be stopped. From a folder a new store is made in TO, and FROM is not changed. A database, with FROM
+    as its url and without TO, is repaired in place.
 
-    Each task gets one place: what was processing is ready again, and a task of which only a part is left is ready
-    rather than lost. What can't be saved is listed, and then the exit status is 1. How tasks ran, leases and operations
-    stay behind. The new store skips 1,024 epochs, so that no token is given twice. Needs as much room as the store.
+    Each task gets one state: processing tasks become ready, and a task that is only partly readable becomes ready
+    rather than lost. What can't be saved is listed, and the exit status is 1. Attempts, leases and operations are not
+    copied. The new store skips 1,024 epochs, so that no token is given twice. It needs as much space as the old one.
 
-    In a database everything that is sound stays as it is. A live task of which a part is damaged ends as failed, with
-    the reason "damaged"; one that was over stays what it was. What was done is listed, with exit status 1 if anything
-    was; running it again lists nothing.
+    In a database sound rows stay as they are. An unfinished task with a damaged part fails with the reason "damaged"; a
+    finished one stays as it was. Repairs are listed, with exit status 1 if there were any; a second run finds none.
 
     \b
     Example:
@@ -408,7 +408,7 @@ def repair(damaged: str, to: str) -> int:
 
 
 def _mend(url: str) -> int:
-    """Mend a store in a database."""
+    """Repair a store in a database."""
     from taskqueue.server.clock import Clock
 
     database = database_of(named_store(url))
@@ -434,9 +434,9 @@ def _mend(url: str) -> int:
 def store() -> None:
     """Show, check, copy and repair a store.
 
-    These commands work on the store's folder or database, which STORE, --store or the config names. show, check, backup
-    and export may be used at any time, while a daemon runs, too, and change nothing; compact, restore, import and
-    repair need the daemon stopped. compact, restore and repair are for folders only.
+    These commands work on the store's folder or database, named by STORE, --store or the config. show, check, backup
+    and export change nothing and may be used while a daemon runs; compact, restore, import and repair need the daemon
+    stopped. compact and restore are for folders only.
 
     \b
     Example:

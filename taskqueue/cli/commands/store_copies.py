@@ -1,6 +1,6 @@
-"""``taskqueue store backup``, ``restore``, ``compact``, ``export``, ``import``: copies of a store; a store as lines.
+"""``taskqueue store backup``, ``restore``, ``compact``, ``export``, ``import``: copies and exports of a store.
 
-An export is a store, or a project of it, as lines of JSON or as MessagePack.
+An export is a store, or some of its projects, as lines of JSON or as MessagePack.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 def backup(target: StoreTarget, place: str) -> None:
     """Copy a store; the daemon may run.
 
-    The folder must be empty or not be there yet. Everything that was acknowledged before the command began is in the
-    copy. It is there whole or not at all. On the same file system it costs almost no time and space, because files that
-    never change are linked, not copied: then it protects from mistakes, not from a broken disk.
+    The folder must be empty or absent. The copy has everything that was acknowledged before the command began; it is
+    made whole or not at all. On the same file system it takes almost no time and space, because unchanging files are
+    linked, not copied: it then protects from mistakes, not from a broken disk.
 
-    A store in a database is best backed up with its database, such as by pg_dump, which has everything. Here it is
-    exported, as it was when the command began, to a file DIR, which must not be there yet: how tasks ran, leases and
-    operations stay behind, and `taskqueue store import DIR` brings it into any store.
+    Back up a database by its own means, such as pg_dump, which save everything. This command exports it, as it was when
+    the command began, to a new file DIR, without attempts, leases and operations; `taskqueue store import DIR` reads it
+    into any store.
 
     \b
     Example:
@@ -85,7 +85,7 @@ def _export_database(target: StoreTarget, file: str) -> None:
 
 @contextmanager
 def _new_file(name: str) -> Iterator[IO[bytes]]:
-    """A file that gets its name when it is whole, and must not be there yet."""
+    """Open a new file that gets its name when it is complete; the name must not exist yet."""
     if exists(name):
         raise click.ClickException(f"{name}: is there already; an export needs a file of its own")
     with NamedTemporaryFile(prefix=f"{basename(name)}.partial-", dir=dirname(abspath(name)), delete=False) as file:
@@ -118,11 +118,11 @@ def _copy_folder(target: StoreTarget, folder: str) -> None:
 def restore(target: StoreTarget, copy: str, replace: bool) -> None:
     """Replace a store by a backup.
 
-    The store is in a folder. The daemon must be stopped; the backup stays as it is.
+    The store is in a folder. The daemon must be stopped; the backup is not changed.
 
-    What was done since the backup is forgotten, as far as the scheduler is concerned: tasks run again, and fetchers'
-    answers for what they were given since are stale. The store skips 1,024 epochs, so that no token is given twice,
-    even if the store that was lost has been started so often since. Don't start what was replaced beside it.
+    The daemon forgets what happened since the backup: tasks run again, and reports of fetchers for tasks dispatched
+    since are stale. The store skips 1,024 epochs, so that no token is given twice, even if the lost store has been
+    started that often since. Never start the replaced store beside the new one.
 
     \b
     Example:
@@ -150,10 +150,10 @@ def restore(target: StoreTarget, copy: str, replace: bool) -> None:
 def compact(target: StoreTarget) -> None:
     """Reclaim the space of deleted records.
 
-    All tables of the store are merged, without what was written over or deleted. The daemon must be stopped.
+    Merges all tables of the store, leaving out what was overwritten or deleted. The daemon must be stopped.
 
     RocksDB does this by itself, little by little; the command does it at once, after very many tasks were dropped. It
-    needs as much free space as the store has, for a while.
+    needs as much free space as the store takes, for a while.
 
     \b
     Example:
@@ -212,12 +212,12 @@ def export(
 
     The daemon may run meanwhile.
 
-    Everything that another store needs to go on: url, state, schedule, body, what is over; and, unless --state is said,
-    what happened by the minute and the hour. How each task ran, and leases, stay behind. The first line names the
+    Writes what another store needs to go on: url, state, schedule and body of all tasks, finished ones included, and,
+    without --state, the history by the minute and the hour. Attempts and leases are left out. The first line names the
     format and the projects, the last one counts the tasks.
 
-    If the name of FILE ends in .msgpack the same is written as MessagePack maps, one after the other: faster, smaller,
-    and with bodies as the bytes that they are.
+    If the name of FILE ends in .msgpack, MessagePack maps are written instead: faster, smaller, and with bodies as
+    unchanged bytes.
 
     \b
     Example:
@@ -235,7 +235,7 @@ def export(
 
 
 def format_of(file: str) -> ExportFormat:
-    """The format in which something is written to a file of this name."""
+    """Choose the format of an export by its file's name."""
     from taskqueue.cli.input.packed_tasks import SUFFIX
     from taskqueue.store.tools.export_format import JSON, MESSAGEPACK
 
@@ -245,7 +245,7 @@ def format_of(file: str) -> ExportFormat:
 def write_export(
     reader: StoreReader, output: IO[bytes], form: ExportFormat, names: Sequence[str] = (), states: Sequence[str] = ()
 ) -> None:
-    """Write an export of all projects and states, or of these only.
+    """Write an export of all projects and states, or of the given ones.
 
     Raises:
         click.ClickException: a project does not exist.
@@ -271,10 +271,9 @@ def write_export(
 def import_store(target: StoreTarget, file: str, merge: bool) -> None:
     """Read an export into a store.
 
-    The export may have either format; - is stdin. The daemon must be stopped. A store that is not there is made, and
-    that is said. Projects that are not there are made, with their settings; those that are there keep theirs. Tasks
-    that are known stay as they are. What was processing becomes ready. An import that was cut off is completed by
-    another one, with --merge.
+    The export may have either format; - is stdin. The daemon must be stopped. A missing store is made, and the command
+    says so. Missing projects are made with their settings; existing ones keep theirs. Known tasks stay as they are.
+    Processing tasks become ready. To complete an interrupted import, repeat it with --merge.
 
     \b
     Example:
@@ -302,7 +301,7 @@ def import_store(target: StoreTarget, file: str, merge: bool) -> None:
 
 
 def _parts(file: BufferedReader, form: ExportFormat, message_bytes: int) -> Iterator[bytes]:
-    """The lines or maps of a file, none longer than what one message could have brought into a store.
+    """Split a file into lines or maps, none longer than one message to the daemon could be.
 
     Raises:
         BadLine: a part is too long or malformed.

@@ -1,7 +1,7 @@
 """``taskqueue task``: list, show, wait for, change and rerun tasks, by name or by a filter.
 
-Lists come from the daemon page by page: a table is printed when all are there, JSON as they arrive. The options of a
-filter, and what an action on many tasks does, are in ``operations``.
+The daemon sends lists page by page: tables are printed when complete, JSON as it arrives. ``operations`` has the
+options of a filter and the actions on many tasks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 ROWS = 100
 
 FULL_ERROR = "in full"
-"""The field of an error of several lines, behind the line that says what went wrong."""
+"""Heading of the lines of an error behind its first one."""
 
 BARE = "its body was dropped (keep.success and the like of its project); push it with --force-update"
 
@@ -52,8 +52,8 @@ BARE = "its body was dropped (keep.success and the like of its project); push it
 def task() -> None:
     """List, show, retry, cancel and rerun tasks.
 
-    A TASK is named by its taskid, or by its url if it has the taskid that clients make from that. `retry` and `cancel`
-    take tasks by name, or all that a filter chooses, of a project or of a group. In a filter, * stands for any text.
+    A TASK is a taskid, or a url if the task has the taskid that clients make of it. `retry` and `cancel` take named
+    tasks, or all that match a filter in a project or group. In a filter, * stands for any text.
 
     \b
     Example:
@@ -98,10 +98,9 @@ def list_tasks(
 ) -> None:
     """List tasks with their last errors.
 
-    They come state by state, of all or of those that are named, each in its order. Those that are ready come first who
-    run first, those that are delayed by when they are due, those that are over by when they ended, the oldest first:
-    `when` is that time. Those that are processing come by when they were handed out, with how long they are `held`, how
-    much of the lease is `left`, and by whom. Those that are blocked wait for other tasks, which `taskqueue why` names.
+    Tasks are listed state by state: ready ones in the order in which they run, delayed ones by due time, finished ones
+    by the time they ended, oldest first; `when` is that time. Processing tasks come by dispatch, with the time they are
+    `held`, the lease's time `left`, and the fetcher. Blocked tasks wait for others, which `taskqueue why` names.
 
     \b
     Example:
@@ -155,9 +154,8 @@ def show(project: str, taskids: tuple[str, ...], as_json: bool, daemon: Daemon) 
 def wait(project: str, taskid: str, patience: float, daemon: Daemon) -> int:
     """Wait until a task has finished.
 
-    The exit status says how: it is 0 if the task has succeeded, 3 if it has failed for good, 4 if it was cancelled, 1
-    if it is not over within --timeout. A daemon that is restarted meanwhile is waited for. A task that recurs is never
-    over.
+    The exit status is 0 if the task succeeded, 3 if it failed for good, 4 if it was cancelled, 1 after --timeout. The
+    wait continues while the daemon restarts. A recurring task never finishes.
 
     \b
     Example:
@@ -180,7 +178,7 @@ def wait(project: str, taskid: str, patience: float, daemon: Daemon) -> int:
 def parents(project: str, taskid: str, as_json: bool, daemon: Daemon) -> None:
     """List the tasks it waits for.
 
-    Those, too, that it has waited for, with the results that they left.
+    Includes tasks that it has waited for before, with the results that they left.
 
     \b
     Example:
@@ -205,7 +203,7 @@ def parents(project: str, taskid: str, as_json: bool, daemon: Daemon) -> None:
 def children(project: str, taskid: str, as_json: bool, daemon: Daemon) -> None:
     """List the tasks that wait for it.
 
-    Those, too, that have waited for it.
+    Includes tasks that have waited for it before.
 
     \b
     Example:
@@ -242,7 +240,7 @@ def _draw(found: Iterable[TaskReply]) -> None:
 def retry(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **options: Any) -> int:
     """Run tasks now, with all retries.
 
-    Whatever they wait for or ended as. By a filter that names no state, only those that failed.
+    Tasks of every state run. A filter without a state takes failed tasks only.
 
     \b
     Example:
@@ -267,8 +265,7 @@ def retry(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **optio
 def cancel(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **options: Any) -> int:
     """Cancel tasks.
 
-    The answer of a fetcher that is processing one of them will not count. By a filter that names no state, all that are
-    not over.
+    A report by the fetcher of a cancelled task is ignored. A filter without a state takes all unfinished tasks.
 
     \b
     Example:
@@ -295,7 +292,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **opti
 def reprioritise(project: str | None, taskids: tuple[str, ...], priority: int, daemon: Daemon, **options: Any) -> int:
     """Change the priority of tasks.
 
-    Up or down, of tasks that have not finished.
+    Unfinished tasks run sooner or later than others.
 
     \b
     Example:
@@ -320,8 +317,7 @@ def reprioritise(project: str | None, taskids: tuple[str, ...], priority: int, d
 def reschedule(project: str | None, exetime: float | None, delay: float | None, daemon: Daemon, **options: Any) -> None:
     """Change when delayed tasks run.
 
-    Sooner or later. By a filter that names no state, all that are ready or delayed. Their bodies, priorities and
-    retries stay.
+    A filter without a state takes all ready and delayed tasks. Their bodies, priorities and retries stay the same.
 
     \b
     Example:
@@ -365,10 +361,10 @@ def rerun(
 ) -> None:
     """Run a task and related ones again.
 
-    Each task that goes with it runs once, after all of these that it waits for. --upstream-failed goes up however far,
-    but not behind a success; --only-failed goes down however far. Without an option that says more, it runs alone. What
-    it depends on stays as it is. What is processing is taken from its fetcher, and runs again in its place. Returns
-    when all are reset; they run then. Ctrl-C only stops waiting.
+    Each related task runs once, after those of its parents that run again. --upstream-failed goes up to the first
+    success, --only-failed goes all the way down. Without such an option the task runs alone, and its parents stay as
+    they are. A processing task is taken from its fetcher and runs again. The command returns when all tasks are reset;
+    then they run. Ctrl-C only stops the waiting.
 
     \b
     Example:
@@ -392,10 +388,10 @@ def rerun(
 
 
 def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) -> TypeGuard[str]:
-    """Whether tasks are meant by their names, in the project; else a filter chooses them.
+    """Whether tasks are chosen by name, in the project; else by a filter.
 
     Raises:
-        click.UsageError: it is said neither way, or both.
+        click.UsageError: tasks are chosen in neither way, or in both.
     """
     if not taskids and not choice.filters:
         raise click.UsageError(f"name tasks, or choose them with {operations.FILTERS}")
@@ -408,7 +404,7 @@ def _are_named(project: str | None, taskids: Sequence[str], choice: BulkChoice) 
 
 
 def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], done: str, ignored: str) -> int:
-    """A line a task; exit status 1 if one of them is unknown, or its body is."""
+    """Print a line per task; return exit status 1 if a task or its body is unknown."""
     words = {"done": done, "ignored": ignored, "unknown": "unknown", "bare": BARE}
     missing = [outcome in ("unknown", "bare") for outcome in outcomes]
     if choice.as_json:
@@ -420,7 +416,7 @@ def _tell(choice: BulkChoice, names: Sequence[str], outcomes: Sequence[str], don
 
 
 def _fields(task: TaskReply) -> dict[str, str]:
-    """What is to be said of it, without what is empty."""
+    """Rows about a task, without empty ones."""
     schedule = as_plain(task.schedule)
     error = error_line(task.history[0]) if task.history and task.error else kind_in(task.error)
     fields = {
@@ -461,11 +457,11 @@ def _result(task: TaskReply) -> str:
 
 
 PAGE: Final = 500
-"""The most tasks that the daemon lists at once."""
+"""Tasks that the daemon lists at once, at most."""
 
 
 class TaskQuery(NamedTuple):
-    """A query for tasks; see ``AsyncClient.tasks.list``."""
+    """Query for tasks; see ``AsyncClient.tasks.list``."""
 
     project: str
     states: tuple[TaskState, ...]
@@ -478,7 +474,7 @@ class TaskQuery(NamedTuple):
 
 
 def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRow]]:
-    """Pages with at most ``limit`` tasks together; there are more tasks if the last page has a ``next``."""
+    """Fetch pages of at most ``limit`` tasks in all; if the last page has a ``next``, there are more tasks."""
     after, left = "", limit
     while left:
         page = client.tasks.list(
@@ -500,7 +496,7 @@ def pages(client: Client, chosen: TaskQuery, limit: int) -> Iterator[Page[TaskRo
 
 
 def print_table(found: Iterable[Page[TaskRow]], state: TaskState | Literal[""], *, tells_pushed: bool = False) -> None:
-    """Print one table of all pages of tasks in this state (empty: in several), and whether there are more tasks."""
+    """Print one table of all pages of tasks in this state (empty: several states), and whether there are more."""
     from taskqueue.cli.output import tables, task_tables
 
     rows: list[TaskRow] = []

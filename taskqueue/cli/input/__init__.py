@@ -1,4 +1,4 @@
-"""What people write on the command line and in files, and the keys that they press, checked before anything is sent.
+"""Parsers of what users write on the command line and in files, and of the keys that they press.
 
-Here may live options and parsers; their errors name the argument, or the line.
+Here may live options and parsers. All is checked before anything is sent; errors name the argument, or file and line.
 """

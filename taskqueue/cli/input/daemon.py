@@ -1,6 +1,6 @@
-"""Options that say how commands reach the daemon and how long they wait; what to print when nobody answers.
+"""Options that say how commands reach the daemon and how long they wait; the error when no daemon answers.
 
-Exit statuses of commands that wait for the end of a task or a flow are here, too, since both kinds name them.
+Exit statuses of commands that wait for a task or a flow to finish are here because both use them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 CONNECT_SECONDS = 1.0
-"""How long to wait for a connection at an address where nobody listens yet."""
+"""Seconds to wait for a connection at an address where no daemon listens yet."""
 REMEDY = "Start it with `taskqueue daemon start`, or name another address with --daemon or TASKQUEUE_DAEMON"
 PROJECTS_PAGE = 200
 FETCHERS_PAGE = 500
@@ -42,25 +42,25 @@ FETCHERS_PAGE = 500
 
 
 class NoAnswer(TaskQueueError):
-    """The daemon did not answer; the message has its address and how to start it."""
+    """The daemon did not answer; the message says its address and how to start it."""
 
 
 class Daemon(NamedTuple):
-    """Address of the daemon, and the seconds that it may take to answer."""
+    """Address of the daemon, and seconds to wait for its answers."""
 
     address: str
     timeout: float
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """A client of it.
+        """Client of this daemon, closed at the end of the block.
 
         Raises:
             NoAnswer: it did not answer in time.
         """
         from taskqueue import Client
 
-        # What it logs is said by the error in the end; without a handler it would be on stderr, too.
+        # The error says in the end what the client logs; without a handler it would appear on stderr, too.
         logging.getLogger("taskqueue.client").addHandler(logging.NullHandler())
         with Client(self.address, timeout=self.timeout, name=_user_name(), connect_timeout=CONNECT_SECONDS) as client:
             try:
@@ -77,7 +77,7 @@ class Daemon(NamedTuple):
 
 
 def _user_name() -> str:
-    """Who is at the command line, such as ``anna@web1``, for the change log."""
+    """Name of the user at this machine, such as ``anna@web1``, for the log of changes."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in many containers
@@ -86,7 +86,7 @@ def _user_name() -> str:
 
 
 def why_of(client: Client, project: str) -> WhyReply | None:
-    """Why nothing of a project is handed out; None: it has been deleted meanwhile."""
+    """Reason why a project dispatches nothing; None if it has been deleted meanwhile."""
     try:
         return client._ask(Why(project=project))
     except RequestRejected:
@@ -94,7 +94,7 @@ def why_of(client: Client, project: str) -> WhyReply | None:
 
 
 def standing_still(client: Client) -> Iterator[StandingProject]:
-    """Projects that have tasks to do and stand still, fetched page by page."""
+    """Projects that have unfinished tasks and dispatch none, fetched page by page."""
     after, more = "", True
     while more:
         page = client._ask(Why(after=after))
@@ -168,7 +168,7 @@ def _page_of(most: int, limit: int | None, skip: int = 0) -> int:
 
 
 def check_group(group: str, members: Sequence[object]) -> None:
-    """See that a group has members; what is said otherwise are the words of the daemon.
+    """Check that a group has members; the error is worded as the daemon's.
 
     Raises:
         click.ClickException: it has none.
@@ -198,7 +198,7 @@ def daemon_options(command: Command) -> Command:
 
 
 def waiting_options(command: Command) -> Command:
-    """Add --daemon and --timeout to a command that waits for the end of something.
+    """Add --daemon and --timeout to a command that waits for a project, task or flow to finish.
 
     It gets the ``daemon``, and ``patience``: the seconds of --timeout, ``inf`` if it is absent.
     """

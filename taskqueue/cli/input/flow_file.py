@@ -1,25 +1,25 @@
-"""A flow in a file: what ``taskqueue flow submit`` reads, TOML or JSON.
+"""Reader of flows in files, TOML or JSON, for ``taskqueue flow submit``.
 
-    flow = "nightly"                       # without it, a name by chance
+    flow = "nightly"                       # optional; otherwise a random name
 
-    [defaults]                             # for all tasks that say nothing of their own
+    [defaults]                             # for all tasks without a value of their own
     retries = 5
 
-    [tasks.prices]                         # its taskid is "prices", unless it says another
+    [tasks.prices]                         # its taskid is "prices", unless it gives another
     url = "https://shop.example/prices"
 
     [tasks.report]
     url = "https://shop.example/report"
     after = ["prices", {taskid = "stock"}, {project = "currencies", taskid = "EUR"}]
 
-``after`` names tasks of the file, in any order; others are tables. Whatever else a line of ``taskqueue push --file``
-may say of a task can be said here. A mistake is told with its file, table and key.
+``after`` names tasks of the file, in any order; tasks outside of it are tables. All keys of a line of
+``taskqueue push --file`` may be used. An error names its file, table and key.
 
 Tasks are staged parents first. ``parents_first`` finds that order, or the cycle that makes it impossible:
 
-    names ──► those that wait for nothing, in the order of the file ──► those that waited for these only ──► …
+    names ──► tasks that wait for nothing, in the order of the file ──► tasks that waited for these only ──► …
 
-Kahn, "Topological sorting of large networks", 1962; among those that could come next, the first of the file does.
+Kahn, "Topological sorting of large networks", 1962; among those that could come next, the file's order decides.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ OUTSIDE: Final = ("project", "taskid")
 NOT_FOR_ALL: Final = ("url", "taskid", "after")
 
 Describe = Callable[..., FlowTask]
-"""``client.flow(…).task``, or what takes the same."""
+"""``client.flow(…).task``, or a function with its parameters."""
 
 
 class FileTask(NamedTuple):
-    """A task of the file.
+    """Task of the file.
 
     Attributes:
-        inside: names of tasks of the file that it waits for.
-        outside: others: a taskid, or project and taskid.
+        inside: names of its parents in the file.
+        outside: its other parents: a taskid, or project and taskid.
         options: arguments of a push, its url included.
     """
 
@@ -63,17 +63,17 @@ class FileTask(NamedTuple):
 
 
 class FlowFile(NamedTuple):
-    """A flow as its file says it; ``tasks`` are by name, parents first."""
+    """Flow of a file; ``tasks`` are by name, parents first."""
 
     name: str
     flow: str | None
     tasks: dict[str, FileTask]
 
     def describe(self, task: Describe) -> None:
-        """Describe each task of it.
+        """Describe each task of the flow.
 
         Raises:
-            click.ClickException: one can't be; the message has file, table and key.
+            click.ClickException: a task is invalid; the message has file, table and key.
         """
         made: dict[str, FlowTask] = {}
         for name, each in self.tasks.items():
@@ -85,14 +85,14 @@ class FlowFile(NamedTuple):
 
 
 def parse(name: str, text: str, *, any_scheme: bool = False) -> FlowFile:
-    """The flow that a file's text says.
+    """Parse the text of a flow file.
 
     Args:
-        name: of the file, for messages; one that ends in .json is JSON, .toml TOML, others what they look like.
-        any_scheme: take urls of every scheme.
+        name: file name for messages; .json is read as JSON, .toml as TOML, anything else as what it looks like.
+        any_scheme: accept urls of every scheme.
 
     Raises:
-        click.ClickException: it says none; the message has file, table and key, or line and column.
+        click.ClickException: the text is no flow; the message has file, table and key, or line and column.
     """
     said = _decoded(name, text)
     if "project" in said:
@@ -129,7 +129,7 @@ def _decoded(name: str, text: str) -> dict[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """Decode JSON, and refuse half of a surrogate pair, which an escape can say and UTF-8 can't."""
+    """Decode JSON, and refuse half of a surrogate pair, which an escape can express and UTF-8 cannot."""
     said = json.loads(text)
     json.dumps(said, ensure_ascii=False).encode()
     return said
@@ -161,7 +161,7 @@ def _task(name: str, key: str, table: Any, tables: Mapping[str, Any], for_all: M
 
 
 def _parent(name: str, where: str, said: Any, tables: Mapping[str, Any]) -> tuple[Parent, bool]:
-    """What is waited for, and whether that is a task of the file."""
+    """Parse an element of ``after``: the parent, and whether it is a task of the file."""
     if isinstance(said, str):
         if said not in tables:
             _refuse(name, f'{where}: no task of this file is called "{said}"; another one is {{taskid = "{said}"}}')
@@ -205,10 +205,10 @@ def _refuse(name: str, problem: str) -> NoReturn:
 
 
 class Cycle(ValueError):
-    """Tasks wait for each other.
+    """Tasks of a flow that wait for each other.
 
     Attributes:
-        names: of these; each waits for the next, and the last for the first.
+        names: names of the tasks; each waits for the next, and the last for the first.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -217,10 +217,10 @@ class Cycle(ValueError):
 
 
 def parents_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names, each after those that it waits for, else in the order that they have.
+    """Sort names so that parents come before their children, otherwise in the given order.
 
     Args:
-        parents: by name, the names of those that it waits for, all of which are there.
+        parents: names of the parents by name; each parent is a key, too.
 
     Raises:
         Cycle: there is no such order.
@@ -247,7 +247,7 @@ def parents_first(parents: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def _cycle(parents: Mapping[str, Sequence[str]], missing: Mapping[str, int]) -> list[str]:
-    """One of the cycles: whoever goes from a task that has no place to one that it waits for comes round."""
+    """Find a cycle: following parents from a task that has no place in the order leads back to it."""
     name = next(name for name, number in missing.items() if number)
     path: dict[str, int] = {}
     while name not in path:

@@ -23,20 +23,20 @@ PROJECT_NAME: Final = re.compile(f"{NAME}{{1,{NAME_CHARS}}}")
 RULE: Final = f"1 to {NAME_CHARS} {NAME_WORDS}"
 
 COMPLETION_SECONDS: Final = 1.0
-"""How long a shell waits for names."""
+"""Seconds that a shell waits for names to complete."""
 
 
 class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """A valid name of a project, or of what ``name`` says."""
+    """Parameter type of names: of a project, or of the kind that ``name`` says."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name itself.
+        """Return the name unchanged.
 
         Raises:
-            click.BadParameter: it can't be one.
+            click.BadParameter: it is invalid as a name.
         """
         if not PROJECT_NAME.fullmatch(value):
             raise click.BadParameter(f'"{value}" is no {self.name} name, which is {RULE}')
@@ -44,13 +44,13 @@ class NameType(click.ParamType):  # type: ignore[type-arg]  # generic since clic
 
 
 class ProjectNameType(NameType):
-    """The name of a project; a shell completes it with those that the daemon has."""
+    """Parameter type of project names; a shell completes them with the daemon's."""
 
     def __init__(self) -> None:
         super().__init__("project")
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Names that begin with ``incomplete``; none if the daemon doesn't answer, since a shell can't show errors."""
+        """List names that begin with ``incomplete``; none without an answer, since a shell can't show errors."""
         from taskqueue.cli.input.daemon import PROJECTS_PAGE, Daemon
 
         address = ctx.params.get("daemon") or os.environ.get("TASKQUEUE_DAEMON") or URL
@@ -64,7 +64,7 @@ class ProjectNameType(NameType):
 
 
 def _just_below(beginning: str) -> str:
-    """A text that sorts after all names before ``beginning``, and before all that begin with it."""
+    """Text that sorts just before all names that begin with ``beginning``."""
     return f"{beginning[:-1]}{chr(ord(beginning[-1]) - 1)}\x7f" if beginning else ""
 
 
@@ -88,10 +88,10 @@ def group_option(command: Command) -> Command:
 
 
 def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
-    """The taskids that names mean: those of urls are made as clients make them.
+    """Resolve names to taskids; the taskid of a url is made as clients make it.
 
-    What has no ``://`` may be either, such as ``data:,on_start`` or ``user-42``. The daemon is asked for the task of
-    that taskid first, then for that of that url; if it knows neither, the name is a taskid.
+    A name without ``://``, such as ``data:,on_start`` or ``user-42``, may be a url or a taskid. The daemon is asked for
+    the task with this taskid, then for the task with this url; if it knows neither, the name is a taskid.
 
     Raises:
         RequestRejected: there is no such project.
@@ -100,7 +100,7 @@ def taskids_of(client: Client, project: str, names: Iterable[str]) -> list[str]:
 
 
 def _taskid(client: Client, project: str, name: str) -> str:
-    """The taskid of a name, which may be a url."""
+    """Resolve a name, which may be a url, to a taskid."""
     from taskqueue.client.tasks.new_task import default_taskid
 
     by_url = default_taskid(name)

@@ -1,4 +1,4 @@
-"""Tasks in MessagePack: what ``taskqueue push --file`` reads from a file whose name ends in ``.msgpack``.
+"""Reader of tasks in MessagePack, for ``taskqueue push --file`` with a file whose name ends in ``.msgpack``.
 
 The file is one map after the other, with the keys that a line of JSON may have (``task_lines``). What JSON can't say
 may
@@ -24,17 +24,17 @@ from taskqueue.protocol.values import PLAIN, NewTask, Schedule
 SUFFIX: Final = ".msgpack"
 
 CARRIED: Final = ("body", "process", "save")
-"""Fields that are not decoded; ``fetch`` is, because a task's identity depends on parts of it."""
+"""Fields that are not decoded. ``fetch`` is decoded because a task's identity depends on parts of it."""
 
 FETCH, PROCESS, SAVE = map(msgspec.msgpack.encode, ("fetch", "process", "save"))
-"""The keys of a body that is a map of these."""
+"""Keys of a body that is made of these parts."""
 
 FIXMAP: Final = 0x80
 """First byte of a MessagePack map of at most 15 pairs, minus their number."""
 
 
 class _Map(Schedule, frozen=True, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A task in a file; its schedule has the names and types of the wire."""
+    """Task in a file; its schedule has the names and types of the wire."""
 
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
     taskid: TaskId | None = None
@@ -58,7 +58,7 @@ UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def plain_task(value: bytes) -> NewTask | None:
-    """The task of a map without features that need ``arguments``; None if it has any, or is invalid."""
+    """Decode the task of a map; None if the map is invalid or has a feature that needs ``arguments``."""
     try:
         it = _decode(value)
         fetch = None if it.fetch is NIL else _fetch(it.fetch)
@@ -74,10 +74,10 @@ def plain_task(value: bytes) -> NewTask | None:
 
 
 def arguments(value: bytes) -> dict[str, Any]:
-    """What a map says, by its keys, as a line of JSON would.
+    """Decode a map into arguments of ``new_task``, as from a line of JSON.
 
     Raises:
-        ValueError: it is no map with texts as keys.
+        ValueError: the value is not a map with text keys.
     """
     try:
         return {key: part if key in CARRIED and part != NIL else _value(part) for key, part in _pairs(value).items()}
@@ -86,7 +86,7 @@ def arguments(value: bytes) -> dict[str, Any]:
 
 
 def _body(it: _Map) -> Raw | None:
-    """The body, or the map of its parts; None: there are both, or a nil is written out."""
+    """Body, or map of its parts; None if there are both, or if nil is given explicitly."""
     pieces: list[bytes | Raw] = []
     for key, part in ((FETCH, it.fetch), (PROCESS, it.process), (SAVE, it.save)):
         if part is not NIL:

@@ -25,14 +25,14 @@ from taskqueue.units import parse_duration
 
 NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|inf", re.ASCII)
 NONE = "null"
-"""An absent table, as in JSON."""
+"""Written value of an absent table, as in JSON."""
 
 
 def parse(words: Iterable[str]) -> dict[str, Setting]:
-    """Settings by name; a key of a table, such as ``slot.delay=2``, is in the table.
+    """Parse settings into values by name; a key such as ``slot.delay=2`` is put into its table.
 
     Raises:
-        click.BadParameter: a word isn't name=value, or a name comes twice, or a value isn't written as its kind is.
+        click.BadParameter: a word isn't name=value, a name is repeated, or a value has the wrong form for its kind.
     """
     settings: dict[str, Setting] = {}
     for word in words:
@@ -45,7 +45,7 @@ def parse(words: Iterable[str]) -> dict[str, Setting]:
 
 
 def _put(table: dict[str, Setting], keys: Sequence[str], value: Setting) -> bool:
-    """Add a setting; False: it is there already, or its table is none."""
+    """Add a setting; return False if it is present already, or if a parent key is not a table."""
     first, *rest = keys
     if not rest:
         return table.setdefault(first, value) is value
@@ -54,7 +54,7 @@ def _put(table: dict[str, Setting], keys: Sequence[str], value: Setting) -> bool
 
 
 def _read(keys: Sequence[str], written: str, kind: type[Struct], where: str = "") -> Setting:
-    """A value, by what the innermost key can be; of one that is unknown here the daemon says what there is."""
+    """Parse a value by the types that its key may have; keys unknown here are left to the daemon to refuse."""
     first, *rest = keys
     setting = described(kind).get(first)
     if setting is None:
@@ -87,7 +87,7 @@ def _value(name: str, setting: Description, written: str) -> Setting:
 
 
 def _anything(written: str) -> Setting:
-    """What a value that may be anything is: JSON, or else the text itself."""
+    """Parse a value of any type: JSON, or else the text itself."""
     try:
         return json_of("", written)
     except click.BadParameter:
@@ -114,10 +114,10 @@ def _table(name: str, written: str) -> Setting:
 
 
 def json_of(name: str, written: str) -> Setting:
-    """A value written as JSON.
+    """Parse a value written as JSON.
 
     Raises:
-        click.BadParameter: it is none; the message begins with the name.
+        click.BadParameter: it is invalid; the message begins with the name.
     """
     try:
         value: Setting = json.loads(written, parse_constant=_refuse)
@@ -131,9 +131,9 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def changes(before: Mapping[str, Setting], after: Mapping[str, Setting]) -> str:
-    """What has changed, in one line: ``rate=5 (was 1), fetch.proxy removed (was a:1)``; quoted as a shell needs it.
+    """Describe changes in one line: ``rate=5 (was 1), fetch.proxy removed (was a:1)``, quoted for a shell.
 
-    A setting that is not used, such as an empty text, counts as one that is not there.
+    An unused setting, such as an empty text, counts as absent.
     """
     old, new = (dict(said for said in flat(settings) if not is_empty_setting(said[1])) for settings in (before, after))
     names = [name for name in {**new, **old} if name not in old or name not in new or old[name] != new[name]]

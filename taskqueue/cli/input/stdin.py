@@ -1,4 +1,4 @@
-"""Standard input as commands use it: a file of octets, or a terminal at which an operator says yes to a loss.
+"""Standard input as commands use it: a file of bytes, or a terminal at which the operator confirms a loss.
 
 A process may be started without one (``taskqueue … <&-``, some service managers); Python has None for it then.
 """
@@ -15,16 +15,16 @@ import click
 from taskqueue.visible_text import visible
 
 STDIN: Final = "-"
-"""Name of a file that is standard input."""
+"""File name that means standard input."""
 
 
 def stdin_is_terminal() -> bool:
-    """Whether an operator can be asked."""
+    """Whether the operator can be asked."""
     return sys.stdin is not None and sys.stdin.isatty()
 
 
 def stdin_bytes() -> BufferedReader:
-    """Standard input, to be read.
+    """Return standard input for reading.
 
     Raises:
         click.UsageError: this process has none.
@@ -35,20 +35,20 @@ def stdin_bytes() -> BufferedReader:
 
 
 def opened(file: str) -> AbstractContextManager[BufferedReader]:
-    """The file, or standard input, which stays open.
+    """Open a file, or return standard input, which stays open.
 
     Raises:
         OSError: the file can't be opened.
-        click.UsageError: it is standard input, and this process has none.
+        click.UsageError: the name means standard input, and this process has none.
     """
     return nullcontext(stdin_bytes()) if file == STDIN else open(file, "rb")
 
 
 def confirm(question: str, refusal: str) -> None:
-    """Go on only if somebody says yes.
+    """Ask the operator, and go on only after a yes.
 
     Raises:
-        click.UsageError: nobody is there to ask.
+        click.UsageError: there is no terminal at which to ask.
         click.ClickException: the answer was no; its message is ``refusal``.
     """
     require_terminal()
@@ -57,10 +57,10 @@ def confirm(question: str, refusal: str) -> None:
 
 
 def require_terminal() -> None:
-    """Go on only if somebody is there to ask.
+    """Go on only if the operator can be asked.
 
     Raises:
-        click.UsageError: nobody is.
+        click.UsageError: there is no terminal.
     """
     if not stdin_is_terminal():
         raise click.UsageError("nobody is here to ask; say --yes to do it")

@@ -1,6 +1,6 @@
-"""The store that a command works on: options that name it, and how it is opened, in a folder or in a database.
+"""Options that name the store of a command, and functions that open it, in a folder or in a database.
 
-What a folder or a database can't have done is refused. The progress bar of these commands is here, too.
+Commands that a folder or a database can't support are refused. Their progress bar is here, too.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Progress = Callable[[int], object]
 
 
 class StoreTarget(NamedTuple):
-    """A store, as options and the daemon's config name it.
+    """Store as named by options and the daemon's config.
 
     Attributes:
-        path: its folder, unless ``url`` says that it lies in a database.
-        cache_bytes, message_bytes: the cache, and the longest message, of its daemon.
-        url, schema, timeout: as in the config; the url may contain a password, and name another schema.
+        path: its folder, unless ``url`` names a database.
+        cache_bytes, message_bytes: cache and longest message of its daemon.
+        url, schema, timeout: as in the config; the url may contain a password and another schema.
     """
 
     path: str
@@ -80,7 +80,7 @@ def store_argument(command: Callable[..., T]) -> Callable[..., T]:
 
 
 def named_store(place: str) -> StoreTarget:
-    """The store in a folder or database, with all else as the environment says it."""
+    """Target for a folder or database, with all else from the environment."""
     return _target(os.environ.get("TASKQUEUE_CONFIG"), place)
 
 
@@ -96,7 +96,7 @@ def _target(config: str | None, store: str | None) -> StoreTarget:
 
 
 def names_database(place: str) -> bool:
-    """Whether this is the url of a database, and no folder or file."""
+    """Whether the place is the url of a database rather than a folder or file."""
     from taskqueue.server.config import DATABASE_SCHEMES
 
     return place.startswith(DATABASE_SCHEMES)
@@ -120,7 +120,7 @@ def progress_bar(what: str, total: int | None = None) -> Iterator[Progress]:
 
 
 def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
-    """A view of the store at this moment.
+    """Open a read-only view of the store as it is now.
 
     Raises:
         ConfigError: the url is wrong, or what it takes to reach a database is not installed.
@@ -134,7 +134,7 @@ def open_reader(target: StoreTarget) -> ReadOnlyStore | DatabaseSnapshot:
 
 
 def open_snapshot(target: StoreTarget, damaged: DamagedRows | None = None) -> DatabaseSnapshot:
-    """A view of a store in a database, which passes over damaged rows if it can note them; raises the same."""
+    """Open a read-only view of a database, which skips damaged rows if it can record them; raises the same errors."""
     database = database_of(target)
     from taskqueue.store.postgres.postgres_snapshot import DatabaseSnapshot
 
@@ -142,11 +142,11 @@ def open_snapshot(target: StoreTarget, damaged: DamagedRows | None = None) -> Da
 
 
 def open_store(target: StoreTarget) -> RocksStore | PostgresStore:
-    """The store for writing; it is made if it is not there.
+    """Open the store for writing; make it if it is absent.
 
     Raises:
         ConfigError: the url is wrong, or what it takes to reach a database is not installed.
-        StoreError: it can't be opened, or a daemon has it.
+        StoreError: it can't be opened, or a daemon has it open.
     """
     if target.url:
         database = database_of(target)
@@ -161,7 +161,7 @@ def open_store(target: StoreTarget) -> RocksStore | PostgresStore:
 
 
 def make_if_absent(target: StoreTarget) -> bool:
-    """Make what a store needs before it is opened, if there is none; returns whether there was none.
+    """Make a store if there is none, and return whether there was none.
 
     Raises:
         ConfigError: the url is wrong, or what it takes to reach a database is not installed.
@@ -178,7 +178,7 @@ def make_if_absent(target: StoreTarget) -> bool:
 
 
 def database_of(target: StoreTarget) -> Target:
-    """The database that the url names.
+    """Parse the url of the database.
 
     Raises:
         ConfigError: the url is wrong, or what it takes to reach a database is not installed.
@@ -189,19 +189,19 @@ def database_of(target: StoreTarget) -> Target:
 
 
 def where(target: StoreTarget) -> str:
-    """The folder or database, for messages, without a password."""
+    """Name of the folder or database for messages, without a password."""
     return database_of(target).where if target.url else target.path
 
 
 def refuse_database(command: str, instead: str, *places: str) -> None:
-    """Refuse what is done to folders only.
+    """Refuse a command that works on folders only.
 
     Args:
-        instead: what to do.
-        places: of which none may be the url of a database.
+        instead: what the operator can do.
+        places: folders; a url of a database among them is refused.
 
     Raises:
-        click.ClickException: one is.
+        click.ClickException: a place is the url of a database.
     """
     if any(map(names_database, places)):
         raise click.ClickException(

@@ -1,4 +1,4 @@
-"""Tasks as lines of text: what ``taskqueue push --file`` reads.
+"""Reader of tasks as lines of text, for ``taskqueue push --file``.
 
 A line is a url, or a JSON object. An object needs a ``url``; its other keys are the arguments of
 ``taskqueue.new_task``; those that belong to the schedule may also stand in an object ``schedule``, as on the wire:
@@ -9,11 +9,11 @@ A line is a url, or a JSON object. An object needs a ``url``; its other keys are
     {"url": "https://example.com/d", "depends_on": ["a", ["other-project", "b"]], "on_parent_failure": "run"}
     {"url": "https://example.com/c", "exetime": "2026-12-01T08:00:00+01:00", "age": "30d"}
 
-The same in MessagePack: see ``packed_tasks``.
+``packed_tasks`` reads the same from MessagePack.
 
-A moment is a number of unix seconds, a duration one of seconds; or either is text as on the command line (``times``).
-Empty lines are skipped. What is no url of http or https, and no ``data:``, is refused, if not every scheme is to be
-taken (``new_task.check_typed``).
+A moment is a number of unix seconds, a duration a number of seconds; both may be text as on the command line
+(``times``). Empty lines are skipped. Urls other than http, https and ``data:`` are refused unless every scheme is
+accepted (``new_task.check_typed``).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TIMES: Final[Times] = {
 
 
 class TaskLines:
-    """Parses lines into tasks, in order; invalid lines are reported, counted and skipped.
+    """Parser of lines into tasks, in order; invalid lines are reported, counted and skipped.
 
     Args:
         name: prefix of line numbers in messages, such as "tasks.jsonl:".
@@ -114,7 +114,7 @@ class TaskLines:
             return None
 
     def _skip(self, place: int, skipped: int) -> None:
-        """Record that ``skipped`` lines before this place contain no tasks."""
+        """Record that ``skipped`` lines before this task contain no tasks."""
         if self._skipped_at and self._skipped_at[-1] == place:
             self._skipped[-1] = skipped
         else:
@@ -122,20 +122,20 @@ class TaskLines:
             self._skipped.append(skipped)
 
     def where(self, place: int) -> str:
-        """The line of the task number ``place``, counted from 0."""
+        """Name of the line with the task number ``place``, counted from 0."""
         found = bisect_right(self._skipped_at, place)
         return f"{self._name}{place + 1 + (self._skipped[found - 1] if found else 0)}"
 
 
 def parse(line: str | bytes, defaults: Mapping[str, Any], *, any_scheme: bool = False) -> NewTask:
-    """The task of a line, or of a map in MessagePack.
+    """Parse a line, or a map in MessagePack, into a task.
 
     Args:
-        defaults: arguments of ``new_task`` that it may say otherwise.
-        any_scheme: take urls of every scheme.
+        defaults: arguments of ``new_task`` that it may override.
+        any_scheme: accept urls of every scheme, in this line.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: it is invalid; the message says why.
     """
     if not defaults and isinstance(line, bytes) and (plain := packed_tasks.plain_task(line)) is not None:
         check_typed(plain.url, any_scheme=any_scheme)

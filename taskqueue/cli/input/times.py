@@ -4,7 +4,7 @@
     TIME       unix seconds, a date with or without a time, the form that tables print (2026-11-26 13:42:38 UTC,
                Thu 18:00), 18:00, yesterday, now
 
-``ago`` and ``ahead`` take a DURATION, too. What names neither date nor zone is in the zone of this machine.
+``past`` and ``future`` accept a DURATION, too. A time without a zone is in the zone of this machine.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from taskqueue.units import duration_text, parse_duration
 DAY_SECONDS: Final = 86400
 
 PAUSE_MOST: Final = MAX_PAUSE_SECONDS // DAY_SECONDS * DAY_SECONDS
-"""Seconds that a pause for a time may last on the command line: whole days."""
+"""Longest pause on the command line, in seconds: whole days."""
 
 LATEST: Final = 1e11
-"""The first invalid time in unix seconds, in the year 5138."""
+"""First invalid time in unix seconds, in the year 5138."""
 
 UNIX_LEAST: Final = 1e9
-"""The smallest bare number that is unix seconds (2001) where a duration could stand, too."""
+"""Smallest bare number that means unix seconds (2001) where a duration is possible, too."""
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 CLOCK: Final = re.compile(rf"(?:({'|'.join(DAYS)}) )?(\d{{1,2}}):(\d\d)(?::(\d\d))?", re.ASCII | re.IGNORECASE)
@@ -38,7 +38,7 @@ UTC_NAMES: Final = ("UTC", "GMT", "Z")
 
 
 def seconds(written: str) -> float:
-    """How long, in seconds; a bare number is one of seconds.
+    """Parse a DURATION into seconds; a bare number is seconds.
 
     Raises:
         click.BadParameter: it is no duration.
@@ -49,7 +49,7 @@ def seconds(written: str) -> float:
 
 
 def some_seconds(written: str) -> float:
-    """How long, in seconds; not in no time at all.
+    """Parse a DURATION above 0 into seconds.
 
     Raises:
         click.BadParameter: it is no duration, or 0.
@@ -60,7 +60,7 @@ def some_seconds(written: str) -> float:
 
 
 def pause_seconds(written: str) -> float:
-    """How long a pause is, in seconds.
+    """Parse the DURATION of a pause into seconds.
 
     Raises:
         click.BadParameter: it is no duration, 0, or longer than PAUSE_MOST.
@@ -71,7 +71,7 @@ def pause_seconds(written: str) -> float:
 
 
 def past(written: str) -> float:
-    """Unix seconds of a TIME, or of a DURATION ago; ``18:00`` is the last one.
+    """Parse a TIME, or a DURATION ago, into unix seconds; ``18:00`` is the last one.
 
     Raises:
         click.BadParameter: it is neither, or lies before 1970.
@@ -84,7 +84,7 @@ def past(written: str) -> float:
 
 
 def future(written: str) -> float:
-    """Unix seconds of a TIME, or of a DURATION from now; ``18:00`` is the next one.
+    """Parse a TIME, or a DURATION from now, into unix seconds; ``18:00`` is the next one.
 
     Raises:
         click.BadParameter: it is neither, or too far in the future.
@@ -95,7 +95,7 @@ def future(written: str) -> float:
 
 
 def future_or_never(written: str) -> float:
-    """As ``future``; ``inf`` for ever.
+    """Parse as ``future`` does; ``inf`` means for ever.
 
     Raises:
         click.BadParameter: it is no time.
@@ -104,7 +104,7 @@ def future_or_never(written: str) -> float:
 
 
 def moment(written: str) -> float:
-    """Unix seconds of a TIME; ``18:00`` is the next one.
+    """Parse a TIME into unix seconds; ``18:00`` is the next one.
 
     Raises:
         click.BadParameter: it is no time.
@@ -113,7 +113,7 @@ def moment(written: str) -> float:
 
 
 def after_now(written: str) -> float:
-    """Unix seconds of the time that lies a duration after now.
+    """Parse a DURATION, and return the unix seconds at which it has passed.
 
     Raises:
         click.BadParameter: it is no duration, or too long.
@@ -124,7 +124,7 @@ def after_now(written: str) -> float:
 
 
 def _is_unix_seconds(written: str) -> bool:
-    """Whether a bare number is unix seconds; a smaller one is a duration."""
+    """Whether a bare number means unix seconds; a smaller one is a duration."""
     return parse_duration(written) is not None and written[-1].isdigit() and float(written) >= UNIX_LEAST
 
 
@@ -142,7 +142,7 @@ def _moment(written: str, *, ahead: bool) -> float:
 
 
 def _read(written: str, now: datetime, *, ahead: bool) -> float:
-    """Unix seconds of a TIME, without bounds; ``now`` is the time of this machine without its zone."""
+    """Parse a TIME into unix seconds, without bounds; ``now`` is the time of this machine without its zone."""
     if written == "now":
         return now.timestamp()
     if written == "yesterday":
@@ -157,7 +157,7 @@ def _read(written: str, now: datetime, *, ahead: bool) -> float:
 
 
 def _on_the_clock(read: re.Match[str], now: datetime, *, ahead: bool) -> datetime:
-    """The next or last time at which clocks of this machine show it, on that weekday if one is named."""
+    """Find the next or last time at which the local clock shows this time, on the weekday if one is named."""
     day, hour, minute, second = read.groups("0")
     found = now.replace(hour=int(hour), minute=int(minute), second=int(second), microsecond=0)
     days = 1
@@ -185,12 +185,12 @@ def _in_zone(written: str, zone: str) -> float:
 
 
 def ago(at: float) -> str:
-    """How long unix seconds have passed, such as ``2 h 5 min ago``; "" for never."""
+    """Format the age of a time in unix seconds, such as ``2 h 5 min ago``; "" for never."""
     return f"{duration_text(max(0.0, time.time() - at))} ago" if at else ""
 
 
 def local(at: float) -> str:
-    """Unix seconds in the time of this machine: ``2026-11-22 02:00:00 UTC``; "" for never."""
+    """Format unix seconds in local time: ``2026-11-22 02:00:00 UTC``; "" for never."""
     if not at:
         return ""
     try:
@@ -200,10 +200,10 @@ def local(at: float) -> str:
 
 
 def paused_until(at: float) -> str:
-    """What is said of a pause that ends at these unix seconds: ``paused until 2026-11-22 03:10:00 UTC``."""
+    """Format the end of a pause in unix seconds: ``paused until 2026-11-22 03:10:00 UTC``."""
     return f"paused until {local(at)}"
 
 
 def clock(at: float) -> str:
-    """Unix seconds as weekday, hour and minute of this machine: ``Thu 02:05``."""
+    """Format unix seconds as local weekday, hour and minute: ``Thu 02:05``."""
     return datetime.fromtimestamp(at).astimezone().strftime("%a %H:%M")

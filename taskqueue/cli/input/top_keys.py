@@ -2,7 +2,7 @@
 
     terminal ──bytes──► Keys ──key──► View
 
-The terminal is asked for bytes at once and unechoed (termios' cbreak mode) for as long as the block lasts; Ctrl-C stays
+During the block the terminal sends bytes at once and unechoed (termios' cbreak mode); Ctrl-C stays
 a signal. A key that is no character comes as an escape sequence, which terminals send in one piece.
 """
 
@@ -29,13 +29,13 @@ NAMED: Final = {
     "\x1b[H": "home", "\x1b[F": "end", "\x1b[1~": "home", "\x1b[4~": "end", "\x1bOH": "home", "\x1bOF": "end",
     "\x1b": "escape", "\r": "enter", "\n": "enter", "\x7f": "backspace", "\b": "backspace",
 }  # fmt: skip
-"""Names of keys that are no characters, by their escape sequences; other such keys have no name."""
+"""Names of special keys by their escape sequences; other special keys have no name."""
 
 PIECE: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z~]|\x1bO[A-Z]|.", re.DOTALL)
 
 
 class Keys:
-    """Reads keys from a terminal's descriptor; a context manager."""
+    """Reader of keys from a terminal's descriptor; a context manager."""
 
     def __init__(self, terminal: int) -> None:
         self._terminal = terminal
@@ -53,7 +53,7 @@ class Keys:
         termios.tcsetattr(self._terminal, termios.TCSADRAIN, self._before)
 
     def next(self, seconds: float) -> str:
-        """The next key: its character, or a name in NAMED; empty if none is pressed within ``seconds``.
+        """Wait for the next key: its character, or a name in NAMED; empty if none is pressed within ``seconds``.
 
         Raises:
             EOFError: the terminal is closed.
@@ -73,7 +73,7 @@ class Keys:
 
 
 def keys(text: str) -> list[str]:
-    """The keys in what a terminal has sent, without those that have no name."""
+    """Split what a terminal sent into keys, leaving out those without a name."""
     named = (NAMED.get(piece, piece) for piece in PIECE.findall(text))
     return [key for key in named if not key.startswith("\x1b")]
 
@@ -86,13 +86,13 @@ FETCHER_SORTS: Final[tuple[FetcherSort, ...]] = (
 )  # fmt: skip
 
 PART_CHARS: Final = 64
-"""The longest filter."""
+"""Longest filter, in characters."""
 
 HELP: Final = "q quit  s sort  / filter  f {other}  j k scroll"
 
 
 class ListView(Generic[Sort]):
-    """The visible part of a list, and its order.
+    """Visible part of a list, and its order.
 
     Attributes:
         sorts: the possible orders; ``sort`` is the current one.
@@ -127,12 +127,12 @@ class ListView(Generic[Sort]):
 
 
 class View:
-    """The two lists, and which one is visible.
+    """Lists of projects and of fetchers, and which of them is visible.
 
     Attributes:
-        fetchers_seen: the visible list is that of the fetchers.
-        typing: keys edit the filter.
-        ended: the user has quit.
+        fetchers_seen: whether the list of fetchers is visible.
+        typing: whether keys edit the filter.
+        ended: whether the user has quit.
     """
 
     def __init__(self, sort: ProjectSort, part: str) -> None:

@@ -111,9 +111,7 @@ def parent_fields(parent: Parent) -> dict[str, object]:
 
 def of_operations(views: Iterable[Operation]) -> Table:
     """A row per bulk operation: progress, projects and filter; its id goes where there is no room."""
-    table = bare_table(
-        ["number", "id", "action", "began", "state"], ["looked at", "matched"], ["tasks of"], spare=["id"]
-    )
+    table = bare_table(["number", "id", "action", "began", "state"], ["scanned", "matched"], ["tasks of"], spare=["id"])
     for view in views:
         cells = (str(view.number or ""), str(view.id), action(view), ago(view.began_at), progress(view))
         tasks = f"{', '.join(view.projects)} {chosen(view)}".strip()

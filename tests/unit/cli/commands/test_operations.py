@@ -59,11 +59,11 @@ def run(operations: Operations, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
 @pytest.mark.parametrize(
     ("changes", "status", "out", "err"),
     [
-        ({"ended_at": 2e9}, 0, "retried 7 tasks of 49 looked at (operation 3)\n", ""),
+        ({"ended_at": 2e9}, 0, "retried 7 tasks of 49 scanned (operation 3)\n", ""),
         (
             {"ended_at": 2e9, "cancelled": True},
             4,
-            "cancelled: retried 7 tasks of 49 looked at (operation 3)\n",
+            "cancelled: retried 7 tasks of 49 scanned (operation 3)\n",
             "",
         ),
         ({}, 1, "", "taskqueue operation wait: 3 has not ended, 49%\n"),

@@ -375,7 +375,7 @@ def test_an_operation_that_has_not_ended_is_never_whole() -> None:
 
 
 def test_the_outcome_of_an_operation_is_a_sentence() -> None:
-    assert outcome(RETRY) == "retried 1,204 tasks of 10,000 looked at (operation 17592186044417)"
+    assert outcome(RETRY) == "retried 1,204 tasks of 10,000 scanned (operation 17592186044417)"
     assert outcome(replace(RETRY, dry_run=True, action="cancel", matched=1)).startswith(
         "would cancel 1 task of 10,000 "
     )
