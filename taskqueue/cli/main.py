@@ -152,7 +152,7 @@ def _main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("", err=True)  # ends the line of the terminal's ^C
         return INTERRUPTED
-    except BrokenPipeError:  # nobody reads any more, as in ``taskqueue status | head -1``
+    except BrokenPipeError:  # the reader has gone, as in ``taskqueue status | head -1``
         return BROKEN_PIPE
     except SystemExit as leaving:
         if isinstance(leaving.__context__, BrokenPipeError):  # so rich leaves then

@@ -45,8 +45,8 @@ COLUMNS: Final[tuple[ListColumn[Flow], ...]] = (
 
 
 def so_far(view: Flow, now: float) -> str:
-    """How far it is, and since when: ``7 of 9 tasks over, 4 min 10 s``; ``now`` in unix seconds."""
-    told = f"{over(view):,} of {view.tasks:,} tasks over"
+    """Describe a flow's progress and age: ``7 of 9 tasks finished, 4 min 10 s``; ``now`` in unix seconds."""
+    told = f"{over(view):,} of {view.tasks:,} tasks finished"
     if view.state == "staged":
         return f"{told}, not submitted yet"
     made = f", {view.unrolled:,} made so far" if view.state == "unrolling" else ""

@@ -883,7 +883,7 @@ def test_waiting_for_a_task_says_by_its_status_how_it_ended(run: Run, worker: Ca
     worker("crawler:crawl", "news")
 
     assert run("task", "wait", "news", "http://site/good", "--timeout", str(WAIT_SECONDS)) == (0, "", "")
-    not_over = "taskqueue task wait: http://site/bad: not over, delayed\n"
+    not_over = "taskqueue task wait: http://site/bad: not finished, delayed\n"
     assert run("task", "wait", "news", "http://site/bad", "--timeout", "0.1") == (1, "", not_over)
     run("task", "cancel", "news", "http://site/bad")
     cancelled = "taskqueue task wait: http://site/bad: cancelled\n"

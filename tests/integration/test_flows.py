@@ -157,7 +157,7 @@ def test_a_file_is_submitted_shown_run_and_waited_for(client: Client, run: Run, 
 
     assert run("wait", "shop", "nightly") == (0, "", "")
     shown = run("show", "shop", "nightly")[1].splitlines()
-    assert shown[0].startswith("shop/nightly  success  9 of 9 tasks over")
+    assert shown[0].startswith("shop/nightly  success  9 of 9 tasks finished")
     assert shown[2].strip() == "9 success"
     assert "critical path" in "".join(shown)
     assert run("list")[1].splitlines()[1].split()[:3] == ["shop", "nightly", "success"]
@@ -188,7 +188,7 @@ def test_a_flow_with_a_task_that_fails_has_failed(client: Client, run: Run) -> N
 
     assert sorted(ran) == ["E", "I"]
     status, _, err = run("wait", "shop", "nightly", "--timeout", "60s")
-    assert (status, "9 of 9 tasks over (5 failed)" in err) == (3, True)
+    assert (status, "9 of 9 tasks finished (5 failed)" in err) == (3, True)
 
 
 def test_a_flow_that_is_cancelled_ends(client: Client, run: Run) -> None:
@@ -199,7 +199,7 @@ def test_a_flow_that_is_cancelled_ends(client: Client, run: Run) -> None:
 
     status, _, err = run("wait", "shop", "nightly", "--timeout", "60s")
     assert status == 4
-    assert "9 of 9 tasks over" in err
+    assert "9 of 9 tasks finished" in err
     assert client.select(1, timeout=0) == []
 
 

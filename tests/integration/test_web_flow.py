@@ -52,7 +52,7 @@ def test_a_small_flow_is_drawn_with_a_shape_for_each_task(pages: Pages) -> None:
 
     shapes = page.xpath("//*[@id='drawing']//*[@data-cell='look']/@data-state")
     assert shapes == ["success", "ready", "blocked"]
-    assert words(page.get_element_by_id("figures")).startswith("1 of 3 tasks over")
+    assert words(page.get_element_by_id("figures")).startswith("1 of 3 tasks finished")
     assert "Critical path so far" in words(page.get_element_by_id("path"))
     assert [row[:3] for row in table(page, "Tasks of the flow")[1:]] == [
         ["1", "http://shop/first", "success"], ["2", HOSTILE, "ready"], ["3", "../last", "blocked"],

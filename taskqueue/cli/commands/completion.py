@@ -1,4 +1,4 @@
-"""``taskqueue completion``: what a shell has to know to complete commands, options and the names of projects."""
+"""``taskqueue completion``: print scripts by which shells complete commands, options and project names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskqueue.terminal.lines import say_lines
 SHELLS: Final = ("bash", "zsh", "fish")
 
 VARIABLE: Final = "_TASKQUEUE_COMPLETE"
-"""In which a shell says that a line is to be completed, and how it wants the answer."""
+"""Environment variable in which a shell asks for completions, and in which form."""
 
 
 @click.command()
@@ -21,12 +21,11 @@ VARIABLE: Final = "_TASKQUEUE_COMPLETE"
 def completion(context: click.Context, shell: str) -> None:
     """Print a shell completion script.
 
-    It completes commands, options and the names of projects. The script belongs into a file that the shell reads: for
-    bash ~/.local/share/bash-completion/completions/taskqueue, for zsh _taskqueue in a folder of $fpath, for fish
+    It completes commands, options and project names. Save the script where the shell looks for it: for bash
+    ~/.local/share/bash-completion/completions/taskqueue, for zsh _taskqueue in a folder of $fpath, for fish
     ~/.config/fish/completions/taskqueue.fish.
 
-    Names come from the daemon that TASKQUEUE_DAEMON or --daemon names; if it doesn't answer within a second, there are
-    none.
+    Project names come from the daemon of TASKQUEUE_DAEMON or --daemon, if it answers within a second.
 
     \b
     Example:

@@ -27,8 +27,8 @@ def config() -> None:
 def init(file: str) -> None:
     """Write a config file.
 
-    It has every setting, its default, and a line that explains it. FILE is taskqueue.toml if none is named, and - is
-    stdout. A file that is there already is left as it is.
+    Writes every setting with its default and a line that explains it. FILE is taskqueue.toml by default; - is stdout.
+    An existing file is not changed.
 
     \b
     Example:
@@ -53,7 +53,7 @@ def init(file: str) -> None:
 def check(file: str) -> None:
     """Check a config file.
 
-    It is read as the daemon would read it, and each problem has its line.
+    Reads it as the daemon would, and prints each problem with its line.
 
     \b
     Example:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def cron() -> None:
     """List, set and remove cron jobs.
 
-    A job is a task that the daemon pushes again and again. Jobs stand in the config, too, as [projects.NAME.cron.JOB].
+    A job is a task that the daemon pushes again and again. The config may have jobs, too: [projects.NAME.cron.JOB].
 
     \b
     Example:
@@ -38,7 +38,7 @@ def cron() -> None:
 def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
     """List cron jobs and their next runs.
 
-    Times are those of this machine. A run is skipped when the task of the last one is still live.
+    Times are local to this machine. A run is skipped while the task of the last one is unfinished.
 
     \b
     Example:
@@ -55,7 +55,7 @@ def list_jobs(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None:
 
 
 def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
-    """Each job with its project, and with the setting that says what it does."""
+    """Yield each job with its project and its setting."""
     for view in views:
         jobs = view.settings.get("cron")
         for job in view.cron:
@@ -84,8 +84,8 @@ def _told(views: Iterable[Project]) -> Iterator[dict[str, object]]:
 def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, **said: Any) -> None:
     """Create or replace a cron job.
 
-    It holds at once and for good, and wins over a job of that name in the config. Without a taskid that has {tick},
-    one task runs again and again.
+    Applies at once and until `remove`, and wins over a job of this name in the config. A taskid with {tick} makes a new
+    task each time; otherwise one task runs again and again.
 
     \b
     Example:
@@ -109,7 +109,7 @@ def set_job(project: str, job: str, url: str, body: str | None, daemon: Daemon, 
 def remove(project: str, job: str, daemon: Daemon) -> None:
     """Remove a cron job made by set.
 
-    A job of that name in the config holds again.
+    A job of this name in the config applies again.
 
     \b
     Example:
@@ -122,7 +122,7 @@ def remove(project: str, job: str, daemon: Daemon) -> None:
 
 
 def _next(job: CronJob | None) -> str:
-    """``runs next at …``; ``removed`` if it is not there."""
+    """Describe the next run: ``runs next at …``, or ``removed`` without a job."""
     if job is None:
         return "removed"
     return f"runs next at {local(job.next_at)}" if job.next_at else "never runs"

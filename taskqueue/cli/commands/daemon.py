@@ -1,4 +1,4 @@
-"""``taskqueue daemon``: run a daemon, stop it, have it read its config again, show and verify it.
+"""``taskqueue daemon``: run, stop, reload, show and verify a daemon.
 
 ``start`` runs in this process, until SIGTERM or Ctrl-C. ``reload`` and ``stop`` signal the daemon that has a pid file,
 and no other process.
@@ -93,8 +93,8 @@ def start(
 ) -> int:
     """Run the daemon.
 
-    It decides which task runs next, in this process. `taskqueue scheduler` is the same command. SIGHUP reads the config
-    file again; SIGTERM and Ctrl-C stop it. `taskqueue config init` writes a file with all settings and their defaults.
+    Runs in this process until Ctrl-C or SIGTERM. `taskqueue scheduler` is the same command. SIGHUP reads the config
+    file again. `taskqueue config init` writes a file with all settings and their defaults.
 
     The environment wins over the file, and the options win over both. A variable is named like its option,
     TASKQUEUE_CONFIG, TASKQUEUE_BIND, TASKQUEUE_STORE, TASKQUEUE_DURABILITY, TASKQUEUE_WEB, TASKQUEUE_LOG_LEVEL,
@@ -130,7 +130,7 @@ STOP_PATIENCE: Final = "60s"
 
 
 def names_pid_file(command: Command) -> Command:
-    """Give a command the option --pid-file, which it can't do without."""
+    """Add the required option --pid-file to a command."""
     option = click.option(
         "--pid-file",
         metavar="FILE",
@@ -156,8 +156,8 @@ def names_pid_file(command: Command) -> Command:
 def reload(pid_file: str, config: str | None) -> None:
     """Read the config file again.
 
-    The daemon that has the pid file does so, as after SIGHUP. Its log says what came of it: a file with a mistake is
-    refused there, and the old settings stay in force. The exit status is 1 if no daemon runs.
+    The daemon with this pid file reads it, as after SIGHUP, and its log says the result: a file with a mistake is
+    refused, and the old settings stay in force. The exit status is 1 if no daemon runs.
 
     \b
     Example:
@@ -185,8 +185,8 @@ def reload(pid_file: str, config: str | None) -> None:
 def stop(pid_file: str, timeout: float) -> None:
     """Stop a daemon and wait for its end.
 
-    The daemon that has the pid file stops cleanly, as after SIGTERM. The exit status is 1 if there is none, or if it
-    still runs after --timeout; it ends as soon as it can.
+    The daemon with this pid file stops cleanly, as after SIGTERM. The exit status is 1 if there is none, or if it still
+    runs after --timeout; it then stops as soon as it can.
 
     \b
     Example:
@@ -204,7 +204,7 @@ def stop(pid_file: str, timeout: float) -> None:
 
 
 DAEMON_KEYS: Final = tuple(key for key in DaemonStatus.__struct_fields__ if key not in ("v", "n"))
-"""Keys that ``daemon show --json`` prints, besides ``daemon``."""
+"""Keys of ``daemon show --json``, besides ``daemon``."""
 
 
 @daemon.command()
@@ -216,12 +216,12 @@ DAEMON_KEYS: Final = tuple(key for key in DaemonStatus.__struct_fields__ if key 
 def show(history: bool, since: float | None, until: float | None, as_json: bool, daemon: Daemon) -> None:
     """Show turns, commits, memory and store.
 
-    What is said of turns, commits, syncs, attempts and lateness is since the daemon has read its store; in JSON they
-    are histograms: how many were how large.
+    Turns, commits, syncs, attempts and lateness are counted since the daemon opened its store; in JSON they are
+    histograms.
 
-    With --history, of each part of the last day: turns, commits and syncs, what was handed out, what was ready, and the
-    slowest minutes in words. In JSON, each minute. A minute is complete when the daemon has
-    something to do in a later one, and kept over restarts; one in which it did nothing has no figures.
+    --history shows the last day in parts: turns, commits, syncs, dispatched and ready tasks, and the slowest minutes in
+    words; in JSON, every minute. A minute is complete once the daemon does something in a later one, and survives
+    restarts; an idle minute has no figures.
 
     \b
     Example:
@@ -253,7 +253,7 @@ def show(history: bool, since: float | None, until: float | None, as_json: bool,
 
 
 def _show_history(address: str, points: Sequence[DaemonPoint], as_json: bool) -> None:
-    """Print the minutes: each in JSON, else in parts of the time, with the slowest ones in words."""
+    """Print minutes: each of them in JSON, else parts of the time, with the slowest minutes in words."""
     if as_json:
         print_object({"daemon": address, "history": points})
         return
@@ -279,8 +279,8 @@ def _show_history(address: str, points: Sequence[DaemonPoint], as_json: bool) ->
 def verify(as_json: bool, daemon: Daemon) -> int:
     """Check the daemon's invariants now.
 
-    The daemon checks its own state in memory; the exit status is 1 if something does not agree. `taskqueue store check`
-    checks what is on disk.
+    The daemon checks its state in memory; the exit status is 1 if something does not agree. `taskqueue store check`
+    checks the store on disk.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``taskqueue demo``: see it work before reading on."""
+"""``taskqueue demo``: crawl a small site with a real daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``taskqueue failures``: what failed, by error, host, fetcher or project."""
+"""``taskqueue failures``: count failures by error, host, fetcher or project."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def failures(
 ) -> None:
     """Show failures by error, host or fetcher.
 
-    Counted are failed attempts, timeouts among them, whatever became of their tasks: with the default retries a task
-    has failed for good only after hours. The daemon has those of the last seven days, a million at most.
+    Counts failed attempts, timeouts included, whether or not the task is retried: with the default retries a task fails
+    for good only after hours. The daemon keeps failures for seven days, a million at most.
 
-    Errors are counted together that differ only in numbers (but for those such as 503), ids and urls. Beside each row
-    is what its last failure was like; `taskqueue task list PROJECT --state failed` has the tasks.
+    Errors that differ only in numbers (but not in those such as 503), ids and urls are counted together. Each row shows
+    its last failure; `taskqueue task list PROJECT --state failed` lists the tasks.
 
     \b
     Example:
@@ -75,7 +75,7 @@ def failures(
 
 
 def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: float, limit: int) -> Failures:
-    """Failures of these projects (none: of all), the largest groups first."""
+    """Fetch failures of these projects (none: all), largest groups first."""
     if len(projects) < 2:
         return client.failures(*projects, by=by, since=since, limit=limit)
     replies = [client.failures(project, by=by, since=since, limit=GROUPS_MOST) for project in set(projects)]
@@ -94,14 +94,14 @@ def _failures(client: Client, projects: Sequence[str], by: FailuresBy, since: fl
 
 
 def _together(one: FailureGroup, other: FailureGroup) -> FailureGroup:
-    """Two groups as one, with the last failure of both."""
+    """Merge two groups, keeping the later of their last failures."""
     last = one if one.last_at >= other.last_at else other
     first_at = min(one.first_at, other.first_at)
     return replace(last, failures=one.failures + other.failures, first_at=first_at)
 
 
 def of_failures(found: Failures, by: FailuresBy) -> Table:
-    """A row a group: how many failures, which part of all, when and what the last one was."""
+    """Make a table with a row per group: failures, share of all, time and text of the last one."""
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.terminal.screen import Text
 
@@ -120,7 +120,7 @@ def of_failures(found: Failures, by: FailuresBy) -> Table:
 
 
 def _summary(found: Failures, since: float) -> str:
-    """How many there are in all, and what of that is not shown."""
+    """Describe the number of failures, and how many are not shown."""
     attempts = "1 failed attempt" if found.failures == 1 else f"{found.failures:,} failed attempts"
     kept = f" (the oldest that is kept is of {local(found.since)})" if found.since > since else ""
     hidden = found.count - len(found.groups)

@@ -1,4 +1,4 @@
-"""``taskqueue fetcher``: who runs the tasks, whether one is stuck, and how one is drained.
+"""``taskqueue fetcher``: list fetchers, find stuck ones, drain and resume them.
 
 A fetcher is drained before its machine goes down: it finishes what it holds, and gets no more until it is resumed.
 """
@@ -27,8 +27,7 @@ SORTS: Final = ("name", "holds", "capacity", "hung", "oldest", "done", "failed",
 def fetcher() -> None:
     """List, show, drain and resume fetchers.
 
-    The name of a fetcher is what a worker is given by `--name`, or a client by `name`, else host:pid. Several may have
-    the same one.
+    A fetcher is named by a worker's `--name` or a client's `name`, else host:pid. Several may share a name.
 
     \b
     Example:
@@ -56,14 +55,14 @@ def list_fetchers(
 ) -> None:
     """List fetchers and what they hold.
 
-    A row has: whether the fetcher is draining, what it holds of how much it takes, how many of its places hang, since
-    when it holds the oldest task, what came of its attempts since the daemon's start, since when it is silent, its
-    priority, its address, and the projects that it takes tasks of. With PROJECT, those that may take tasks of one.
+    A row shows whether the fetcher is draining, the tasks it holds and its capacity, its hung places, the age of its
+    oldest task, outcomes of its attempts since the daemon's start, how long it has been silent, its priority, address
+    and projects. With PROJECT, only fetchers that may take its tasks are listed.
 
-    One whose oldest task is old is stuck, or at a slow site; `taskqueue task list --state processing` has the tasks.
-    A place hangs while a handler runs whose lease is over; below the table it says which task it is.
-    `--sort oldest` has those first that have held a task for longest, `hung` those with the place that has hung for
-    longest, `silent` those that have not been heard for longest; other numbers come largest first.
+    A fetcher with an old task is stuck, or at a slow site; `taskqueue task list --state processing` shows the tasks. A
+    place hangs while its handler runs although the lease has ended; lines below the table name the tasks.
+    `--sort oldest` begins with the oldest task, `hung` with the place that has hung longest, `silent` with the longest
+    silence; other numbers come largest first.
 
     \b
     Example:
@@ -115,9 +114,9 @@ def show(name: str, as_json: bool, daemon: Daemon) -> None:
 def drain(name: str, daemon: Daemon) -> None:
     """Send no more tasks.
 
-    It holds for the fetchers of a name, also for those that come later under this name, and over restarts, until
-    `taskqueue fetcher resume`. What they have begun they finish; what only waits at them goes back, and others get it.
-    A worker that runs with --exit-when-drained ends then. The name need not be connected now.
+    Applies to all fetchers of this name, now and later, and after restarts, until `taskqueue fetcher resume`. They
+    finish tasks that they have begun and give back the rest, which others get. A worker started with
+    --exit-when-drained then ends. No fetcher of this name need be connected now.
 
     \b
     Example:
@@ -142,13 +141,13 @@ def resume(name: str, daemon: Daemon) -> None:
 
 
 def _sentence(reply: FetcherName) -> str:
-    """How the fetchers of a name stand."""
+    """Describe the state of the fetchers of a name."""
     who = "1 fetcher" if reply.found == 1 else f"{reply.found:,} fetchers"
     what = "1 task" if reply.holds == 1 else f"{reply.holds:,} tasks"
     if not reply.found:
         then = f"gets no tasks until: taskqueue fetcher resume {reply.fetcher}" if reply.draining else "gets tasks"
         return f"no fetcher named {reply.fetcher} is connected; one that comes {then}"
-    hung = f"; handlers whose lease is over hold {_places(reply.hung)}" if reply.hung else ""
+    hung = f"; handlers whose lease has ended occupy {_places(reply.hung)}" if reply.hung else ""
     if reply.draining:
         held = f"still {'holds' if reply.found == 1 else 'hold'} {what}" if reply.holds else "nothing is held any more"
         return f"{reply.fetcher} is draining: {who}, {held}{hung}"

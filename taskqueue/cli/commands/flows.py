@@ -73,10 +73,10 @@ def submit(
 ) -> None:
     """Submit a graph of tasks from a file.
 
-    The file is TOML or JSON; - is stdin. All of the flow is accepted, or nothing. A task is a table: [tasks.NAME] with
-    its url, with `after`, a list of the names of those that it waits for, and with whatever a line of `taskqueue push
-    --file` may say. Its taskid is its name, unless it says another. Above them stand `flow`, the name of the flow (else
-    it has one by chance), and [defaults] for all of the tasks.
+    The file is TOML or JSON; - is stdin. The flow is accepted whole or not at all. A task is a table [tasks.NAME] with
+    its url, `after` (a list of names of tasks that it waits for), and any other key of a line of `taskqueue push
+    --file`. Its taskid is its name, unless it has one of its own. Above the tasks may stand `flow`, the name of the
+    flow (random by default), and [defaults] for all tasks.
 
     \b
     Example:
@@ -111,7 +111,7 @@ def _text(file: str) -> str:
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], object] | None]:
-    """Show how many tasks have been staged by a bar on stderr, if that is a terminal."""
+    """Show the number of staged tasks as a bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -157,9 +157,9 @@ def list_flows(projects: tuple[str, ...], as_json: bool, daemon: Daemon) -> None
 def show(project: str, name: str, each: bool, as_json: bool, daemon: Daemon) -> None:
     """Show layers, progress, critical path.
 
-    Tasks of a layer never wait for each other. Of a flow with more than 50 tasks there is a row a layer, or for several
-    of them. The critical path is the chain of tasks, each of which waited for the one before, that took longest
-    together: with any number of fetchers the flow would have taken that long.
+    Tasks of a layer never wait for each other. A flow of more than 50 tasks is shown by layers, one or several to a
+    row. The critical path is the chain of dependent tasks that took longest in all: no number of fetchers would have
+    made the flow faster.
 
     \b
     Example:
@@ -180,7 +180,7 @@ def show(project: str, name: str, each: bool, as_json: bool, daemon: Daemon) -> 
 
 
 def _for_programs(view: Flow, members: Iterable[FlowTaskStatus]) -> dict[str, object]:
-    """A flow with its tasks, its layers, and its critical path; the latter two name tasks by their indices."""
+    """Flow with its tasks, layers and critical path; layers and path name tasks by their indices."""
     from taskqueue.display.flows import FlowGraph
 
     graph, known = FlowGraph(), list(members)
@@ -216,8 +216,8 @@ def _show_planned(said: FlowFile, plan: FlowPlan, as_json: bool) -> None:
 def wait(project: str, name: str, patience: float, as_json: bool, daemon: Daemon) -> int:
     """Wait until a flow has ended.
 
-    The exit status says how: it is 0 if all of its tasks succeeded, 3 if one failed, 4 if one was cancelled and none
-    failed, 1 if it has not ended within --timeout. A daemon that is restarted meanwhile is waited for.
+    The exit status is 0 if all tasks succeeded, 3 if one failed, 4 if one was cancelled and none failed, 1 after
+    --timeout. The wait continues while the daemon restarts.
 
     \b
     Example:
@@ -238,7 +238,7 @@ def wait(project: str, name: str, patience: float, as_json: bool, daemon: Daemon
 
 
 def _watch(client: Client, project: str, name: str, patience: float) -> Flow:
-    """Wait with a line on the terminal that says how far it is."""
+    """Wait with a progress line on the terminal."""
     from taskqueue.terminal.screen import Screen, Text
 
     screen, found = Screen(err=True), f"{project}/{name}"
@@ -250,12 +250,12 @@ def _watch(client: Client, project: str, name: str, patience: float) -> Flow:
 
 
 def _told(view: Flow) -> str:
-    """``7 of 9 tasks over (1 failed)``."""
+    """Describe the progress: ``7 of 9 tasks finished (1 failed)``."""
     counts = view.counts
     over = counts.success + counts.failed + counts.cancelled
     bad = {"failed": counts.failed, "cancelled": counts.cancelled}
     told = ", ".join(f"{count:,} {state}" for state, count in bad.items() if count)
-    return f"{over:,} of {tasks(view.tasks)} over" + (f" ({told})" if told else "")
+    return f"{over:,} of {tasks(view.tasks)} finished" + (f" ({told})" if told else "")
 
 
 @flow.command()
@@ -266,8 +266,8 @@ def _told(view: Flow) -> str:
 def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     """Cancel the unfinished tasks of a flow.
 
-    The staged tasks of a flow that is not submitted yet are dropped. Fetchers that run tasks of the flow go on, but
-    their reports do not count. To tasks outside of the flow that wait for them, its tasks have failed.
+    Staged tasks of a flow that is not submitted yet are dropped. Fetchers that run tasks of the flow go on, but their
+    reports are ignored. Tasks outside of the flow that wait for its tasks see them as failed.
 
     \b
     Example:
@@ -282,4 +282,4 @@ def cancel(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     elif view.ended_at:
         say(f"{project}/{name}: {view.state}, {_told(view)}")
     else:
-        say(f"{project}/{name}: those that are not over are being cancelled; {_told(view)}")
+        say(f"{project}/{name}: unfinished tasks are being cancelled; {_told(view)}")

@@ -1,4 +1,4 @@
-"""``taskqueue log``: who changed what."""
+"""``taskqueue log``: list who changed what."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 def log(projects: tuple[str, ...], since: float | None, limit: int, as_json: bool, daemon: Daemon) -> None:
     """Show who changed what.
 
-    Changes of settings and states, deleted projects, cancelled tasks, reloads of the config; of a project also if it
-    was deleted. The newest change comes last, with the number of tasks that it changed or dropped. The last 100,000 are
-    kept. Who is at a command line is known by name, a program by the name of its client; the values of tables are not
-    told.
+    Lists changes of settings and states, deleted projects, cancelled tasks and reloads of the config, those of deleted
+    projects included. The newest comes last, with the number of tasks that it changed or dropped. The last 100,000 are
+    kept. Users of the command line are named user@host, programs by the name of their client; values of tables are not
+    shown.
 
     \b
     Example:
@@ -58,7 +58,7 @@ def log(projects: tuple[str, ...], since: float | None, limit: int, as_json: boo
 
 
 def _newest_first(client: Client, projects: Sequence[str], since: float | None) -> Iterator[Change]:
-    """Changes of these projects (none: all changes), each once."""
+    """Fetch changes of these projects (none: all changes), each once."""
     logs = [client.log.iter(project, since=since) for project in set(projects)] or [client.log.iter(since=since)]
     last = 0
     for entry in merge(*logs, key=lambda entry: -entry.number):
@@ -68,7 +68,7 @@ def _newest_first(client: Client, projects: Sequence[str], since: float | None) 
 
 
 def of_log(entries: Iterable[Change]) -> Table:
-    """A row a change: when, who, and what. Fits into 80 columns."""
+    """Make a table with a row per change: when, who, what; 80 columns."""
     from taskqueue.cli.output.tables import of_columns
 
     return of_columns(CHANGE_COLUMNS, entries, folded=("who", "change"))

@@ -418,13 +418,13 @@ _add_loss(
     "reset",
     "Forget all tasks; keep the settings.\n\nFinished tasks are forgotten, too; state and pace of the projects stay.",
     "reset",
-    "Reset {projects}: forget {live} to do, and {over} over?",
+    "Reset {projects}: forget {live} to do, and {over} finished?",
 )
 _add_loss(
     "delete",
     "Delete projects with all their tasks.",
     "deleted",
-    "Delete {projects}, with {live} to do and {over} over?",
+    "Delete {projects}, with {live} to do and {over} finished?",
 )
 
 

@@ -1,4 +1,4 @@
-"""``taskqueue push``: tasks from the command line, from a file or from a pipe."""
+"""``taskqueue push``: push tasks from the command line, a file or a pipe."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ if TYPE_CHECKING:
 FAILURES: Final = get_args(ParentFailure)
 
 COMPLAINT_CHARS: Final = 1000
-"""Of what is said about a line; what it quotes may be as long as the line."""
+"""Longest complaint about a line, in characters; it may quote the whole line."""
 
 UNKNOWN: Final = "project: "
-"""What a reason begins with that is about the project, not about a task of it."""
+"""Beginning of a reason that is about the project rather than a task."""
 ALWAYS: Final = ("new", "merged", "ignored", "rejected")
-"""Outcomes that are told even if there were none."""
+"""Outcomes that are printed even if their count is 0."""
 
 CARRIED: Final = ("save", "body")
-"""Options whose values are the task's own."""
+"""Options whose values belong to the task."""
 
 
 def _json(written: str) -> Any:
-    """What an option says in JSON.
+    """Parse the JSON of an option.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: it is invalid.
     """
     try:
         return json.loads(written)
@@ -102,22 +102,22 @@ def push(
 
     Tasks are urls, or the lines of a file, or - for stdin. A line of a file is a url or a JSON object with url and any
     of taskid, priority, exetime, delay, retries, age, itag, auto_recrawl, force_update, cancel, timeout, expires_at,
-    slot, recrawl, canonical, fetch, process, save, body, depends_on, on_parent_failure. What is wrong with a line is
-    said with its number; the others are pushed. The exit status is 1 if a task was rejected. A url is one of http or
-    https, or data:, such as data:,on_start; --any-scheme takes everything that has a scheme.
+    slot, recrawl, canonical, fetch, process, save, body, depends_on, on_parent_failure. Invalid lines are reported with
+    their numbers; the others are pushed. The exit status is 1 if a task was rejected. Urls are http, https, or data:,
+    such as data:,on_start; --any-scheme accepts every scheme.
 
-    A file whose name ends in .msgpack has such objects as MessagePack maps, one after the other; bodies go as the bytes
-    that stand there, and it is read in less than half the time.
+    A file whose name ends in .msgpack has the same objects as MessagePack maps, one after the other; bodies are sent as
+    unchanged bytes, and reading takes less than half the time.
 
-    What became of the tasks is counted: new, merged, ignored, rejected and, if there were any, other outcomes.
+    The command prints counts of outcomes: new, merged, ignored, rejected and, if there were any, others.
 
-    What the options say is for all tasks but those whose lines say something of their own. A time in a line is unix
-    seconds, or text such as "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
+    Options apply to all tasks; a line's own keys win. A time in a line is unix seconds, or text such as
+    "2027-01-31T18:00:00+01:00". With --force-update tasks that wait already are moved.
 
-    That a task has expired is seen when its turn comes: instead of being handed out it ends as cancelled then.
+    A task that has expired when its turn comes is cancelled instead of dispatched.
 
-    --canonical makes one task of urls that mean the same page: scheme and host in lower case, no port that goes without
-    saying (http://site:80/), no fragment, the arguments of the query sorted.
+    --canonical makes one task of urls that lead to the same page: lower-case scheme and host, no default port
+    (http://site:80/), no fragment, sorted query arguments.
 
     \b
     Example:
@@ -157,7 +157,7 @@ def push(
 
 
 def _is_off(name: str, value: Any) -> bool:
-    """It is a flag that was not given; a body may well be false."""
+    """Whether a flag was not given; False is a valid body."""
     return value is False and name not in CARRIED
 
 
@@ -173,12 +173,12 @@ def _see_that_they_live(expires_at: float | None) -> None:
 
 
 class Source(NamedTuple):
-    """Where tasks come from.
+    """Source of tasks.
 
     Attributes:
-        name: what stands before the number of a line.
-        total: bytes or lines that there are; None if nobody knows.
-        read: how many of them have been read.
+        name: prefix of line numbers.
+        total: number of bytes or lines; None if unknown.
+        read: number of them read so far.
     """
 
     name: str
@@ -217,7 +217,7 @@ def _of_file(file: str, lines: BufferedReader) -> Source:
 
 
 def _text(file: BinaryIO) -> Iterator[str]:
-    """Lines, without the mark that some editors begin files with; what is no utf-8 is complained about in its place."""
+    """Decode lines, without a byte-order mark; a line that is not UTF-8 is replaced by a complaint."""
     from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
     from taskqueue.protocol.value_stream import LONGEST_TIMES, lines
 
@@ -225,13 +225,13 @@ def _text(file: BinaryIO) -> Iterator[str]:
     try:
         yield from lines(text, LONGEST_TIMES * MAX_MESSAGE_BYTES)
     finally:
-        with suppress(ValueError):  # whoever opened the file has closed it
+        with suppress(ValueError):  # the caller has closed the file
             text.detach()
 
 
 @contextmanager
 def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
-    """Show how far a push is by a bar on stderr, if that is a terminal."""
+    """Show the progress of a push as a bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -246,10 +246,10 @@ def _progress(source: Source) -> Iterator[Callable[[Pushed], object] | None]:
 
 
 def _go_on(pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
-    """Show how far it is.
+    """Show the progress.
 
     Raises:
-        click.ClickException: all was in vain, and so will be the rest: there is no such project.
+        click.ClickException: the project is unknown, so all other tasks would be rejected, too.
     """
     reasons = {_parted(error)[1] for error in pushed.errors}
     if pushed.rejected == pushed.total and len(reasons) == 1 and (reason := reasons.pop()).startswith(UNKNOWN):
@@ -259,7 +259,7 @@ def _go_on(pushed: Pushed, progress: Callable[[Pushed], object] | None) -> None:
 
 
 def _parted(error: str) -> tuple[int, str]:
-    """``task 7: why`` as 7 and why."""
+    """Split ``task 7: why`` into 7 and why."""
     place, _, reason = error.removeprefix("task ").partition(": ")
     return int(place), reason
 
@@ -270,7 +270,7 @@ def _complain(problem: str) -> None:
 
 
 def _tell_rejected(lines: TaskLines, pushed: Pushed) -> None:
-    """The reasons of the daemon, each once, with the first of the lines that it is about."""
+    """Print each of the daemon's reasons once, with the first lines that it concerns."""
     places: dict[str, list[int]] = {}
     for place, reason in map(_parted, pushed.errors):
         places.setdefault(reason, []).append(place)
@@ -282,5 +282,5 @@ def _tell_rejected(lines: TaskLines, pushed: Pushed) -> None:
 
 
 def _counts(pushed: Pushed, bad: int) -> dict[str, int]:
-    """How many tasks each outcome had; what could not be read was rejected."""
+    """Count tasks by outcome; unreadable lines count as rejected."""
     return {name: getattr(pushed, name) + (bad if name == "rejected" else 0) for name in NEW_OUTCOMES}

@@ -1,4 +1,4 @@
-"""``taskqueue slot``: the slots of a project, such as its hosts, each with a pace of its own."""
+"""``taskqueue slot``: show and set the slots of a project, such as its hosts, each with its own pace."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def slot() -> None:
     """List, show and set slots.
 
-    With its setting slot a project is divided into slots: one per host or registered domain, or as its tasks name them.
-    Each has a pace of its own, so that no host is asked too often.
+    The setting slot.by divides a project into slots: one per host or registered domain, or as its tasks name them. Each
+    slot has its own pace, so that no host gets requests too often.
 
     \b
     Example:
@@ -46,12 +46,11 @@ def slot() -> None:
 def list_slots(project: str, sort: SlotSort, limit: int, stored: bool, as_json: bool, daemon: Daemon) -> None:
     """List slots: pace, state, backlog.
 
-    Those in memory are shown at once: all that may go on next are there. Of their ready tasks those in memory are
-    counted; a + says that the store has more. With --stored the daemon looks at all slots, step by step, which takes
-    about a second for a million ready tasks: give it --timeout 10m if there are very many.
+    Shows the slots in memory, among them all that may dispatch next. Their ready tasks in memory are counted; a + means
+    that the store has more. With --stored the daemon scans all slots step by step, about a second per million ready
+    tasks; with very many, add --timeout 10m.
 
-    A slot is ready, waiting until a time, parked until a task of it has ended or its next ones are read, or only
-    stored.
+    A slot is ready, waiting until a time, parked until one of its tasks ends or its next ones are read, or stored only.
 
     \b
     Example:
@@ -73,7 +72,7 @@ def list_slots(project: str, sort: SlotSort, limit: int, stored: bool, as_json: 
 
 
 def _summary(found: SlotPage, *, stored: bool, sort: SlotSort) -> str:
-    """How many there are, and what of that is not shown."""
+    """Describe the number of slots, and how many are not shown."""
     what = "1 slot" if found.count == 1 else f"{found.count:,} slots"
     where = (" with ready tasks" if sort == "backlog" else " in all") if stored else " in memory"
     hidden = found.count - len(found.slots)
@@ -89,7 +88,7 @@ def _summary(found: SlotPage, *, stored: bool, sort: SlotSort) -> str:
 def show(project: str, name: str, as_json: bool, daemon: Daemon) -> None:
     """Show the pace of a slot and its next tasks.
 
-    Beside its pace stands who set it, and what the slot waits for.
+    Shows its pace and who set it, and what the slot waits for.
 
     \b
     Example:
@@ -135,7 +134,7 @@ def set_slot(
 ) -> None:
     """Override the pace of a slot.
 
-    It holds now and across restarts, and wins over the settings of the project. The slot need not have had a task yet.
+    The override applies at once, survives restarts, and wins over the project's settings. The slot may be new.
 
     \b
     Example:
@@ -155,10 +154,10 @@ def set_slot(
 
 
 def slot_fact(written: str) -> SlotFact:
-    """The key of an override, such as ``max_processing``.
+    """Parse the key of an override, such as ``max_processing``.
 
     Raises:
-        click.BadParameter: there is none of that name.
+        click.BadParameter: no override has this name.
     """
     key = written.replace("-", "_")
     if key not in FACTS:
@@ -174,9 +173,8 @@ def slot_fact(written: str) -> SlotFact:
 def unset(project: str, name: str, keys: tuple[SlotFact, ...], daemon: Daemon) -> None:
     """Remove overrides of a slot.
 
-    What `set` said of these keys, or of all if none is named, is forgotten: delay, rate, burst, max_processing,
-    max_tasks, block_until. Without block_until every pause of the slot ends, also a back-off, or one that its host has
-    asked for.
+    Forgets what `set` said of these keys, or of all if none is named: delay, rate, burst, max_processing, max_tasks,
+    block_until. With block_until, every pause of the slot ends, back-offs and pauses that its host asked for included.
 
     \b
     Example:

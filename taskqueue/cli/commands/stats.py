@@ -1,4 +1,4 @@
-"""``taskqueue stats``: what happened to projects.
+"""``taskqueue stats``: show attempts and times of projects.
 
 ``stats --history`` draws how fast projects were, beside the same time before:
 
@@ -36,7 +36,7 @@ EVENTS: Final = EventTotals.__struct_fields__
 TIMES: Final = ("mean_seconds", "p95_seconds")
 NAME: Final = "name"
 SORTS: Final = (NAME, *EVENTS, *TIMES)
-"""By which projects can be sorted; those with the most of the window come first."""
+"""Orders of projects; those with the largest number in the window come first."""
 
 
 @click.command()
@@ -72,12 +72,12 @@ def stats(
 ) -> None:
     """Show attempts and times by period.
 
-    The period is the last 5 minutes, hour or day, or all since projects were made. `selected` tasks were dispatched. An
-    attempt that ran out of time is also among failed or retried. `mean` and `p95` are seconds from dispatch to answer:
-    on average, and what 19 of 20 attempts took at most (within 18 %).
+    The period is the last 5 minutes, hour or day, or all since projects were made. `selected` tasks were dispatched. A
+    timeout also counts as failed or retried. `mean` and `p95` are seconds from dispatch to report: the average, and the
+    time within which 19 of 20 attempts ended (within 18 %).
 
-    With --history, of all projects together unless some are named: known are the minutes of the last day, and the hours
-    of the last 90 days. A minute is known when it is over.
+    --history shows all projects together, or the named ones, by the minute for the last day and by the hour for the
+    last 90 days. A minute is known once it has passed.
 
     \b
     Example:
@@ -107,7 +107,7 @@ def stats(
 
 
 def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | None, as_json: bool) -> None:
-    """Print the history of these projects; None: of all together."""
+    """Print the history of these projects; None stands for all together."""
 
     now = time.time()
     span = Span(min(since or now - DAY, now - 60), now)
@@ -122,10 +122,10 @@ def _show_history(daemon: Daemon, names: Sequence[str | None], since: float | No
 
 
 def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator[ProjectStats]:
-    """Statistics of the named projects, or of all if none is named.
+    """Fetch statistics of the named projects, or of all if none is named.
 
     Raises:
-        click.ClickException: one of them isn't there, or the group has none.
+        click.ClickException: a project is unknown, or the group has no members.
     """
     found = {project.name: project for project in client.stats.iter(group or "")}
     if group:
@@ -138,7 +138,7 @@ def _chosen(client: Client, names: Sequence[str], group: str | None) -> Iterator
 
 
 def of_stats(projects: Iterable[ProjectStats], window: str) -> Table:
-    """A row a project. Fits into 80 columns."""
+    """Make a table with a row per project; 80 columns."""
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.terminal.screen import Text
 
@@ -156,7 +156,7 @@ def _over(project: ProjectStats, window: str) -> EventTotals | Window:
 
 
 def _cells(over: EventTotals | Window, names: Iterable[str], shape: str) -> Iterator[Text]:
-    """A quiet dot where there is nothing."""
+    """Format numbers, with a dim dot for 0."""
     from taskqueue.terminal.screen import Text
 
     for name in names:
@@ -167,28 +167,28 @@ def _cells(over: EventTotals | Window, names: Iterable[str], shape: str) -> Iter
 CELLS: Final = 40
 BARS: Final = "▁▂▃▄▅▆▇█"
 CHARTED_EVENTS: Final = ("new", "success", "failed", "retried")
-"""Events that are drawn, if there are any."""
+"""Events that are drawn, those without any left out."""
 
 MINUTES_KEPT: Final = 24 * 3600.0 + 60
-"""Seconds for which the daemon keeps minutes; older times are fetched by hours."""
+"""Seconds for which the daemon keeps minutes; older events are fetched by the hour."""
 
 TOGETHER: Final = "all projects"
 
 
 class Span(NamedTuple):
-    """A time span in unix seconds."""
+    """Time span in unix seconds."""
 
     start: float
     end: float
 
     @property
     def seconds(self) -> float:
-        """Seconds from its start to its end."""
+        """Length of the span in seconds."""
         return self.end - self.start
 
 
 class ProjectHistory(Struct):
-    """Events of a project in a time span (None: of all projects together), in points of one ``every`` each."""
+    """Events of a project (None: of all together) in a time span, in points of ``every`` seconds."""
 
     project: str | None
     every: Resolution
@@ -196,27 +196,27 @@ class ProjectHistory(Struct):
 
 
 class Comparison(NamedTuple):
-    """Events now and in the span before."""
+    """Events in a span, and in the span of the same length before it."""
 
     now: ProjectHistory
     before: ProjectHistory
 
 
 def fetch_history(client: Client, project: str | None, span: Span, now: float) -> ProjectHistory:
-    """Events in a time span: by minutes as long as these are kept, else by hours."""
+    """Fetch events in a time span, by the minute while minutes are kept, else by the hour."""
     every: Resolution = "minute" if now - span.start <= MINUTES_KEPT else "hour"
     return ProjectHistory(project, every, list(client.stats.history(project, every, since=span.start, until=span.end)))
 
 
 def compare(client: Client, project: str | None, span: Span) -> Comparison:
-    """Events in a span that ends now, and in the span of the same length before it."""
+    """Fetch the events of a span that ends now and of the span before it."""
     return Comparison(
         fetch_history(client, project, span, span.end), fetch_history(client, project, earlier(span), span.end)
     )
 
 
 def earlier(span: Span) -> Span:
-    """The span of the same length before this one."""
+    """Return the span of the same length before this one."""
     return Span(span.start - span.seconds, span.start)
 
 
@@ -224,7 +224,7 @@ def earlier(span: Span) -> Span:
 
 
 def history_table(compared: Comparison, span: Span) -> Table:
-    """Per kind of event a row of bars with its numbers, and below it one of the span before. In 80 columns."""
+    """Make a table with a row of bars per kind of event, and below it one of the span before; 80 columns."""
     from taskqueue.cli.output.tables import bare_table
     from taskqueue.units import duration_text
 
@@ -250,14 +250,14 @@ def _row(name: str, counts: Sequence[float], most: float, span: Span, style: str
 
 
 class EventCount(NamedTuple):
-    """A number of events, evenly spread over a span."""
+    """Number of events, evenly spread over a span."""
 
     span: Span
     number: float
 
 
 def _events(history: ProjectHistory, name: str, now: float) -> Iterator[EventCount]:
-    """Counts of one kind of event; the last hour ends now."""
+    """Yield counts of one kind of event; the last hour ends now."""
     seconds = 60 if history.every == "minute" else 3600
     for point in history.points:
         end = min(point.at + seconds, now)
@@ -266,7 +266,7 @@ def _events(history: ProjectHistory, name: str, now: float) -> Iterator[EventCou
 
 
 def cells(events: Iterable[EventCount], span: Span, number: int = CELLS) -> list[float]:
-    """Number of events in each of ``number`` equal parts of a span."""
+    """Count events in each of ``number`` equal parts of a span."""
     width = span.seconds / number
     found = [0.0] * number
     for (start, end), number_of in events:
@@ -280,10 +280,10 @@ def cells(events: Iterable[EventCount], span: Span, number: int = CELLS) -> list
 
 
 def bars(counts: Sequence[float], most: float) -> str:
-    """One bar per count, the highest for ``most``; a blank for 0."""
+    """Draw a bar per count, the highest for ``most``; a blank for 0."""
     return "".join(BARS[min(int(count / most * len(BARS)), len(BARS) - 1)] if count else " " for count in counts)
 
 
 def change(now: float, before: float) -> str:
-    """``+12 %``; empty if there was nothing before."""
+    """Format a change: ``+12 %``; empty if there was nothing before."""
     return f"{(now - before) / before * 100:+,.0f} %" if before else ""

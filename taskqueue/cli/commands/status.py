@@ -1,4 +1,4 @@
-"""``taskqueue status`` and ``top``: projects and fetchers once, in lines as they change, and live on a terminal."""
+"""``taskqueue status`` and ``top``: show projects and fetchers once, as they change, or live on a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 JSON_KEYS: Final = ("version", "epoch", "uptime_seconds", "counts", "totals", "projects", "fetchers", "shell")
-"""Keys that ``status --json`` prints, besides ``daemon``; later versions add some, and rename none."""
+"""Keys of ``status --json``, besides ``daemon``; later versions add keys and rename none."""
 
 SORTS: Final = get_args(ProjectSort)
 
@@ -53,10 +53,10 @@ NO_FETCHERS: Final = "No fetchers. Start one: taskqueue work MODULE:FUNCTION PRO
 NO_ROOM: Final = "The disk of the store is nearly full: no tasks are taken or handed out. See `taskqueue daemon show`."
 
 FETCHERS_SHOWN: Final = 20
-"""To people: the first ones by name; `taskqueue fetcher list` has all."""
+"""Fetchers shown, the first by name; `taskqueue fetcher list` shows all."""
 
 STILL_ASKED: Final = 20
-"""Projects of which the daemon is asked why nothing of them is processed, at most."""
+"""Projects for which the daemon is asked why they dispatch nothing, at most."""
 
 STILL_SHOWN: Final = 5
 
@@ -64,7 +64,7 @@ STILL_CAUSES: Final = ("hours", "rate", "fetchers")
 
 
 class Choice(NamedTuple):
-    """Which projects, as arguments and options say it; ``names`` is empty for all."""
+    """Choice of projects by arguments and options; ``names`` is empty for all."""
 
     names: tuple[str, ...]
     group: str
@@ -109,13 +109,13 @@ def status(
 ) -> None:
     """Show projects, counts and fetchers.
 
-    Of a group or of projects, the fetchers that may take their tasks. --sort takes a state (ready, delayed, processing,
-    success, failed, cancelled), or an event of the last five minutes (new_5m, selected_5m, success_5m, failed_5m,
-    retried_5m, timeout_5m).
+    With projects or a group, only fetchers that may take their tasks are shown. --sort takes a state (ready, delayed,
+    processing, success, failed, cancelled), or an event of the last five minutes (new_5m, selected_5m, success_5m,
+    failed_5m, retried_5m, timeout_5m).
 
-    With --follow a line for each project, and then for each that changes, until Ctrl-C. A project that changes all the
-    time has a line four times a second at most. One that was deleted is told so; in JSON, an object a line, it has a
-    name and `gone`. When the daemon was restarted all are told again.
+    --follow prints a line for each project, and then for each change, until Ctrl-C; at most four lines a second per
+    project. Deleted projects are reported; in JSON, an object per line, they have a name and `gone`. All projects are
+    printed again after a restart of the daemon.
 
     \b
     Example:
@@ -147,10 +147,10 @@ def status(
 
 
 def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
-    """Print a line of each project, and then of each that changes, for ever.
+    """Print a line for each project, and then for each change, for ever.
 
     Raises:
-        RequestRejected: one that is named is unknown.
+        RequestRejected: a named project is unknown.
     """
     with daemon.client() as client:
         for name in names:
@@ -168,14 +168,14 @@ def _follow(daemon: Daemon, names: Sequence[str], as_json: bool) -> None:
 
 
 class Still(NamedTuple):
-    """Why running projects with ready tasks hand out nothing, of the first ones, and whether there may be more."""
+    """Reasons why the first running projects with ready tasks dispatch nothing, and whether there may be more."""
 
     sentences: list[str]
     has_more: bool
 
 
 def _standing_still(client: Client, status: StatusReply) -> Still:
-    """Ask why projects hand out nothing: their hours, their rate, their fetchers."""
+    """Ask why projects dispatch nothing: their hours, their rate, their fetchers."""
     idle = [each.name for each in status.projects if each.state == "running" and _is_idle(each.counts)]
     found = (why_of(client, name) for name in idle[:STILL_ASKED])
     sentences = [reply.sentence for reply in found if reply is not None and reply.cause in STILL_CAUSES]
@@ -189,7 +189,7 @@ def _is_idle(counts: TaskCounts) -> bool:
 def _drawn(
     address: str, reply: StatusReply, fetchers: FetcherPage, choice: Choice, still: Still, has_room: bool
 ) -> RenderableType:
-    """Draw the daemon in one line, its projects and which of them stand still, and its fetchers."""
+    """Draw the daemon in one line, its projects, those that dispatch nothing, and its fetchers."""
     from rich.console import Group
 
     from taskqueue.cli.output import fetcher_tables, project_tables
@@ -255,7 +255,7 @@ def top(
 ) -> None:
     """Show projects and fetchers live.
 
-    Tasks per second, the busiest projects of the last five minutes first; --sort as in `taskqueue status`.
+    Shows tasks per second, the busiest projects of the last five minutes first; --sort as in `taskqueue status`.
 
     \b
     Keys:
@@ -302,7 +302,7 @@ def top(
 
 
 def _obey(view: View, keys: Keys, seconds: float) -> None:
-    """Do what keys say, as soon as one is pressed; return then, or after so many seconds without any."""
+    """Apply a pressed key to the view; return after a key, or after these seconds without one."""
     key = keys.next(seconds)
     while key:
         view.press(key)
@@ -310,7 +310,7 @@ def _obey(view: View, keys: Keys, seconds: float) -> None:
 
 
 def _look(client: Client, view: View, watch: SpeedMeter, chosen: Choice, rows: int) -> Snapshot:
-    """Ask for what the view shows: two requests, however many projects and fetchers there are."""
+    """Fetch what the view shows, in two requests for any number of projects and fetchers."""
     from taskqueue.cli.output.top_screen import ALL, Snapshot
     from taskqueue.protocol.daemon import StatusShow
 

@@ -115,7 +115,7 @@ def list_tasks(
     pushed = pushed_since, pushed_before
     chosen = TaskQuery(project, states, url_glob, error_glob, since, newest, *pushed)
     if newest and not states:
-        say("--newest is for what is processing or over; what waits comes in its order.", err=True)
+        say("--newest is for processing and finished tasks; waiting ones come in their order.", err=True)
     with daemon.client() as client:
         found = pages(client, chosen, limit)
         if as_json:
@@ -165,7 +165,7 @@ def wait(project: str, taskid: str, patience: float, daemon: Daemon) -> int:
         (named,) = taskids_of(client, project, (taskid,))
         found = client.tasks.wait(project, named, timeout=patience)
     if found.state != "success":
-        how = found.state if found.state in END_STATUSES else f"not over, {found.state}"
+        how = found.state if found.state in END_STATUSES else f"not finished, {found.state}"
         say(f"taskqueue task wait: {taskid}: {how}", err=True)
     return END_STATUSES.get(found.state, NOT_OVER_STATUS)
 
@@ -278,7 +278,7 @@ def cancel(project: str | None, taskids: tuple[str, ...], daemon: Daemon, **opti
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.cancel(project, taskids_of(client, project, taskids))
-    return _tell(choice, taskids, outcomes, "cancelled", "was over already")
+    return _tell(choice, taskids, outcomes, "cancelled", "had finished already")
 
 
 @task.command()
@@ -305,7 +305,7 @@ def reprioritise(project: str | None, taskids: tuple[str, ...], priority: int, d
         return 0
     with daemon.client() as client:
         outcomes = client.tasks.reprioritise(project, taskids_of(client, project, taskids), priority)
-    return _tell(choice, taskids, outcomes, f"has priority {priority:,}", "was over already")
+    return _tell(choice, taskids, outcomes, f"has priority {priority:,}", "had finished already")
 
 
 @task.command()

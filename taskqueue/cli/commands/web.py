@@ -1,4 +1,4 @@
-"""``taskqueue web start``: the page, the HTTP interface and the metrics of a daemon; ``web token``: who may come in."""
+"""``taskqueue web``: serve dashboard, HTTP API and metrics of a daemon; manage the tokens of their users."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def web() -> None:
 def token() -> None:
     """Create, list and revoke tokens.
 
-    A token says who may use the page and the HTTP interface, and what they may do: viewer looks; operator runs, pushes,
-    retries, pauses; admin changes settings and deletes, too. A running web process sees each change at once: who has
-    lost his token is out.
+    A token lets a user into the dashboard and the HTTP API, with a role: viewer looks; operator runs, pushes, retries,
+    pauses; admin changes settings and deletes, too. A running web process obeys changes at once: a revoked token ends
+    its user's sessions.
 
     \b
     Example:
@@ -73,8 +73,8 @@ def token() -> None:
 def add(name: str, role: Literal["viewer", "operator", "admin"], expires: float | None, tokens: Path) -> None:
     """Create a token.
 
-    It is printed once and is nowhere else; the file has a digest of it. People paste it into the sign-in page, programs
-    send it as "Authorization: Bearer TOKEN".
+    The token is printed once; the file has only its digest. Users paste it into the sign-in page, programs send it as
+    "Authorization: Bearer TOKEN".
 
     \b
     Example:
@@ -123,7 +123,7 @@ def list_tokens(as_json: bool, tokens: Path) -> None:
 def remove(name: str, tokens: Path) -> None:
     """Revoke a token.
 
-    Whoever signed in with it is out.
+    Users who signed in with it are signed out.
 
     \b
     Example:
@@ -138,19 +138,19 @@ def remove(name: str, tokens: Path) -> None:
 def _end_of(expires_at: float | None) -> str:
     if expires_at is None:
         return "never"
-    return times.local(expires_at) + (" (over)" if expires_at <= time.time() else "")
+    return times.local(expires_at) + (" (expired)" if expires_at <= time.time() else "")
 
 
 Network = IPv4Network | IPv6Network
 
 
 class NetworkType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """An address, or a network as in 10.0.0.0/8."""
+    """Parameter type of addresses and networks, such as 10.0.0.0/8."""
 
     name = "address"
 
     def convert(self, value: str | Network, param: click.Parameter | None, ctx: click.Context | None) -> Network:
-        """The network.
+        """Parse an address or network.
 
         Raises:
             click.BadParameter: it is none.
@@ -162,14 +162,14 @@ class NetworkType(click.ParamType):  # type: ignore[type-arg]  # generic since c
 
 
 class ProxyRoleType(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """A role, of one user, as in anna=admin, or of all others, whose name is ""."""
+    """Parameter type of roles: of one user, such as anna=admin, or of all others, with the name ""."""
 
     name = "role"
 
     def convert(
         self, value: str | tuple[str, Role], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, Role]:
-        """The user and the role.
+        """Parse a user and a role.
 
         Raises:
             click.BadParameter: there is no such role.
@@ -238,7 +238,7 @@ METRICS_PROJECTS = 50
 
 
 class MissingExtra(click.ClickException):
-    """A package of an extra is not installed."""
+    """A package of an extra that is not installed."""
 
     exit_code = 2
 
@@ -275,10 +275,10 @@ def start(
 ) -> int:
     """Serve dashboard, HTTP API and metrics.
 
-    It is an ordinary client of the daemon, so it may run on another machine, and end at any time. On loopback
-    everybody on this machine may do everything, until there is a token; elsewhere it demands one, or a reverse proxy
-    that says who asks. Options but --bind may stand in the environment, as TASKQUEUE_WEB_HOST and so on.
-    At /metrics the busiest projects have time series of their own (--metrics-projects); the others share one.
+    It is an ordinary client of the daemon, so it may run on another machine and end at any time. On loopback every user
+    of this machine may do everything until there is a token; elsewhere a token is required, or a reverse proxy that
+    names the user. All options but --bind may be set in the environment, as TASKQUEUE_WEB_HOST and so on. At /metrics
+    the busiest projects have time series of their own (--metrics-projects); the others share one.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""``taskqueue why``: why nothing is dispatched, of all projects, of one, or of a task."""
+"""``taskqueue why``: say why nothing is dispatched, of all projects, of one, or of a task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from taskqueue import Client
 
 SENTENCES_SHOWN: Final = 5
-"""Projects of each cause of which the sentence is shown."""
+"""Projects of each cause whose sentence is shown, at most."""
 
 CAUSES: Final[dict[WhyCause, str]] = {
     "daemon": "the daemon itself",
@@ -41,8 +41,7 @@ CAUSES: Final[dict[WhyCause, str]] = {
 def why(project: str | None, task: str | None, as_json: bool, daemon: Daemon) -> None:
     """Say why nothing is dispatched.
 
-    Of a project, or of a task, which is named by its taskid or url. Without PROJECT: of each project with tasks that
-    does not move, by cause.
+    TASK is a taskid or url. Without PROJECT, all projects are listed that have tasks and dispatch none, by cause.
 
     \b
     Example:
@@ -66,7 +65,7 @@ def why(project: str | None, task: str | None, as_json: bool, daemon: Daemon) ->
 
 
 def _blocked(client: Client, project: str) -> str:
-    """What the first task of a project waits for, all of whose tasks are blocked; empty: there is none."""
+    """Describe what the first task waits for in a project whose tasks are all blocked; empty if there is none."""
     counts = client.projects.get(project).counts
     if not counts.blocked or counts.ready or counts.delayed or counts.processing:
         return ""
@@ -75,7 +74,7 @@ def _blocked(client: Client, project: str) -> str:
 
 
 def _say_all(client: Client, as_json: bool) -> None:
-    """Say which projects do not move, by cause."""
+    """Print the projects that dispatch nothing, by cause."""
     found: dict[WhyCause, dict[str, str]] = {cause: {} for cause in CAUSES}
     for each in standing_still(client):
         found[each.cause][each.project] = each.sentence

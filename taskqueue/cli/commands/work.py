@@ -1,4 +1,4 @@
-"""``taskqueue work``: a fetcher that runs somebody's handler."""
+"""``taskqueue work``: run a fetcher that calls the user's handler."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ HUNG_STATUS: Final = 75
 """Exit status of a worker whose handlers hang: EX_TEMPFAIL of sysexits.h, so a supervisor starts another process."""
 
 LAST_SECONDS = 0.2
-"""That a thread has to end by itself when the worker has stopped."""
+"""Seconds that a thread may take to end by itself after the worker has stopped."""
 
 
 def size(written: str) -> int:
-    """Bytes of a size.
+    """Parse a size into bytes.
 
     Raises:
         click.BadParameter: the text is not a size, or is 0.
@@ -154,10 +154,9 @@ def work(
 ) -> None:
     """Run a handler on tasks: a fetcher.
 
-    It takes tasks of the projects that are named, else of all, as they become ready. The handler is called with a task;
-    what it returns are new tasks, what it raises decides what becomes of the task. It may be a plain function or `async
-    def`. The module is looked for in the current folder, too. Ctrl-C and SIGTERM finish what was started and hand back
-    the rest.
+    Takes ready tasks of the named projects, or of all. The handler is called with a task: what it returns becomes new
+    tasks, what it raises decides the outcome. It may be a plain function or `async def`, in a module on the path or in
+    the current folder. After Ctrl-C or SIGTERM begun tasks are finished, and the rest is handed back.
 
     \b
     Example:
@@ -199,9 +198,9 @@ def work(
 
 @contextmanager
 def _plain_interrupt() -> Iterator[None]:
-    """From here on Ctrl-C ends the process as the system does it: no traceback from the middle of somebody's imports.
+    """Let Ctrl-C end the process as the system does, without a traceback from the middle of the handler's imports.
 
-    Unless what is inside fails: then it is as before.
+    If the block fails, Ctrl-C raises KeyboardInterrupt again.
     """
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -218,7 +217,7 @@ def _give_up(hung: Hung) -> NoReturn:
 
 
 def _end_hanging() -> None:
-    """End the process if a handler hangs: its task has been handed back, and Python would wait for its thread."""
+    """End the process if a handler hangs: its task has been handed back, but Python would wait for its thread."""
     from taskqueue.client.worker.worker import ABANDONED, THREADS
 
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(THREADS)]
@@ -236,7 +235,7 @@ def _end_at_once(status: int) -> NoReturn:
 
 
 def _log_to_stderr(level: str) -> None:
-    """What the worker and its client say; it goes to where the handler's module has set up logging, if it has."""
+    """Log the worker and its client to stderr, unless the handler's module has set up logging."""
     log = logging.getLogger("taskqueue")
     log.setLevel(level.upper())
     if not logging.getLogger().handlers:
@@ -244,10 +243,10 @@ def _log_to_stderr(level: str) -> None:
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function that MODULE:FUNCTION names; the current folder comes first, as in ``python -m``.
+    """Import the function MODULE:FUNCTION; the current folder comes first, as in ``python -m``.
 
     Raises:
-        click.ClickException: there is none; the message says what is missing, or what is wrong with the module.
+        click.ClickException: it can't be imported; the message says what is missing, or what is wrong with the module.
     """
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
@@ -263,12 +262,12 @@ def _import(name: str) -> object:
     try:
         return import_module(name)
     except Exception as error:
-        # Somebody else's module, so anything may be wrong with it; the person at the terminal wrote it.
+        # Anything may be wrong with the user's module.
         raise click.ClickException(f"can't import {name}: {type(error).__name__}: {error}{_where(error)}") from None
 
 
 def _where(error: Exception) -> str:
-    """The line of the module at which it went wrong, if it was in a file of somebody's."""
+    """File and line at which an import went wrong, if it was in a file of the user's."""
     trace, place = error.__traceback__, ""
     while trace:
         file = trace.tb_frame.f_code.co_filename

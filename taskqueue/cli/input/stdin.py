@@ -63,4 +63,4 @@ def require_terminal() -> None:
         click.UsageError: there is no terminal.
     """
     if not stdin_is_terminal():
-        raise click.UsageError("nobody is here to ask; say --yes to do it")
+        raise click.UsageError("there is no terminal to ask at; confirm with --yes")

@@ -41,7 +41,7 @@ def seconds(written: str) -> float:
     """Parse a DURATION into seconds; a bare number is seconds.
 
     Raises:
-        click.BadParameter: it is no duration.
+        click.BadParameter: it is invalid.
     """
     if (found := parse_duration(written)) is None:
         raise click.BadParameter(f'"{written}" is no duration, such as 90s, 5m, 12h or 2d')
@@ -52,7 +52,7 @@ def some_seconds(written: str) -> float:
     """Parse a DURATION above 0 into seconds.
 
     Raises:
-        click.BadParameter: it is no duration, or 0.
+        click.BadParameter: it is invalid, or 0.
     """
     if not (found := seconds(written)):
         raise click.BadParameter(f'"{written}" is no time at all')
@@ -63,7 +63,7 @@ def pause_seconds(written: str) -> float:
     """Parse the DURATION of a pause into seconds.
 
     Raises:
-        click.BadParameter: it is no duration, 0, or longer than PAUSE_MOST.
+        click.BadParameter: it is invalid, 0, or longer than PAUSE_MOST.
     """
     if (found := some_seconds(written)) > PAUSE_MOST:
         raise click.BadParameter(f"at most {PAUSE_MOST / DAY_SECONDS:.0f}d; without --for it lasts until `resume`")
@@ -98,7 +98,7 @@ def future_or_never(written: str) -> float:
     """Parse as ``future`` does; ``inf`` means for ever.
 
     Raises:
-        click.BadParameter: it is no time.
+        click.BadParameter: it is invalid.
     """
     return inf if written == "inf" else future(written)
 
@@ -107,7 +107,7 @@ def moment(written: str) -> float:
     """Parse a TIME into unix seconds; ``18:00`` is the next one.
 
     Raises:
-        click.BadParameter: it is no time.
+        click.BadParameter: it is invalid.
     """
     return _moment(written, ahead=True)
 
@@ -116,7 +116,7 @@ def after_now(written: str) -> float:
     """Parse a DURATION, and return the unix seconds at which it has passed.
 
     Raises:
-        click.BadParameter: it is no duration, or too long.
+        click.BadParameter: it is invalid, or too long.
     """
     if (at := time.time() + seconds(written)) > LATEST:
         raise click.BadParameter(f'"{written}" from now lies too far in the future')

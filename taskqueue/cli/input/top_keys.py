@@ -3,7 +3,7 @@
     terminal ──bytes──► Keys ──key──► View
 
 During the block the terminal sends bytes at once and unechoed (termios' cbreak mode); Ctrl-C stays
-a signal. A key that is no character comes as an escape sequence, which terminals send in one piece.
+a signal. A special key comes as an escape sequence, which terminals send in one piece.
 """
 
 from __future__ import annotations

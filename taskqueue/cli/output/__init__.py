@@ -1,4 +1,4 @@
-"""What commands show: tables, JSON, the screen of ``taskqueue top``. It goes through ``taskqueue.terminal``.
+"""Output of commands: tables, JSON, the screen of ``taskqueue top``, all shown through ``taskqueue.terminal``.
 
-Here may live what turns the daemon's views into rows. Nothing here asks the daemon.
+Here may live what turns the daemon's replies into rows. Nothing here sends requests.
 """

@@ -1,4 +1,4 @@
-"""The table of fetchers, and sentences on those that have hung places."""
+"""Table of fetchers, and sentences on hung places."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ FETCHER_FOLDED: Final = frozenset({"fetcher", "address", "projects"})
 """Columns of fetchers that may wrap."""
 
 HUNG_SHOWN: Final = 5
-"""Fetchers with hung places of which a sentence follows their table."""
+"""Fetchers with hung places that get a sentence below the table, at most."""
 
 
 def of_fetchers(views: Iterable[Fetcher]) -> Table:
-    """A row per fetcher: whether it drains, tasks held and capacity, hung places, outcomes, its priority."""
+    """Make a table with a row per fetcher: draining, leases and capacity, hung places, outcomes, priority."""
     return of_columns(fetchers.COLUMNS, views, folded=FETCHER_FOLDED)
 
 
 def show_fetchers(views: Sequence[Fetcher]) -> None:
-    """Print a table of fetchers, and what hangs at them."""
+    """Print a table of fetchers, and their hung places."""
     show(of_fetchers(views))
     for line in of_hung(views):
         Screen().print(line)
 
 
 def of_hung(views: Iterable[Fetcher]) -> Iterator[Text]:
-    """A sentence for each of the first HUNG_SHOWN fetchers that have hung places, the longest first."""
+    """Describe the first HUNG_SHOWN fetchers with hung places, those that have hung longest first."""
     hanging = fetchers.hanging(views)
     for view in hanging[:HUNG_SHOWN]:
         yield Text(fetchers.hung_words(view), "red")

@@ -1,14 +1,14 @@
-"""Flows for people: a list of them, and one as its graph in layers, with its progress and its critical path.
+"""Tables of flows, and the drawing of a flow in layers, with its progress and its critical path.
 
-    ██████████▒▒▒▒▒░░░░░░░░░░░░░░░  33 %     over, processing, still to come
+    ██████████▒▒▒▒▒░░░░░░░░░░░░░░░  33 %     finished, processing, still to come
     1 success, 1 processing, 1 blocked
     layer task state       took waits for
     1     A    success    1.2 s
           B    processing
     2     D    blocked          A, B
 
-Everything fits into 80 columns and is told without colours, too. Of a large flow there is a row a layer, or for several
-of them, instead of one a task.
+Everything fits into 80 columns and is readable without colours. A large flow has a row per layer, or per several
+layers, instead of one per task.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from taskqueue.terminal.screen import Screen, Text
 from taskqueue.units import duration_text
 
 TASKS_SHOWN: Final = 50
-"""Of a flow with more tasks there is a row a layer."""
+"""Most tasks of a flow that is drawn with a row per task; a larger one has a row per layer."""
 
 STRETCHES_SHOWN: Final = 30
 PATH_SHOWN: Final = 12
 NO_LAYER: Final = -1
 SHORT_NAME: Final = 16
-"""Characters; where a name is longer, parents are told by their numbers."""
+"""Characters of the longest name by which parents are named; with longer ones they are numbered."""
 
 ROW_NAME, PATH_NAME = 30, 60
-"""Characters of a name in a row of the graph, and of the critical path; longer ones are cut in the middle."""
+"""Characters of a name in a row of the graph, and of the critical path; longer names are cut in the middle."""
 
 BAR_CELLS: Final = 40
 LAYER_BAR_CELLS: Final = 16
@@ -48,11 +48,11 @@ STATE_STYLES: Final[Mapping[str, str]] = STYLES | {
 
 
 class FlowPicture(NamedTuple):
-    """A flow as it is shown.
+    """Flow to be drawn.
 
     Attributes:
-        names: of all tasks.
-        tasks: all of them, or none if there are too many to show each.
+        names: names of all tasks.
+        tasks: all tasks, or none if there are too many to draw each.
     """
 
     view: Flow
@@ -62,7 +62,7 @@ class FlowPicture(NamedTuple):
 
 
 def picture(view: Flow, tasks: Iterable[FlowTaskStatus], most: int = TASKS_SHOWN) -> FlowPicture:
-    """A flow with its tasks, parents first; each of these is shown if there are at most ``most``."""
+    """Combine a flow and its tasks, parents first; tasks are drawn one by one if there are at most ``most``."""
     graph, names, kept = FlowGraph(), list[str](), list[FlowTaskStatus]()
     for task in tasks:
         graph.add((parent for parent in task.depends_on if isinstance(parent, int)), task.state, task.seconds)
@@ -83,7 +83,7 @@ LIST_STYLES: Final[Mapping[str, Callable[[Flow], str]]] = {
 
 
 def of_flows(views: Iterable[Flow]) -> Table:
-    """A row a flow: how far it is. Fits into 80 columns."""
+    """Make a table with a row per flow and its progress; 80 columns."""
     return of_columns(COLUMNS, views, when=ago, styles=LIST_STYLES)
 
 
@@ -95,14 +95,14 @@ def _state(state: str) -> Text:
 
 
 def draw(shown: FlowPicture, now: float) -> None:
-    """Print the flow; ``now`` in unix seconds."""
+    """Print a flow; ``now`` in unix seconds."""
     screen = Screen()
     for part in drawn(shown, now):
         screen.print(part)
 
 
 def drawn(shown: FlowPicture, now: float) -> Iterator[Table | Text]:
-    """The flow, part by part, from top to bottom; ``now`` in unix seconds."""
+    """Draw a flow part by part, from top to bottom; ``now`` in unix seconds."""
     yield _headline(shown.view, now)
     yield progress(shown.graph.states, BAR_CELLS).append(f"  {over(shown.view) / max(shown.view.tasks, 1):.0%}")
     yield counts_text(shown.graph.states)
@@ -119,7 +119,7 @@ def _headline(view: Flow, now: float) -> Text:
 
 
 def progress(states: Mapping[str, int], cells: int) -> Text:
-    """A bar: what is over, in the colours of how, then what is processing, then the rest."""
+    """Draw a bar: finished tasks in the colours of their outcomes, processing ones, the rest."""
     tasks = sum(states.values())
     bar, drawn_cells, counted = Text(), 0, 0
     for state in (*OVER, "processing"):
@@ -132,7 +132,7 @@ def progress(states: Mapping[str, int], cells: int) -> Text:
 
 
 def counts_text(states: Mapping[str, int]) -> Text:
-    """``6 success, 1 failed``, with what is over first."""
+    """Describe counts, finished ones first: ``6 success, 1 failed``."""
     told = Text()
     for state, count in counted(states):
         told.append(", " if told.plain else "").append(f"{count:,} {state}", STATE_STYLES.get(state, ""))
@@ -140,7 +140,7 @@ def counts_text(states: Mapping[str, int]) -> Text:
 
 
 def _rows(shown: FlowPicture) -> Table:
-    """A row a task, by layers; where names are long, parents are told by their numbers."""
+    """Make a table with a row per task, by layers; parents are numbered if names are long."""
     layer_of, tasks = shown.graph.layer_of, shown.tasks
     numbered = max(map(len, shown.names)) > SHORT_NAME and any(task.depends_on for task in tasks)
     labels = [f"{task.index}" for task in tasks] if numbered else shown.names
@@ -161,7 +161,7 @@ def _rows(shown: FlowPicture) -> Table:
 
 
 def _layers(graph: FlowGraph) -> Table:
-    """A row a layer, or for several that follow each other."""
+    """Make a table with a row per layer, or per several layers."""
     table = bare_table(["layer"], ["tasks"], [""])
     table.add_column("states", overflow="fold")
     for stretch in graph.stretches(STRETCHES_SHOWN):
@@ -172,7 +172,7 @@ def _layers(graph: FlowGraph) -> Table:
 
 
 def _path(shown: FlowPicture, path: Sequence[int]) -> Table:
-    """The critical path with its seconds; of a long one its first and last tasks."""
+    """Make a table of the critical path with its seconds; only the first and last tasks of a long one."""
     so_far = "" if shown.view.ended_at else " so far"
     table = bare_table([f"critical path{so_far}"], [duration_text(shown.graph.critical_seconds)])
     half = PATH_SHOWN // 2

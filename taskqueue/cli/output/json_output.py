@@ -1,9 +1,9 @@
-"""The option --json: what commands show people as tables and sentences, for programs.
+"""Option --json: the output of commands for programs.
 
-A command that lists things prints an object a line, as it gets them; any other command one object. Each has every field
-of the daemon's own views, under the names that messages have; fields are added over time, never renamed. Times are unix
-seconds, infinite numbers are text, and what JSON can't hold of a task's body stands as ``{"$msgpack": "base64"}``. All
-of it is ASCII: what a terminal would obey stands there as ``\\u001b`` or the like.
+A command that lists things prints an object per line, as they arrive; others print one object. Objects have all
+fields of the daemon's messages under their names; fields are added over time, never renamed. Times are unix seconds,
+infinite numbers are text, and parts of a task's body that JSON can't hold are ``{"$msgpack": "base64"}``. The output is
+ASCII: control characters that a terminal would obey are escaped, such as ``\\u001b``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def print_lines(values: Iterable[object]) -> None:
 
 
 def visible_json(line: bytes) -> bytes:
-    """The same JSON with control characters escaped; ``line`` is one line of JSON in UTF-8."""
+    """Escape control characters in ``line``, one line of JSON in UTF-8."""
     if line.isascii() and DELETE not in line:
         return line
     text = line.decode()
@@ -54,5 +54,5 @@ def visible_json(line: bytes) -> bytes:
 
 
 def _visible(char: str) -> str:
-    # The one character of ASCII that json leaves as it is.
+    # The only control character of ASCII that json does not escape.
     return char if visible(char) == char else visible(json.dumps(char)[1:-1])

@@ -1,4 +1,4 @@
-"""Tables of projects: counts and rates, why they are paused, how far they are, their cron jobs and settings."""
+"""Tables of projects: counts and rates, pauses, remaining time, cron jobs and settings."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ PAUSES_SHOWN = 5
 REMAINING_SHOWN: Final = 30
 
 REMAINING_TOLD: Final = ("stopped", "paused", "out-of-hours", "no-rate")
-"""Reasons that the table of projects, or a sentence on those that stand still, shows."""
+"""Reasons without a remaining time of their own here: the table of projects or another sentence shows them."""
 
 
 def of_projects(views: Iterable[Project], sort: str = "", numbers: Sequence[int] = ()) -> Table:
-    """A row per project: tasks by state, and its rate.
+    """Make a table with a row per project: tasks by state, and the rate.
 
     Args:
-        sort: what the rows are sorted by; if no column has it, one with ``numbers`` replaces burst. Else one with the
-            blocked tasks does, if there are any.
+        sort: order of the rows; if no column shows it, a column of ``numbers`` replaces burst, else one of blocked
+            tasks, if there are any.
     """
     shown = list(views)
     first = [sort.replace("_", " ")] if numbers and sort not in STATES else []
@@ -57,7 +57,7 @@ def _counts(view: Project, states: Iterable[str]) -> Iterator[Text]:
 
 
 def rate(view: Project) -> Text:
-    """The project's own rate, unless its shared bucket is the only limit; and the shared bucket's name."""
+    """Format the project's own rate, unless its shared bucket is the only limit, and the shared bucket's name."""
     own, shared = view.settings["rate"], view.shared
     paces = [f"{setting_text(own)}/s"] if shared is None or own != inf else []
     return Text(" ".join([*paces, f"{_brief(shared.name)} {setting_text(shared.rate)}/s"] if shared else paces))
@@ -75,7 +75,7 @@ def _brief(name: str) -> str:
 
 
 def of_pauses(views: Iterable[Project]) -> Table:
-    """A row per project that has paused itself, or is paused for a time: why, and what comes next; without a header.
+    """Make a table of projects that paused themselves or are paused for a time: why, and what comes next; no header.
 
     At most PAUSES_SHOWN.
     """
@@ -96,9 +96,9 @@ def _of_pause(view: Project) -> str:
 
 
 def of_remaining(views: Iterable[Project]) -> Table:
-    """A row per project with anything left: how long that takes; without a header. At most REMAINING_SHOWN.
+    """Make a table of the remaining time of unfinished projects; no header, at most REMAINING_SHOWN rows.
 
-    Projects with a reason of REMAINING_TOLD have none; several that have ended too few tasks share one.
+    Projects with a reason of REMAINING_TOLD are left out; those with too few finished tasks share a row.
     """
     table = Table.grid(padding=(0, 2, 0, 0))
     known = [(view.name, view.remaining) for view in views if view.remaining]
@@ -117,12 +117,12 @@ def of_remaining(views: Iterable[Project]) -> Table:
 
 
 def of_still(sentence: str) -> Text:
-    """A line on a project that hands out nothing."""
+    """Style a sentence on a project that dispatches nothing."""
     return Text(sentence, "yellow")
 
 
 def of_cron(views: Iterable[Project]) -> Table:
-    """A row per cron job of each project, in this machine's time zone. Fits into 80 columns."""
+    """Make a table with a row per cron job of each project, in this machine's time zone; 80 columns."""
     table = bare_table(["project", "job", "next", "last"], ["runs", "skipped"], ["when"])
     for view in views:
         for job in view.cron:
@@ -139,7 +139,7 @@ def _schedule(view: Project, job: str) -> str:
 
 
 def of_settings(view: Project) -> Table:
-    """A row per setting, or key of a setting that is a table, with the layer that set it."""
+    """Make a table with a row per setting, or key of a table, with its source."""
     table = bare_table(["setting", "said by"], [], ["value"])
     for name, value in flat(view.settings):
         shown = Text(setting_text(value), "dim" if is_empty_setting(value) else "bold")

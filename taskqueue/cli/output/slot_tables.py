@@ -1,4 +1,4 @@
-"""Tables of slots for people."""
+"""Tables of slots."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ PLACES = {"ready": "green", "waiting": "yellow"}
 
 
 def of_slots(slots: Sequence[Slot]) -> Table:
-    """A row a slot; how many tasks it has had, if that is limited for any of them."""
+    """Make a table with a row per slot; with the number of tasks ever, if it is limited for any slot."""
     columns = [*columns_of(slots), ListColumn("until", _until, words=True)]
     styles = {"slot": lambda slot: "bold", "place": lambda slot: PLACES.get(slot.place, "")}
     return of_columns(columns, slots, styles=styles, folded=("until",))
 
 
 def of_next(tasks: Sequence[TaskRow]) -> Table:
-    """The next tasks of a slot."""
+    """Make a table of the next tasks of a slot."""
     table = bare_table(["next task"], ["priority"], ["url"])
     for task in tasks:
         table.add_row(Text(task.taskid), Text(f"{task.priority:,}"), Text(task.url))
@@ -36,7 +36,7 @@ def of_next(tasks: Sequence[TaskRow]) -> Table:
 
 
 def fields_of(found: SlotDetails) -> dict[str, str]:
-    """What is to be said of a slot."""
+    """Rows about a slot."""
     slot, sources = found.slot, found.sources
     chosen = ", ".join(f"{name} {value}" for name, value in found.chosen.items())
     fields = {
@@ -58,7 +58,7 @@ def fields_of(found: SlotDetails) -> dict[str, str]:
 
 
 def of_division(view: SlotDivision) -> str:
-    """How a project is divided, in words."""
+    """Describe how a project is divided."""
     places = ((view.ready, "ready"), (view.waiting, "waiting"), (view.parked, "parked"))
     there = ", ".join(f"{count:,} {place}" for count, place in places if count) or "none in memory"
     stored = ", more in the store" if view.stored else ""
@@ -73,7 +73,7 @@ def _most(most: float) -> str:
 
 
 def _said(sources: dict[str, str], number: str) -> str:
-    """Who says a number of the pace."""
+    """Describe the source of a number of the pace."""
     source = sources.get(number, "")
     if source in ("", "project"):
         return " (as the project says)" if source else ""
@@ -81,7 +81,7 @@ def _said(sources: dict[str, str], number: str) -> str:
 
 
 def _until(slot: Slot) -> str:
-    """What a slot waits for."""
+    """Describe what a slot waits for."""
     if slot.blocked_until:
         return f"blocked {_in(slot.blocked_until)}"
     if slot.backoff_until:
@@ -90,13 +90,13 @@ def _until(slot: Slot) -> str:
 
 
 def _in(at: float) -> str:
-    """When something is over; empty: it is already."""
+    """Format the time until a moment; empty if it has passed."""
     if at == inf:
-        return "until somebody lifts it"
+        return "until it is unset"
     left = at - time.time()
     return f"in {duration_text(left)}" if left > 0 else ""
 
 
 def _at(at: float) -> str:
-    """When something is over, with the date if that is not soon."""
+    """Format a moment, with the date if it is not soon."""
     return f"{_in(at)} ({local(at)})" if time.time() + 60 < at < inf else _in(at)

@@ -1,11 +1,10 @@
-"""What all tables for people are made of: a table that cuts nothing, columns, styles, and the fields of one object.
+"""Building blocks of tables: a table that cuts nothing, columns, styles, and the fields of one object.
 
-A number of which the last digits are missing is another number. So where a terminal is too narrow for all columns,
-these go, or wrap, one after the other, as far as that is needed:
+A number without its last digits is a different number. So on a narrow terminal nothing is cut; as needed,
 
-1. columns that are said to be spare
-2. columns that have nothing but zeros, from the right
-3. words wrap, which otherwise stand in one line
+1. spare columns are left out
+2. columns of zeros are left out, from the right
+3. words wrap that would stand in one line
 4. each row becomes a block of lines with a name and a value
 
 Tables of tasks, projects, fetchers, slots and flows are in modules of their own.
@@ -31,17 +30,17 @@ from taskqueue.terminal.screen import Screen, Text
 T = TypeVar("T")
 
 NOTHING: Final = frozenset({"", "0", "·"})
-"""What a cell says if it says nothing."""
+"""Contents of an empty cell."""
 
 FOLDED_MOST: Final = 8
-"""Characters that a column which wraps has at least, if it has so long words."""
+"""Characters of a wrapping column, at least, if its words are as long."""
 
 
 class FittingTable(Table):
-    """Made of cells of one line each.
+    """Table of cells of one line each.
 
     Attributes:
-        spare: heads of columns that go first; the first one first.
+        spare: headings of columns to leave out first, in this order.
     """
 
     def __init__(self, spare: Iterable[str] = ()) -> None:
@@ -56,7 +55,7 @@ class FittingTable(Table):
         yield from self._blocks().__rich_console__(console, options)
 
     def _attempts(self) -> Iterator[list[Column]]:
-        """The columns, and then fewer and narrower ones."""
+        """Yield all columns, then fewer and narrower ones."""
         columns = list(self.columns)
         yield columns
         zeros = [_head(column) for column in reversed(columns) if column.justify == "right" and _is_nothing(column)]
@@ -82,7 +81,7 @@ class FittingTable(Table):
 
 
 def named_values() -> Table:
-    """An empty table of names and values, without a header; values wrap, and are not cut."""
+    """Make an empty table of names and values, without a header; values wrap and are never cut."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -106,7 +105,7 @@ def _has_words(column: Column) -> bool:
 
 
 def _needed(column: Column) -> int:
-    """The width at which nothing is cut, and nothing is hard to read."""
+    """Compute the width at which nothing is cut or hard to read."""
     lines = [_head(column), *_texts(column)]
     if column.no_wrap:
         return max(map(cell_len, lines))
@@ -115,7 +114,7 @@ def _needed(column: Column) -> int:
 
 
 STATES = tuple(state for state in TaskCounts.__struct_fields__ if state != "blocked")
-"""Columns of a table in 80 columns, which have no room for one that is rarely needed."""
+"""States that have a column in 80 characters; blocked is rare and left out."""
 STYLES = {
     "running": "green", "checking": "yellow", "paused": "yellow", "stopped": "red", "success": "green", "failed": "red",
 }  # fmt: skip
@@ -127,11 +126,11 @@ def show(table: Table) -> None:
 
 
 def of_fields(fields: Mapping[str, str], *, long: str = "") -> Table:
-    """A row per field of one object.
+    """Make a table with a row per field of an object.
 
     Args:
-        long: the field whose value keeps its line ends, such as a traceback; in any other they are made visible, so
-            that no value looks like further fields.
+        long: field whose value keeps its line ends, such as a traceback; in other values they are escaped, so that
+            no value looks like further fields.
     """
     table = named_values()
     for name, value in fields.items():
@@ -147,12 +146,12 @@ def of_columns(
     styles: Mapping[str, Callable[[T], str]] = MappingProxyType({}),
     folded: Collection[str] = (),
 ) -> Table:
-    """A table of columns that a page has, too.
+    """Make a table of columns that the dashboard has, too.
 
     Args:
-        when: tells unix seconds.
-        styles: of cells, by the heads of their columns.
-        folded: heads of columns that may wrap.
+        when: formats unix seconds.
+        styles: styles of cells by heading.
+        folded: headings of columns that may wrap.
     """
     table = FittingTable()
     for column in columns:
@@ -174,11 +173,11 @@ def bare_table(
     folded: str = "",
     spare: Iterable[str] = (),
 ) -> Table:
-    """A table without lines: columns of words, then of numbers, then of words that may wrap.
+    """Make a table without lines: columns of words, then of numbers, then of words that may wrap.
 
     Args:
-        folded: the column of numbers that may wrap, too.
-        spare: columns that are left out where there is no room.
+        folded: column of numbers that may wrap, too.
+        spare: columns to leave out first on a narrow terminal.
     """
     table = FittingTable(spare)
     for name in words:

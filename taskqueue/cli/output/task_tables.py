@@ -1,4 +1,4 @@
-"""Tables for people: lists of tasks, their attempts, bulk operations. All fit into 80 columns."""
+"""Tables of tasks, attempts and bulk operations, in 80 columns."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ from taskqueue.units import duration_text
 
 
 def of_tasks(rows: Sequence[TaskRow], state: str = "", *, tells_pushed: bool = False) -> Table:
-    """A row a task, named as ``task show`` takes it: by its url, or by its taskid with the url behind it.
+    """Make a table with a row per task, named as ``task show`` takes it: by url, or by taskid with the url behind it.
 
-    Tasks in any state have their states in front. Columns that would be empty are left out: priorities, how often in a
-    row tasks were put off, what the errors of the last attempts are about, and for how long, and by whom, what is being
-    processed is held. What is blocked has no time yet. When tasks first came is told
-    if that was asked for.
+    With several states the state comes first. Empty columns are left out: priority, number of times put off in a row,
+    kind of the last error, and, of processing tasks, how long they are held and by which fetcher. Blocked tasks have no
+    time. The time of the first push is shown on request.
     """
     mixed = any(row.state for row in rows)
     held = not mixed and any(row.lease_seconds for row in rows)
@@ -62,7 +61,7 @@ def of_tasks(rows: Sequence[TaskRow], state: str = "", *, tells_pushed: bool = F
 
 
 def _when(row: TaskRow) -> str:
-    """When a task in any state was handed out, is due, or ended; what is blocked has no time yet."""
+    """Format when a task was dispatched, is due, or ended; empty for a blocked task."""
     return "" if row.state == "blocked" else local(row.at) or "now"
 
 
@@ -71,7 +70,7 @@ def _name(row: TaskRow) -> str:
 
 
 def of_attempts(attempts: Iterable[Attempt]) -> Table:
-    """A row per attempt, with what its error is about."""
+    """Make a table with a row per attempt, with the kind of its error."""
     table = bare_table(["when", "outcome"], ["took"], ["fetcher", "error"])
     for attempt in attempts:
         outcome = Text(attempt.outcome, style=STYLES.get(attempt.outcome, "red"))
@@ -85,7 +84,7 @@ def of_attempts(attempts: Iterable[Attempt]) -> Table:
 
 
 def of_parents(parents: Iterable[Parent]) -> Table:
-    """A row per task that another one waits for."""
+    """Make a table with a row per parent."""
     table = bare_table(["state", "waited for"], [], ["task", "result"])
     for each in parents:
         state = Text(each.state, style=STYLES.get(each.state, ""))
@@ -95,7 +94,7 @@ def of_parents(parents: Iterable[Parent]) -> Table:
 
 
 def of_children(children: Iterable[Child]) -> Table:
-    """A row per task that waits for another one."""
+    """Make a table with a row per child."""
     table = bare_table(["state", "waits"], [], ["task"])
     for each in children:
         state = Text(each.state, style=STYLES.get(each.state, ""))
@@ -104,13 +103,13 @@ def of_children(children: Iterable[Child]) -> Table:
 
 
 def parent_fields(parent: Parent) -> dict[str, object]:
-    """The same for programs."""
+    """Make the JSON object of a parent."""
     fields = {name: getattr(parent, name) for name in ("project", "taskid", "state", "satisfied")}
     return fields | {"result": packed(parent.result)}
 
 
 def of_operations(views: Iterable[Operation]) -> Table:
-    """A row per bulk operation: progress, projects and filter; its id goes where there is no room."""
+    """Make a table with a row per bulk operation: progress, projects and filter; the id is left out without room."""
     table = bare_table(["number", "id", "action", "began", "state"], ["scanned", "matched"], ["tasks of"], spare=["id"])
     for view in views:
         cells = (str(view.number or ""), str(view.id), action(view), ago(view.began_at), progress(view))
@@ -120,7 +119,7 @@ def of_operations(views: Iterable[Operation]) -> Table:
 
 
 def chosen(view: Operation) -> str:
-    """The operation's filter as command-line options; empty if it has none."""
+    """Format the operation's filter as command-line options; empty without a filter."""
     said = view.filter
     options = [f"--state {state}" for state in said.states]
     globs = (("--url-glob", said.url), ("--error-glob", said.error))

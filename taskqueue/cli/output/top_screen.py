@@ -1,16 +1,16 @@
-"""The screen of ``taskqueue top``: as many columns and rows as fit, so that it is of use on 80 x 24.
+"""Screen of ``taskqueue top``: as many columns and rows as fit, useful from 80 x 24 on.
 
     tcp://127.0.0.1:7400  taskqueue 0.1.0, up 3 d 2 h, epoch 4
     12,345 ready, 0 delayed, 50 processing; 12 fetchers hold 50 of 120
     new 12.0/s  selected 50.0/s  success 49.0/s  retried 1.0/s  failed 0.0/s
 
-    project          state       ready  processing  selected/s  retried/s       the list that is looked at
+    project          state       ready  processing  selected/s  retried/s       the visible list
     ...
     fetcher          state  holds  oldest  done  failed                         below it, while there is room
     ...
     1-2 of 2 by selected_5m  q quit  s sort  / filter  f fetchers  j k scroll
 
-Speeds are computed from totals that are sampled with each look.
+Speeds are computed from totals that are sampled with each refresh.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from taskqueue.units import duration_text
 T = TypeVar("T")
 
 SHORTEST_SECONDS: Final = 0.5
-"""Between two samples that give a new speed; with more frequent samples the speed stays."""
+"""Seconds between two samples that give a new speed, at least; in between the speed stays."""
 
 LOOKED_AT_MOST: Final = 1000
-"""Projects that are remembered besides those of the last sample."""
+"""Projects remembered besides those of the last sample, at most."""
 
 
 class Speeds(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Speeds(msgspec.Struct, frozen=True):
 
 
 class Sample(NamedTuple):
-    """Totals at a time (seconds of any clock), and the speeds up to it."""
+    """Totals at a time (seconds of any clock), and the speeds until then."""
 
     at: float
     totals: EventTotals
@@ -65,13 +65,13 @@ class Sample(NamedTuple):
 
 
 class SpeedMeter:
-    """Remembers the last sample of each project."""
+    """Speeds of projects, computed from the last sample of each."""
 
     def __init__(self) -> None:
         self._looks: dict[str, Sample] = {}
 
     def look(self, at: float, totals: Mapping[str, EventTotals]) -> dict[str, Speeds]:
-        """Speeds since each project's last sample; a project that is new has none."""
+        """Take a sample, and return speeds since each project's last one; a new project has none."""
         seen = {name: _next_sample(self._looks.get(name), at, now) for name, now in totals.items()}
         self._looks = ({} if len(self._looks) > LOOKED_AT_MOST else self._looks) | seen
         return {name: look.speeds for name, look in seen.items() if look.speeds is not None}
@@ -82,23 +82,23 @@ def _next_sample(before: Sample | None, at: float, totals: EventTotals) -> Sampl
         return Sample(at, totals, None)
     if at - before.at < SHORTEST_SECONDS:
         return before
-    # Totals shrink when a project is deleted and made again; that is no speed.
+    # Totals shrink when a project is deleted and made again, which is not a speed.
     gained = (max(0, getattr(totals, name) - getattr(before.totals, name)) for name in Speeds.__struct_fields__)
     return Sample(at, totals, Speeds(*(count / (at - before.at) for count in gained)))
 
 
 AROUND: Final = 7
-"""Lines that are not rows of the list: three of the head, one empty, its header, one empty, the footer."""
+"""Lines around the list: three of the head, one empty, its header, one empty, the footer."""
 
 NAME_LEAST, NAME_MOST = 12, 28
-"""Characters of the first column, while there is anything beside it."""
+"""Characters of the first column, at least and at most, while there are others."""
 
 ALL: Final = ""
-"""The key of all projects together among the speeds."""
+"""Key of all projects together among the speeds."""
 
 
 class Snapshot(NamedTuple):
-    """The daemon's latest replies, with speeds by project name; ``silent``: why there are no newer ones."""
+    """Latest replies of the daemon, with speeds by project name; ``silent`` says why there are no newer ones."""
 
     status: StatusReply
     fetchers: FetcherPage
@@ -107,7 +107,7 @@ class Snapshot(NamedTuple):
 
 
 class Column(NamedTuple, Generic[T]):
-    """A column beside the name: header, width, the order that it shows, and its cells."""
+    """Column beside the name: header, width, the order that it shows, and its cells."""
 
     head: str
     width: int
@@ -159,11 +159,11 @@ PROJECT_FIRST: Final = (
     "state", "ready", "processing", "selected/s", "retried/s", "failed/s", "time left", "new/s", "delayed", "success/s",
     "rate",
 )  # fmt: skip
-"""Columns by importance: the last ones are dropped first."""
+"""Columns by importance; the last ones are left out first."""
 
 FETCHER_WIDTHS: Final = {"state": 8, "holds": 13, "hung": 15, "priority": 8, "address": 15, "projects": 30}
 FETCHER_WIDTH: Final = 9
-"""Of all other columns."""
+"""Characters of each other column of fetchers."""
 
 
 def _fetcher(column: ListColumn[Fetcher]) -> Column[Fetcher]:
@@ -179,12 +179,12 @@ FETCHER_FIRST: Final = (
 
 
 def rows_that_fit(height: int) -> int:
-    """Rows of the list on a screen of ``height`` lines."""
+    """Compute the rows of the list on a screen of ``height`` lines."""
     return max(1, height - AROUND)
 
 
 def render_screen(url: str, snapshot: Snapshot, view: View, width: int, height: int) -> RenderableType:
-    """The whole screen."""
+    """Draw the whole screen."""
     parts = [*_head(url, snapshot), Text("")]
     used = 4
     if view.fetchers_seen:
@@ -231,7 +231,7 @@ def _fetchers(views: Sequence[Fetcher], rows: ListView[FetcherSort], width: int)
 
 
 def _below(snapshot: Snapshot, view: View, width: int, left: int) -> list[RenderableType]:
-    """Why projects are paused, or until when, and the first fetchers, in ``left`` lines."""
+    """Draw pauses and the first fetchers in ``left`` lines."""
     parts: list[RenderableType] = []
     projects = snapshot.status.projects
     reasons = [
@@ -248,7 +248,7 @@ def _below(snapshot: Snapshot, view: View, width: int, left: int) -> list[Render
 
 
 def _chosen(cells: Iterable[Column[T]], first: Sequence[str], sort: str) -> list[tuple[int, Column[T]]]:
-    """Columns by importance; the one that is sorted by is never dropped."""
+    """Choose the columns that fit, by importance; the column of the order is always among them."""
     return [(-1 if sort and cell.sort == sort else first.index(cell.head), cell) for cell in cells]
 
 
@@ -259,7 +259,7 @@ def _table(
     sort: str,
     width: int,
 ) -> Table:
-    """A table with one line per row, and as many columns as fit."""
+    """Make a table with one line per row and as many columns as fit."""
     name_width = max(NAME_LEAST, min(NAME_MOST, max(len(name) for name, _, _ in rows)))
     left = width - name_width
     fitting: list[Column[T]] = []

@@ -157,7 +157,7 @@ def test_a_dry_run_shows_the_graph_without_a_daemon(daemon: Daemon, run: Run) ->
     status, out, _ = run("submit", "shop", "nightly.toml", "--dry-run")
 
     lines = [line.rstrip() for line in out.splitlines()]
-    assert (status, lines[0]) == (0, "shop/nightly  staged  0 of 2 tasks over, not submitted yet")
+    assert (status, lines[0]) == (0, "shop/nightly  staged  0 of 2 tasks finished, not submitted yet")
     assert lines[5:] == ["1     A    staged", "2     D    staged      A"]
     assert daemon.heard == []
 
@@ -200,8 +200,8 @@ def test_a_flow_is_shown_to_programs_with_its_tasks(run: Run) -> None:
     ("state", "status", "told"),
     [
         ("success", 0, ""),
-        ("failed", 3, "taskqueue flow wait: shop/nightly: failed, 2 of 2 tasks over (1 failed)\n"),
-        ("cancelled", 4, "taskqueue flow wait: shop/nightly: cancelled, 2 of 2 tasks over (1 cancelled)\n"),
+        ("failed", 3, "taskqueue flow wait: shop/nightly: failed, 2 of 2 tasks finished (1 failed)\n"),
+        ("cancelled", 4, "taskqueue flow wait: shop/nightly: cancelled, 2 of 2 tasks finished (1 cancelled)\n"),
     ],
 )
 def test_the_exit_status_of_wait_says_how_a_flow_ended(
@@ -217,16 +217,16 @@ def test_waiting_ends_with_its_time(run: Run) -> None:
     assert run("wait", "shop", "nightly", "--timeout", "0") == (
         1,
         "",
-        "taskqueue flow wait: shop/nightly has not ended, 1 of 2 tasks over\n",
+        "taskqueue flow wait: shop/nightly has not ended, 1 of 2 tasks finished\n",
     )
 
 
 @pytest.mark.parametrize(
     ("state", "told"),
     [
-        ("running", "shop/nightly: those that are not over are being cancelled; 0 of 2 tasks over"),
+        ("running", "shop/nightly: unfinished tasks are being cancelled; 0 of 2 tasks finished"),
         ("staged", "shop/nightly: dropped"),
-        ("success", "shop/nightly: success, 0 of 2 tasks over"),
+        ("success", "shop/nightly: success, 0 of 2 tasks finished"),
     ],
 )
 def test_a_flow_is_cancelled(flows: Flows, run: Run, state: FlowState, told: str) -> None:

@@ -52,7 +52,7 @@ def shown(view: Flow, tasks: Iterable[FlowTaskStatus], now: float = NOON + 192, 
 
 def test_a_flow_is_shown_in_layers_with_its_progress_and_its_critical_path() -> None:
     assert shown(flow(9, success=2, failed=2, processing=1), example()) == [
-        "shop/nightly  running  4 of 9 tasks over, 3 min 12 s",
+        "shop/nightly  running  4 of 9 tasks finished, 3 min 12 s",
         "█████████████████▒▒▒▒▒░░░░░░░░░░░░░░░░░░  44%",
         "2 success, 2 failed, 1 processing, 4 delayed",
         "",
@@ -132,7 +132,7 @@ def test_each_task_of_a_large_flow_is_shown_on_request() -> None:
 
 def test_a_flow_that_is_not_submitted_says_so() -> None:
     assert shown(flow(1, "staged"), [task(0, "staged", seconds=0)])[:3] == [
-        "shop/nightly  staged  0 of 1 tasks over, not submitted yet",
+        "shop/nightly  staged  0 of 1 tasks finished, not submitted yet",
         "░" * 40 + "  0%",
         "1 staged",
     ]
@@ -141,11 +141,13 @@ def test_a_flow_that_is_not_submitted_says_so() -> None:
 def test_a_flow_that_is_being_made_says_how_far() -> None:
     making = Flow("shop", "nightly", "unrolling", 5000, TaskCounts(ready=256), 256, NOON)
 
-    assert shown(making, [])[0] == "shop/nightly  unrolling  0 of 5,000 tasks over, 256 made so far, 3 min 12 s"
+    assert shown(making, [])[0] == "shop/nightly  unrolling  0 of 5,000 tasks finished, 256 made so far, 3 min 12 s"
 
 
 def test_a_flow_that_has_ended_says_how_long_it_took() -> None:
-    assert shown(flow(1, "success", NOON + 5, success=1), [task(0)], NOON + 999)[0].endswith("1 of 1 tasks over, 5 s")
+    ended = flow(1, "success", NOON + 5, success=1)
+
+    assert shown(ended, [task(0)], NOON + 999)[0].endswith("1 of 1 tasks finished, 5 s")
 
 
 @pytest.mark.parametrize(

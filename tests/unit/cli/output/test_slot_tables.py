@@ -65,7 +65,7 @@ def test_a_block_and_a_back_off_are_told_as_what_they_are() -> None:
         of_slots([slot(blocked_until=inf, until=inf), slot(backoff=2, backoff_until=NOW + 120, until=NOW + 120)])
     )
 
-    assert "blocked until somebody lifts it" in lines[1]
+    assert "blocked until it is unset" in lines[1]
     assert "backs off in 2 min" in lines[2]
 
 
