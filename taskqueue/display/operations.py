@@ -44,14 +44,14 @@ def progress(view: Operation) -> str:
 
 
 def outcome(view: Operation) -> str:
-    """``retried 1,204 tasks of 20,311 looked at (operation 17)``, ``paused 12 projects``."""
+    """``retried 1,204 tasks of 20,311 scanned (operation 17)``, ``paused 12 projects``."""
     if view.action in DONE_WITH_PROJECTS:
         left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
         return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
     if view.action == "rerun":
         return f"{'would reset' if view.dry_run else 'reset'} {tasks(view.matched)} (operation {number(view)})"
     what = f"would {view.action}" if view.dry_run else DONE[view.action]
-    return f"{what} {tasks(view.matched)} of {view.seen:,} looked at (operation {number(view)})"
+    return f"{what} {tasks(view.matched)} of {view.seen:,} scanned (operation {number(view)})"
 
 
 def rerun_lines(view: Operation) -> list[str]:

@@ -815,7 +815,7 @@ def test_an_operation_can_be_left_alone_and_looked_at_later(run: Run) -> None:
         select.select([], [], [], 0.02)
 
     assert f"cancelled 1 task of 1 scanned (operation {number})" in shown
-    assert "filter     --url-glob '*'" in shown
+    assert "filter    --url-glob '*'" in shown
     assert number in run("operation", "list")[1]
 
 

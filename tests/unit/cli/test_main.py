@@ -197,7 +197,7 @@ def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str])
             ["task", "cancel", "news", "--group", "papers", "--state", "ready"],
             "name a project, or a group with --group",
         ),
-        (["task", "cancel", "news", "--state", "ready"], "nobody is here to ask; say --yes"),
+        (["task", "cancel", "news", "--state", "ready"], "there is no terminal to ask at"),
         (["task", "reprioritise", "news", "--priority", "5"], "name tasks, or choose them with --state"),
         (["task", "reschedule", "news", "--delay", "5"], "choose tasks with --state"),
         (["task", "reschedule", "news", "--url-glob", "*"], "say when, with --at or --delay"),
@@ -418,5 +418,5 @@ def test_a_process_without_standard_input_is_told_so(
 def test_a_process_without_standard_input_confirms_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
 
-    with pytest.raises(click.UsageError, match="nobody is here to ask"):
+    with pytest.raises(click.UsageError, match="there is no terminal to ask at"):
         require_terminal()
