@@ -33,12 +33,8 @@ MOST_MEMORY: Final = 150 << 20
 PACE: Final = {"slot": {"delay": 0.01}, "retries": 0}
 """What the daemon says of all projects; what the commands say wins."""
 
-CRAWLER: Final = """
-taskqueue project set demo slot.by=host max_depth=20
-taskqueue push demo https://example.com/
-taskqueue work crawler:crawl demo -j 20
-"""
-"""How a handler of the documents is run."""
+PAGES: Final = ("README.md", "docs/howto/fetching.md", "docs/howto/robots.md", "docs/howto/workers.md")
+"""Pages with a file ``crawler.py`` and the commands that run it."""
 
 ENDING: Final = ("crawl_to_the_end.py", "producer.py")
 """Programs that end by themselves."""
@@ -83,13 +79,15 @@ def crawlers() -> dict[str, Crawler]:
         for name, code in examples.items()
         if "python examples/" in code and "Http" in "".join(examples[used] for used in _used(code))
     }
-    [code] = _blocks("README.md", "## A crawler")
-    # What has ended has no peak of memory left to read.
-    readme = [line.removesuffix(" --until-finished") for line in _commands(_section("README.md", "## A crawler"))]
-    found["README.md"] = Crawler("docs", {"crawler.py": code}, readme, keeps_to_robots=True)
-    [code] = _blocks("docs/howto/workers.md", "## Fetching")
-    found["docs/howto/workers.md"] = Crawler("demo", {"crawler.py": code}, _commands(CRAWLER))
-    return found
+    return found | {page: _published((ROOT / page).read_text()) for page in PAGES}
+
+
+def _published(page: str) -> Crawler:
+    [code] = re.findall(r"<!-- file: crawler.py -->\n```python\n(.*?)```", page, re.DOTALL)
+    # A worker that has ended has no peak of memory left to read.
+    commands = [line.removesuffix(" --until-finished") for line in _commands(page)]
+    project = shlex.split(commands[0])[3]
+    return Crawler(project, {"crawler.py": code}, commands, "robots" in code)
 
 
 def crawl(crawler: Crawler, folder: Path) -> Crawled:
@@ -186,7 +184,7 @@ def _peak_kilobytes(pid: int) -> str:
 
 
 def _commands(text: str) -> list[str]:
-    """The lines that a person is to type, in their order; the first three of the README."""
+    """Command lines of a page or of code, up to the one that starts the worker."""
     lines = re.findall(r"^ *((?:taskqueue (?:project set|push|work) |python examples/).*)$", text, re.MULTILINE)
     until = next((n for n, line in enumerate(lines) if line.startswith("taskqueue work")), len(lines))
     return lines[: until + 1]
@@ -195,14 +193,6 @@ def _commands(text: str) -> list[str]:
 def _used(code: str) -> list[str]:
     """The examples that the commands of one run, itself included."""
     return re.findall(r"^python (examples/\w+\.py)", code, re.MULTILINE)
-
-
-def _section(document: str, heading: str) -> str:
-    return (ROOT / document).read_text().split(f"{heading}\n")[1].split("\n## ")[0]
-
-
-def _blocks(document: str, heading: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", _section(document, heading), re.DOTALL)
 
 
 def _changed(code: str, site: JudgingSite) -> str:
@@ -221,7 +211,8 @@ def _of_site(text: str, site: JudgingSite) -> str:
         ("http://127.0.0.1:8000", site.url),
     ):
         text = text.replace(made_up, real)
-    return re.sub(r"\brate=\d+", "rate=inf", text)
+    text = text.replace(" --until-finished", "")  # its memory is read when the crawl is over
+    return re.sub(r" slot.delay=[\d.]+", "", re.sub(r"\brate=\d+", "rate=inf", text))
 
 
 def main(*names: str) -> int:

@@ -215,7 +215,7 @@ class Task:
         """The task for another process, which makes it one again by ``from_bytes`` and reports it with its own client.
 
         Some 150 bytes more than its url, its body and what its project's settings say of ``fetch``; MessagePack,
-        without any code in it. docs/howto/workers.md says what it holds.
+        without any code in it. docs/howto/fetch-here-process-there.md says what it holds.
         """
         handed = Assignment(
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
