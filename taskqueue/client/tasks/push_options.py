@@ -55,7 +55,7 @@ class PushOptions(TypedDict, total=False):
         recrawl: run it again and again, at an interval between these bounds that gets shorter when its page has changed
             and longer when not, such as ``{"min": "1h", "max": "30d"}``; the first one is age, or else the shortest.
         depends_on: what it waits for until each has succeeded, at most 1,000: taskids of its own project, or pairs
-            (project, taskid); docs/howto/flows.md has the rules.
+            (project, taskid); docs/howto/dependencies.md has the rules.
         on_parent_failure: what becomes of it when one of them fails, is cancelled or expires: ``"fail"``, if nothing is
             said, ``"run"``, or ``"wait"`` until it succeeds after all.
         canonical: send, and make the taskid of, ``canonical_url`` of the url.
