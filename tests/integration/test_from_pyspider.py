@@ -1,4 +1,4 @@
-"""What docs/start/from-pyspider.md says of habits that somebody brings along, against a real daemon."""
+"""Habits of pyspider's users as docs/start/from-pyspider.md describes them, against a real daemon."""
 
 from __future__ import annotations
 
@@ -36,12 +36,13 @@ def test_a_returned_result_fails_its_task_and_says_what_to_do(daemon: DaemonFact
 
 
 def test_a_recurring_task_that_remembers_lets_its_project_finish(daemon: DaemonFactory) -> None:
-    front_page = handler_of_the_document(["http://a/1"])
+    front_page = callback_of_the_document()
+    page = SimpleNamespace(links=lambda: ["http://a/1"])
     with Client(daemon().url) as client:
         client.push("news", "http://a/", age=86400, auto_recrawl=True)
 
         first, found = front(client)
-        client.done(first, new=front_page(first))
+        client.done(first, new=front_page(first, page))
         (link,) = client.select(projects=["news"])
         client.done(link)
 
@@ -51,19 +52,19 @@ def test_a_recurring_task_that_remembers_lets_its_project_finish(daemon: DaemonF
         client.tasks.retry("news", [first.taskid])
         again, found = front(client)
         assert found == {"seen": ["http://a/1"]}
-        assert [new.url for new in front_page(again)] == ["http://a/"]
+        assert [new.url for new in front_page(again, page)] == ["http://a/"]
 
 
 def front(client: Client) -> tuple[Task, Any]:
-    """The next task, and what it remembers."""
+    """Take the next task; return it with its ``save``."""
     (task,) = client.select(projects=["news"])
     return task, task.save
 
 
-def handler_of_the_document(links: list[str]) -> Callable[..., Any]:
-    """``front_page``, as it is shown, on a site with these links on its first page."""
-    [code] = re.findall(r"```python\n(DAY = .*?)```", DOCUMENT.read_text(), re.DOTALL)
-    names: dict[str, Any] = {"download": lambda url: SimpleNamespace(links=links)}
-    exec("from taskqueue import new_task\n" + code, names)
-    handler: Callable[..., Any] = names["front_page"]
-    return handler
+def callback_of_the_document() -> Callable[..., Any]:
+    """``front_page``, as the document shows it."""
+    [code] = re.findall(r"```python\n([^`]*\nDAY = .*?)```", DOCUMENT.read_text(), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    callback: Callable[..., Any] = names["front_page"]
+    return callback
