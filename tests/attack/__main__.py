@@ -5,7 +5,7 @@
     .venv/bin/python -m tests.attack --list                 which there are
     .venv/bin/python -m tests.attack --json after.json      put what was measured into a file, row by row
     .venv/bin/python -m tests.attack --compare before.json  with the rows of that file beside
-    .venv/bin/python -m tests.attack --report               put it into docs/why/reliability.md, of tests/attack/results
+    .venv/bin/python -m tests.attack --report               put it into docs/why/results.md, of tests/attack/results
 
 It needs some GB of memory. A daemon that takes more than --kill-above is killed, and the table says so.
 """
@@ -72,7 +72,7 @@ def _options() -> Namespace:
     made.add_argument("--python", default=sys.executable, help="whose taskqueue is attacked")
     made.add_argument("--json", type=Path, metavar="FILE", help="put the figures of these rows into it")
     made.add_argument("--compare", type=Path, metavar="FILE", help="show its figures beside")
-    made.add_argument("--report", action="store_true", help="write the table of docs/why/reliability.md")
+    made.add_argument("--report", action="store_true", help="write the table of docs/why/results.md")
     return made.parse_args()
 
 

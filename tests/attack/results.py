@@ -1,4 +1,4 @@
-"""What was measured, in files of tests/attack/results, and as the table of docs/why/reliability.md."""
+"""What was measured, in files of tests/attack/results, and as the table of docs/why/results.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.attack.rows import ROWS
 from tests.attack.waits import Waits
 
 RESULTS: Final = Path(__file__).parent / "results"
-PAGE: Final = Path(__file__).parents[2] / "docs" / "why" / "reliability.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "why" / "results.md"
 BLOCK: Final = re.compile(r"(<!-- table: attacks -->\n).*?(<!-- end -->)", re.DOTALL)
 
 

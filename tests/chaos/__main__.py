@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.chaos                        every trouble, some minutes; 1 if anything was lost
     .venv/bin/python -m tests.chaos "power cuts"           one of them
     .venv/bin/python -m tests.chaos --seed 7 --rounds 50   other moments, more of them
-    .venv/bin/python -m tests.chaos --write                and put the table into docs/why/reliability.md
+    .venv/bin/python -m tests.chaos --write                and put the table into docs/why/results.md
 
 The seed draws the moments and the faults; what the machine does in between is up to it, so that no run is another's
 repetition.
@@ -26,11 +26,11 @@ from tests.integration.conftest import ROOT
 ROUNDS: Final = 20
 TASKS: Final = 2000
 
-DOCUMENT: Final = ROOT / "docs" / "why" / "reliability.md"
+DOCUMENT: Final = ROOT / "docs" / "why" / "results.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: chaos -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 HEAD: Final = (
-    "| | rounds | store failures | acknowledged | done | lost | handed out twice |",
+    "| | rounds | store failures | acknowledged | done | lost | dispatched twice |",
     "|---|---|---|---|---|---|---|",
 )
 
@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each trouble (%(default)s)")
     parser.add_argument("--tasks", type=int, default=TASKS, help="pushed and done in each round (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/reliability.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, is_well = [], True

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.chaos.pauses                             each trouble, with 100 clients and with 5,000
     .venv/bin/python -m tests.chaos.pauses --clients 100 --rounds 1    fewer
-    .venv/bin/python -m tests.chaos.pauses --write                     and put the table into docs/why/reliability.md
+    .venv/bin/python -m tests.chaos.pauses --write                     and put the table into docs/why/results.md
 
     trouble ─── store away ──► usable ──► read again ──► first answer ──► each client that waits has an answer
        └──────────────────────────── longest pause of a client ─────────────────────────────────►
@@ -55,7 +55,7 @@ PROJECT: Final = "news"
 FAILED: Final = "store-failed"
 READ_AGAIN: Final = "store-read-again"
 
-DOCUMENT: Final = ROOT / "docs" / "why" / "reliability.md"
+DOCUMENT: Final = ROOT / "docs" / "why" / "results.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: pauses -->\n).*?(?=<!-- end -->)", re.DOTALL)
 HEAD: Final = (
     "| trouble | clients | store away | usable → read again | of it reading | → first answer | → each has an answer "
@@ -373,7 +373,7 @@ def main() -> int:
     parser.add_argument("troubles", nargs="*", help=f"of {', '.join(map(repr, TROUBLES))}; all if none is named")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each trouble (%(default)s)")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, help="at once (%(default)s)")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/reliability.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
     told = parser.parse_args()
     logging.getLogger("taskqueue.client").setLevel(logging.ERROR)
     print("\n".join(HEAD), flush=True)

@@ -2,7 +2,7 @@
 
     .venv/bin/python -m tests.chaos.row_damages             each family, three damages each; 1 if a bound does not hold
     .venv/bin/python -m tests.chaos.row_damages ready ids   of these families
-    .venv/bin/python -m tests.chaos.row_damages --write     and put the table into docs/why/reliability.md
+    .venv/bin/python -m tests.chaos.row_damages --write     and put the table into docs/why/results.md
 
 A crawl with something in every family is made once, and copied for each damage. Then: ``store check``; a start of the
 daemon, which is asked for all that it has of the project that is hurt, and runs a task of another; ``store repair``;
@@ -31,7 +31,7 @@ from taskqueue.store.records.layout import FAMILIES
 from tests.integration.conftest import ROOT, Daemon, Peer
 from tests.postgres import QUICK, Cluster
 
-DOCUMENT: Final = ROOT / "docs" / "why" / "reliability.md"
+DOCUMENT: Final = ROOT / "docs" / "why" / "results.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: row damages -->\n).*?(?=<!-- end -->)", re.DOTALL)
 HEAD: Final = ("| a row of | cut | a byte flipped | deleted | repaired |", "|---|---|---|---|---|")
 
@@ -256,7 +256,7 @@ def main() -> int:
     """Play what was asked for; returns the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.row_damages")
     parser.add_argument("families", nargs="*", help="all if none is named")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/why/reliability.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
     told = parser.parse_args()
     print("\n".join(HEAD), flush=True)
     rows, harms = [], []
