@@ -1,10 +1,12 @@
-"""First all tasks are queued, then all are run: how fast is each, beside Graphile Worker, beanstalkd and Redis.
+"""Queue all tasks first, then run them all: the rate of both, beside Graphile Worker, beanstalkd and Redis.
 
     python -m benchmarks.apart                        100,000 tasks in batches of 256, 3 rounds of each
     python -m benchmarks.apart --compiled VENV
 
-Graphile Worker publishes its figures in this form, and a backlog looks like this. Servers, clients and the check of
-the ledger are those of ``benchmarks.lifecycle``; the fetcher starts when the producer has ended.
+A backlog looks like this, and Graphile Worker publishes its figures in this form
+(https://worker.graphile.org/docs/performance): some 202,000 jobs queued a second by one ``add_jobs``, and 183,000 run
+by four workers of 24 at once, on a machine of many cores. Servers, clients and the check of the ledger are those of
+``benchmarks.lifecycle``; the fetcher starts when the producer has ended.
 """
 
 from __future__ import annotations

@@ -1,20 +1,21 @@
-"""What a task costs in a store that grows: rate, CPU, memory, disk, look-ups, starts.
+"""Cost of a task in a store that grows: rate, CPU, memory, disk, look-ups, starts.
 
     python -m benchmarks.growth                          0, 1, 3 and 10 million tasks: about two hours
     python -m benchmarks.growth --levels 0,1m --only known
     python -m benchmarks.growth --full                   30 million besides
 
-Twice: with tasks that are *known* (pushed and done: what a crawler remembers so that it fetches no url twice), and with
-tasks that are *pending* (pushed, and waiting to be handed out). The config is the default one, but for ``rate = inf``.
+Twice: with *known* tasks (pushed and done: what a crawler remembers so that it fetches no url twice), and with
+*pending* tasks (pushed, waiting for their dispatch). The config is the default one, but for ``rate = inf``.
 
-* Lifecycles (batches of 256, random taskids, bodies of 300 bytes) are done in the large store and, in turns within each
-  round, in one that was empty when the level began: the share is the ratio of the two, so that a machine that became
+* Lifecycles (batches of 256, random taskids, bodies of 300 bytes) are done in the large store and, in turns within
+  each round, in one that was empty when the level began. The share is the ratio of the two, so a machine that became
   slower meanwhile changes nothing.
-* Look-ups are pushes of tasks, nine of ten of them known, in an order of chance over all that is known. Nothing of it
-  is written. As many went before, to warm up the cache.
-* A start is counted from the start of the process to the first task in a fetcher's hands, Python's own start included:
-  once after an orderly stop, once after kill -9 while tasks were pushed. What was acknowledged before it must be there.
-* Memory is read before any restart, when nothing goes on; the peak is that of the whole filling.
+* Look-ups are pushes of tasks in random order, nine of ten of them known. Nothing is written for these. As many
+  pushes before them warm up the cache.
+* A start is counted from the start of the process to the first task at a fetcher, Python's own start included: once
+  after an orderly stop, once after kill -9 while tasks were pushed. What was acknowledged before it must be there.
+* Memory is read before any restart, when nothing goes on; the peak is that of the whole filling. Disk is read when
+  nothing is left to compact.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a daemon costs that has nothing to do: 1,000 projects, and a million tasks that are due in days.
+"""Cost of a daemon that has nothing to do: 1,000 projects, and a million tasks that are due in days.
 
     python -m benchmarks.idle                                       a minute
     python -m benchmarks.idle --tasks 100000 --seconds 20
 
-It is watched when the store has nothing to compact any more and the windows of all projects' counters have been saved,
-which is a minute after the last push; for so many seconds, a round. Nobody is connected. CPU time is that of all its
-threads, to the nanosecond, as the operating system's scheduler counts it.
+The measurement begins when the store has nothing left to compact and the counters of all projects have been saved, a
+minute after the last push. No client is connected. CPU time is that of all the daemon's threads, to the nanosecond,
+as the operating system's scheduler counts it.
 """
 
 from __future__ import annotations

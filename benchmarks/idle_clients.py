@@ -1,10 +1,20 @@
-"""What clients cost that are connected and silent: the pings by which each notices that its connection is dead.
+"""Cost of clients that are connected and silent: the pings by which each notices that its connection is dead.
 
     python -m benchmarks.idle_clients                                 1,000 clients, a minute a round
     python -m benchmarks.idle_clients --clients 100 --seconds 20
 
-The clients are sockets with the options of the client's own, in one process. CPU time of the daemon is that of all its
-threads, as the operating system's scheduler counts it.
+The clients are sockets with the options of the client's own, in one process. CPU time of the daemon is that of all
+its threads, as the operating system's scheduler counts it.
+
+Measured by ``python -m benchmarks.idle_clients --seconds 20``, 3 rounds, 2026-11-27, 2 cores of AMD EPYC,
+interpreted: CPU a minute, 1,000 clients, median (least to greatest):
+
+    no pings               daemon   0 ms (0 to 1)       0.001 % of a core   all clients   8 ms (8 to 10)
+    a ping each 10 s       daemon  68 ms (67 to 79)     0.114 % of a core   all clients  96 ms (92 to 110)
+    a ping each 5 s, now   daemon 142 ms (139 to 153)   0.237 % of a core   all clients 186 ms (185 to 204)
+
+ZeroMQ answers pings in its own thread, so they cause no turn. With a ping each 5 s a dead connection is noticed
+within 20 s, with one each 10 s within 40 s.
 """
 
 from __future__ import annotations

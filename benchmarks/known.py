@@ -1,4 +1,4 @@
-"""A batch of tasks of which nine in ten are known: what a known one costs, and that nothing is written for it.
+"""A batch of tasks of which nine in ten are known: the cost of a known one, and that nothing is written for it.
 
     python -m benchmarks.known                       among a million known tasks
     python -m benchmarks.known --known 100000 --rounds 2
@@ -6,10 +6,11 @@
 Crawlers find the same links again and again. Three kinds of batches of 256, in turns, each of bodies of 300 bytes:
 
 * all new;
-* nine of ten known, in an order of chance, the rest new;
-* all known: the daemon must not write at all but for the outcome of the request, which a repeat of it is answered from.
+* nine of ten known, in random order, the rest new;
+* all known: the daemon must write nothing but the outcome of the request, which answers a repeat of it.
 
-Bytes are those that the daemon wrote to files (``/proc``, wchar), with what RocksDB flushed and compacted meanwhile.
+Bytes are those that the daemon wrote to files (``/proc``, wchar), including what RocksDB flushed and compacted
+meanwhile.
 """
 
 from __future__ import annotations

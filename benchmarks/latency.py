@@ -5,16 +5,15 @@
     python -m benchmarks.latency --compiled VENV --before VENV
 
 Producer and fetcher are in one process, on another core than the server, and speak its protocol without a client
-library. Nobody waits but this one fetcher; between two tasks are some milliseconds of chance.
+library. Between two tasks are some random milliseconds.
 
 * idle: nothing else happens.
 * half load: another producer and another fetcher work in another project (tube, queue), in messages of 16 tasks, at
-  half the rate that the same server reached just before when they went as fast as they could. They share a core with
-  the producer and the fetcher that are measured.
+  half the rate that the same server reached just before at full speed. They share a core with the measured ones.
 
-What has to be on disk before the fetcher gets the task: in taskqueue nothing, with any durability (its answer to the
-producer waits for the disk, its ``select`` does not); in beanstalkd with sync each (``-f 0``) the job; in beanstalkd by
-default (``-f 50``) and in Redis (a list, LPUSH and BRPOP, AOF everysec) nothing.
+Before the fetcher gets the task, taskqueue needs nothing on disk, with any durability: the answer to the producer
+waits for the disk, ``select`` does not. beanstalkd with a sync each (``-f 0``) syncs the job first; by default (``-f
+50``) it does not, nor does Redis (a list, LPUSH and BRPOP, AOF everysec).
 """
 
 from __future__ import annotations

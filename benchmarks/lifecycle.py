@@ -5,11 +5,28 @@
     python -m benchmarks.lifecycle --only taskqueue --durability commit --rounds 1 --batch 256 --tasks 150000
     python -m benchmarks.lifecycle --compiled VENV --before VENV             other builds beside this one
 
-Each server has one core, its producer and its fetcher another. How they are driven, and how the ledger is checked at
-the end of every round: ``benchmarks.contest``. Eight batches are ahead of the answers, so that the size of a batch is
-also the depth; a server that answers each job by itself is at its best at another depth than one that works in
-batches. So each contender does the rounds at every depth, and ratios are those of each at its own best one, by its
-median. Contenders alternate. What is slow does a part of the tasks, because it would take all day.
+Each server has one core; its producer and its fetcher share the other. Taskids are random, bodies have 300
+incompressible bytes, and everything is made before the clock starts. Producer and fetcher write eight batches ahead
+of the answers, so the batch size is also the depth. A server that answers each job by itself is at its best at
+another depth than one that works in batches, so each contender does all rounds at every depth, and ratios compare
+their best depths, by the median. Contenders take turns. Slow ones do a part of the tasks. At the end of each round
+the ledger is checked: each task was accepted, taken and done once, and the server agrees (``benchmarks.contest``).
+
+* *taskqueue* looks up each taskid, keeps pace and shares of its projects, and remembers a finished task for ever.
+* *beanstalkd* with its binlog: ``put``, ``reserve``, ``delete``, with its default sync and with one each (``-f 0``).
+* *Redis, bare*, with its append-only file: a hash, a sorted set, a script that leases N tasks, a script that removes
+  N. It looks nothing up and remembers nothing.
+* *Redis, equal work*: three Lua scripts that do about what the daemon does (``benchmarks.peers.redis_scheduler``):
+  known ids are dropped, delays, priority, a token bucket, leases with tokens, counts, repeated requests. It has no
+  history, no counters by the second and no shares between projects, and all of it is in memory.
+* *Graphile Worker* 0.17 on PostgreSQL 15, with the options of its published figures: ``add_jobs`` of N, eight calls
+  at once, a local queue, 24 jobs at once. It has no duplicate check without a job key and no pace. Bodies go as
+  base64. PostgreSQL has a core, Node's processes share the other.
+
+Steps of one task in the loop's thread: *hear* receives, decodes and checks; *find* looks up the taskid; *step*
+decides; *keep* packs and writes the records, more than half of it in RocksDB: five changes for a task that is
+dispatched in the turn that made it, eight for one that waits; *reply* encodes and sends. The busier the daemon, the
+more tasks share a turn and a sync.
 """
 
 from __future__ import annotations

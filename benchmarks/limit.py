@@ -1,12 +1,14 @@
-"""The limit: how much of what a bare socket and a bare store can do is left when something is decided in between.
+"""The limit: the part of what a bare socket and a bare store can do that is left when the daemon decides in between.
 
     python -m benchmarks.limit                        100,000 tasks a round, 3 rounds of each
     python -m benchmarks.limit --compiled VENV --before VENV
 
 Beside the daemon runs a process that moves the same bytes and decides nothing: it receives the same frames over the
-same kind of socket, puts the same keys and values into the same kind of RocksDB, as many to a batch, syncs them in the
-same way, and sends frames of the same size (``benchmarks.peers.bare``). What it writes and sends was recorded from the
-real core; that of an earlier build, if one is named, is played back as well.
+same kind of socket, puts the same keys and values into the same kind of RocksDB, in batches of the same size, syncs
+them in the same way, and sends frames of the same size (``benchmarks.peers.bare``). It decodes, looks up, decides,
+packs and encodes nothing. What it writes and sends was recorded from the real core before the clock starts. An
+earlier build that is named by ``--before`` is recorded and played back as well: a build that writes less has a higher
+limit of its own.
 """
 
 from __future__ import annotations

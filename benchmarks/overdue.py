@@ -1,13 +1,24 @@
-"""What one project's overdue tasks cost another: the way of a single task while a million others become ready.
+"""Latency of one project's tasks while a million tasks of another project become ready at the same moment.
 
     python -m benchmarks.overdue
     python -m benchmarks.overdue --tasks 100000 --rounds 2
     python -m benchmarks.overdue --compiled VENV --before VENV
 
 All tasks of one project are due at the same moment. A producer pushes one task at a time of another project to a
-fetcher that waits for it, as in ``benchmarks.latency``: before that moment, and from it on until none is delayed. In
-the rows "beside a load" another producer and another fetcher work in a third project meanwhile, LOAD_RATE tasks a
-second in messages of 16.
+waiting fetcher, as in ``benchmarks.latency``: before that moment, and from it on until none is delayed. In the rows
+"beside a load" another producer and another fetcher work in a third project, LOAD_RATE tasks a second in messages of
+16.
+
+Measured by ``python -m benchmarks.overdue --tasks 60000 --rounds 3``, 2026-11-26, 2 cores of AMD EPYC, interpreted:
+
+    while they are delayed                       p50 0.35 ms   p99 0.70 ms
+    while they become ready                      p50 1.90 ms   p99 3.00 ms   60,146 become ready a second
+    while they are delayed, beside a load        p50 0.56 ms   p99 1.38 ms
+    while they become ready, beside a load       p50 1.95 ms   p99 3.22 ms   49,237 become ready a second
+
+The goal, twice the p99 without them, is not met. A task waits for the current turn, and a turn that makes 64 tasks
+ready takes a millisecond. With 16 a turn the ratio beside a load is 2.2, but a third fewer become ready a second;
+with 2,048 the p99 is 25 ms.
 """
 
 from __future__ import annotations

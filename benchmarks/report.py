@@ -1,64 +1,190 @@
-"""Makes tables and plots of what was measured: benchmarks/results/*.json → docs/why/benchmarks.md and docs/plots/*.svg.
+"""Tables and plots of benchmarks/results/*.json: its README.md, the tables of docs/why/benchmarks.md, docs/plots/*.svg.
 
     python -m benchmarks.report
 
-A table takes the place of what is between ``<!-- table: NAME -->`` and ``<!-- end -->``; nothing else of the page
-changes, and the same results make the same page and the same plots, byte for byte. Without matplotlib there are tables
-only.
+README.md is made as a whole: a section a benchmark, with the docstring of its module and the tables of its results.
+In docs/why/benchmarks.md a table takes the place between two markers, which also choose its columns; everything else
+stays:
+
+    <!-- table: lifecycle rate ahead -->
+    <!-- end -->
+
+The same results make the same pages and plots, byte for byte. Without matplotlib only the tables are made.
 """
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from benchmarks.harness import RESULTS, Result, about, load, most_rounds, tables
 
-DOCS: Final = Path(__file__).parents[1] / "docs"
-BLOCK: Final = re.compile(r"(<!-- table: (?P<name>[a-z0-9-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+ROOT: Final = Path(__file__).parents[1]
+PLOTS: Final = ROOT / "docs" / "plots"
+PAGE: Final = ROOT / "docs" / "why" / "benchmarks.md"
+README: Final = RESULTS / "README.md"
+BLOCK: Final = re.compile(
+    r"(?P<begin><!-- table: (?P<name>[a-z0-9-]+)(?P<columns>( [a-z0-9_]+)*) -->\n).*?(?P<end><!-- end -->)", re.DOTALL
+)
+EARLIER_BUILD: Final = ", before"
+"""End of the labels of an earlier build's rows, which only the README shows."""
+
+SECTIONS: Final = {
+    "lifecycle": "Lifecycles",
+    "apart": "Queued first, then run",
+    "limit": "The limit",
+    "clients": "Ordinary clients",
+    "latency": "Latency",
+    "lateness": "Lateness of timers",
+    "overdue": "Overdue tasks of another project",
+    "growth": "Growth",
+    "known": "Known tasks",
+    "idle": "An idle daemon",
+    "idle_clients": "Idle clients",
+    "slots": "Slots",
+    "web": "The dashboard",
+    "database.lifecycles": "A database: lifecycles",
+    "database.size": "A database: growth",
+    "database.steady": "A database: steady load",
+    "database.inbox": "A database: the inbox",
+    "database.moving": "A database: moving a crawl",
+    "store": "The record layout",
+}
+"""Headings of the README in their order, by module of ``benchmarks``."""
+
+HEAD: Final = """# Results of the benchmarks
+
+Made by `python -m benchmarks.report` from the JSON files in this folder; don't edit it. The conclusions are in
+[docs/why/benchmarks.md](../../docs/why/benchmarks.md)."""
 
 
 class NoPlace(Exception):
-    """The page has no markers for a result."""
+    """A result has no section, or a marker names no result."""
 
 
 def main() -> None:
-    """Write the page and the plots."""
-    results = [load(path) for path in sorted(RESULTS.glob("*.json"))]
-    page = DOCS / "why" / "benchmarks.md"
+    """Write both pages and the plots."""
+    results = saved()
     try:
-        page.write_text(rewritten(page.read_text(), results))
+        README.write_text(readme(results))
+        PAGE.write_text(rewritten(PAGE.read_text(), results))
     except NoPlace as error:
-        raise SystemExit(f"{page}: {error}") from None
-    print(f"{page.name}: {len(results)} tables")
+        raise SystemExit(f"benchmarks.report: {error}") from None
+    print(f"{README.relative_to(ROOT)}: {len(results)} tables; {PAGE.relative_to(ROOT)}: as its markers say")
     draw_all(results)
 
 
-def rewritten(page: str, results: Sequence[Result]) -> str:
-    """The page with the tables of these results; what is between other markers stays.
+def saved() -> list[Result]:
+    """Return the results in benchmarks/results, sorted by name."""
+    return [load(path) for path in sorted(RESULTS.glob("*.json"), key=lambda path: path.stem)]
+
+
+# ------------------------------------------------------------------------------------------------ pages
+
+
+def readme(results: Sequence[Result]) -> str:
+    """Return the text of benchmarks/results/README.md.
 
     Raises:
-        NoPlace: it has no markers for one of them.
+        NoPlace: SECTIONS lacks the module of a result.
     """
-    blocks = {result.name: "\n".join(block(result)) for result in results}
-    places = {match["name"] for match in BLOCK.finditer(page)}
-    if absent := [name for name in blocks if name not in places]:
-        markers = ", ".join(f"<!-- table: {name} --> and <!-- end -->" for name in absent)
-        raise NoPlace(f"there is no place for a table; write these lines where it belongs: {markers}")
-    return BLOCK.sub(lambda match: _filled(match, blocks), page)
+    for result in results:
+        if _module(result) not in SECTIONS:
+            raise NoPlace(f"{result.name}: SECTIONS has no heading for benchmarks.{_module(result)}")
+    return "\n".join([HEAD, *(line for module in SECTIONS for line in _section(module, results)), ""])
 
 
-def block(result: Result) -> list[str]:
-    """What stands between the markers."""
-    head = [f"`{result.command}`: {about(result)}.", ""]
-    plot = ["", f"![{result.title}](../plots/{result.name}.svg)"] if most_rounds(result) else []
-    return ["", *head, *tables(result), *plot, ""]
+def rewritten(page: str, results: Sequence[Result]) -> str:
+    """Return the page with new tables between its markers.
+
+    Raises:
+        NoPlace: a marker names a result or a column that doesn't exist.
+    """
+    by_name = {result.name: result for result in results}
+    return BLOCK.sub(lambda match: _filled(match, by_name), page)
 
 
-def draw_all(results: Sequence[Result], folder: Path = DOCS / "plots") -> None:
-    """A plot of each."""
+def _section(module: str, results: Sequence[Result]) -> Iterator[str]:
+    yield from ("", f"## {SECTIONS[module]}", "", *markdown_of(docstring_of(module)))
+    for result in results:
+        if _module(result) == module:
+            yield from ("", f"### {result.title}", "", *block(result, "../../docs/plots"))
+
+
+def _filled(match: re.Match[str], results: dict[str, Result]) -> str:
+    if (result := results.get(match["name"])) is None:
+        raise NoPlace(f"<!-- table: {match['name']} -->: there is no such result")
+    inside = "\n".join(["", *block(excerpt(result, match["columns"].split()), "../plots"), "", ""])
+    return f"{match['begin']}{inside}{match['end']}"
+
+
+def excerpt(result: Result, keys: Sequence[str]) -> Result:
+    """Keep these columns, in their order, and leave out an earlier build; no keys: all columns.
+
+    Raises:
+        NoPlace: there is no such column.
+    """
+    columns = {column.key: column for column in result.columns}
+    if unknown := [key for key in keys if key not in columns]:
+        raise NoPlace(f"{result.name} has no column {', '.join(unknown)}; it has {', '.join(columns)}")
+    kept = keys or list(columns)
+    rows = [row for row in result.rows if not row.label.endswith(EARLIER_BUILD)]
+    labels = {row.label for row in rows}
+    return msgspec.structs.replace(
+        result,
+        columns=[columns[key] for key in kept],
+        rows=rows,
+        ratios=[ratio for ratio in result.ratios if ratio.column in kept and {ratio.over, ratio.under} <= labels],
+        goals=[goal for goal in result.goals if goal.column in kept and goal.row in labels],
+    )
+
+
+def block(result: Result, plots: str) -> list[str]:
+    """Lines of one result: command, machine, tables, and its plot in the folder ``plots``."""
+    plot = ["", f"![{result.title}]({plots}/{result.name}.svg)"] if most_rounds(result) else []
+    return [f"`{result.command}`: {about(result)}.", "", *tables(result), *plot]
+
+
+# ------------------------------------------------------------------------------------------------ docstrings
+
+
+def docstring_of(module: str) -> str:
+    """Return the docstring of a module of ``benchmarks``, which is not imported."""
+    path = Path(__file__).parent.joinpath(*module.split("."))
+    source = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__main__.py"
+    return ast.get_docstring(ast.parse(source.read_text())) or ""
+
+
+def markdown_of(docstring: str) -> Iterator[str]:
+    """Lines of a docstring as Markdown: code between single backticks, indented lines fenced."""
+    fenced = False
+    for line in docstring.replace("``", "`").splitlines():
+        if line.startswith("    ") != fenced and line:
+            fenced = not fenced
+            yield "```text" if fenced else "```"
+            if not fenced:
+                yield ""
+        elif fenced and not line:
+            continue
+        yield line[4:] if fenced else line
+    if fenced:
+        yield "```"
+
+
+def _module(result: Result) -> str:
+    return result.command.split()[2].removeprefix("benchmarks.")
+
+
+# ------------------------------------------------------------------------------------------------ plots
+
+
+def draw_all(results: Sequence[Result], folder: Path = PLOTS) -> None:
+    """Draw a plot of each result."""
     try:
         from benchmarks.plots import draw
     except ImportError as error:
@@ -68,11 +194,6 @@ def draw_all(results: Sequence[Result], folder: Path = DOCS / "plots") -> None:
     for result in results:
         draw(result, folder / f"{result.name}.svg")
     print(f"plots: {len(results)}")
-
-
-def _filled(match: re.Match[str], blocks: dict[str, str]) -> str:
-    inside = blocks.get(match["name"])
-    return match[0] if inside is None else f"{match[1]}{inside}\n{match[3]}"
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
-"""Compares ways to lay tasks out in RocksDB: CPU, bytes written, refill, lookups and disk space, side by side.
+"""Ways to lay tasks out in RocksDB: CPU, bytes written, refill, look-ups and disk space, side by side.
 
     python -m benchmarks.store                      one million tasks, about five minutes
     python -m benchmarks.store --tasks 1m,10m       the figures of docs/why/decisions/0001-record-layout.md
     python -m benchmarks.store --quick              100,000 tasks
 
 Each layout runs in a process and a directory of its own, with the store's own tuning, through push (look the taskids
-up, insert), select and done, in batches of 256 with a sync every 16. Taskids are random, bodies have 300 bytes, half of
-them random; one task in ten is delayed, to a random time. All but the last layout handle bare bytes, so that they
+up, insert), select and done, in batches of 256 with a sync every 16. Taskids are random, bodies have 300 bytes, half
+of them random; one task in ten is delayed, to a random time. All but the last layout handle bare bytes, so that they
 differ in nothing else; the last one is the first one through the Ledger, with all that Python does to a real task.
 
-CPU is that of the process, RocksDB's own threads included, without what it takes to make up the tasks. Bytes written
-are what the process gave to the operating system: log, flushes and compactions. Reads are per second of CPU too, so
-that other work on the machine counts less; files come from the operating system's cache, not from a cold disk.
+CPU is that of the process, RocksDB's own threads included, without the making of the tasks. Bytes written are those
+given to the operating system: log, flushes and compactions. Reads are per second of CPU too, so that other work on
+the machine counts less; files come from the operating system's cache, not from a cold disk.
 """
 
 from __future__ import annotations

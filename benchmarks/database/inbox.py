@@ -1,12 +1,12 @@
-"""Tasks that come through the inbox of a database while an old snapshot keeps all rows that it has had.
+"""Tasks that come through the inbox of a database while an old snapshot keeps all its dead rows.
 
-    python -m benchmarks.database.inbox                         6 minutes, 2,000 rows a second, somebody's
+    python -m benchmarks.database.inbox                         6 minutes, 2,000 rows a second; another
                                                                 transaction is open from minute 2 to 4
     python -m benchmarks.database.inbox --minutes 3 --until 2
 
-A row is there for a moment only: the daemon takes it up and deletes it. While a transaction is open that began before,
-such as that of a dump, the database keeps it all the same, and whoever looks into the table passes over it. A line a
-minute: the looks, how far the daemon was behind the producer at most, and the size of the table.
+A row is there for a moment only: the daemon takes it and deletes it. While an older transaction is open, such as that
+of a dump, the database keeps the dead row, and each look into the table passes over it, a bounded part at a time. A
+line a minute: the looks, how far the daemon was behind the producer at most, and the size of the table.
 """
 
 from __future__ import annotations

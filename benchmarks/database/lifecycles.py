@@ -3,8 +3,12 @@
     python -m benchmarks.database.lifecycles                  100,000 tasks in batches of 1, 16 and 256, 5 rounds
     python -m benchmarks.database.lifecycles --compiled VENV  a compiled daemon in the same rounds
 
-A daemon with a database is two processes that work in turns, so nobody is pinned: daemon, database, producer and
+A daemon with a database is two processes that work in turns, so nothing is pinned: daemon, database, producer and
 fetcher share the machine's cores. How they are driven, and how the ledger is checked: ``benchmarks.contest``.
+
+*Procrastinate* pushes by ``batch_defer_async``, N a call and eight calls at once; eight workers take one job at a
+time, each with a commit of its own, and delete it when it is done. It drops no duplicates without a
+``queueing_lock``, keeps no pace, and remembers nothing of a deleted job.
 """
 
 from __future__ import annotations

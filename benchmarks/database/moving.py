@@ -3,9 +3,9 @@
     python -m benchmarks.database.moving                      a million tasks, one round
     python -m benchmarks.database.moving --tasks 20k
 
-    made up ──► folder ──► database ──► folder      each is exported, and the three exports must be the same octets
+    made up ──► folder ──► database ──► folder      each is exported; the three exports must be the same bytes
 
-Half of the tasks are ready, with bodies; the others are over, so that only what is known of them moves.
+Half of the tasks are ready, with bodies; the others are finished, so that only what is known of them moves.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""What it costs to look: a daemon of 3,000 projects at full load, without the page and with 200 browsers at it.
+"""Cost of the dashboard: a daemon of 3,000 projects at full load, without browsers and with 200 of them.
 
     python -m benchmarks.web
     python -m benchmarks.web --browsers 20 --projects 300 --tasks 50000 --rounds 1
 
-The daemon has a core for itself; the web process, the browsers, the producer and the fetcher share the other. What is
-compared is the CPU of the daemon for one task, from its push to its ``done``. A real browser (Chromium, driven by
-Playwright) measures how long it takes until something can be seen, while the others look and the load runs.
+The daemon has a core for itself; the web process, the browsers, the producer and the fetcher share the other. The
+figure to compare is the CPU of the daemon for one task, from its push to its ``done``, because the rate suffers from
+the company. A real browser (Chromium, driven by Playwright) measures the time until something can be seen, while the
+others watch and the load runs. The first seconds cost most, when the first page of 3,000 projects is read.
 """
 
 from __future__ import annotations
