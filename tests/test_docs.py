@@ -21,6 +21,8 @@ PACKAGE = ROOT / "taskqueue"
 PATH = re.compile(r"`(\.?[a-z][\w-]*/[\w./-]*|[\w./-]+\.(?:py|md|toml|cfg))`")
 NO_PATHS = {"crawler.py", "data/store", "application/json", "application/x-ndjson"}
 """What README and manual let readers make, and media types."""
+WRITTEN_FILE = re.compile(r"<!-- file: (\S+) -->")
+"""Marker of a block that readers save as a file."""
 SHOWN_COMMAND = re.compile(r"`(taskqueue [a-z]+(?: [a-z]+)?)")
 NAMED_COMMAND = re.compile(r"taskqueue ([a-z]+)(?: ([a-z-]+))?")
 NAMING = ("taskqueue", "conf", "examples", "benchmarks")
@@ -81,7 +83,8 @@ def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[st
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_each_file_that_a_document_names_exists(document: Path) -> None:
-    named = {found.rstrip("./") for found in PATH.findall(document.read_text())} - NO_PATHS
+    text = document.read_text()
+    named = {found.rstrip("./") for found in PATH.findall(text)} - NO_PATHS - set(WRITTEN_FILE.findall(text))
 
     missing = [name for name in named if not any((base / name).exists() for base in (ROOT, PACKAGE, ROOT / "conf"))]
 
