@@ -92,7 +92,7 @@ def test_each_file_that_a_document_names_exists(document: Path) -> None:
 
 
 def test_the_picture_of_the_layers_has_each_folder() -> None:
-    picture = (ROOT / "docs/why/architecture.md").read_text().partition("## Who may know whom")[2].partition("\n## ")[0]
+    picture = (ROOT / "docs/why/architecture.md").read_text().partition("## Layers")[2].partition("\n## ")[0]
     folders = [path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE]
 
     assert not [folder for folder in folders if not re.search(rf"\b{folder.name}\b", picture)]

@@ -1,4 +1,4 @@
-"""What was measured, in files of tests/attack/results, and as the table of docs/why/results.md."""
+"""Figures of attacks in files of tests/attack/results, and as the table of docs/why/results.md."""
 
 from __future__ import annotations
 
@@ -110,15 +110,18 @@ def _never() -> Figures:
 
 
 def report(before: Path, after: Path) -> None:
-    """Write the table of these files into the page.
+    """Write the table of these files into the page."""
+    PAGE.write_text(rewritten(PAGE.read_text(), load(before), load(after)))
+
+
+def rewritten(page: str, old: Results, new: Results) -> str:
+    """Return the page with the table of these results.
 
     Raises:
         SystemExit: the page has no place for it.
     """
-    old, new = load(before), load(after)
     head = [f"`make attack`, {each.day}, {each.commit}: {each.machine}." for each in (old, new) if each.rows]
     inside = "\n".join(["", *head, "", *table(new.rows, old.rows), "", ""])
-    page = PAGE.read_text()
     if not BLOCK.search(page):
         raise SystemExit(f"{PAGE}: there is no place for the table; write: <!-- table: attacks --> and <!-- end -->")
-    PAGE.write_text(BLOCK.sub(lambda match: f"{match[1]}{inside}{match[2]}", page))
+    return BLOCK.sub(lambda match: f"{match[1]}{inside}{match[2]}", page)

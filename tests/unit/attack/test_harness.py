@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.attack.measure import Figures
-from tests.attack.results import Results, load, save, table
+from tests.attack.results import PAGE, RESULTS, Results, load, rewritten, save, table
 from tests.attack.rows import ROWS
 from tests.attack.waits import Waits, corrected
 
@@ -53,6 +53,12 @@ def test_rows_are_kept_in_a_file_and_shown_beside_earlier_ones(tmp_path: Path) -
     after = load(tmp_path / "after.json").rows
     assert after["unread"] == figures()
     assert "| something | 50 → 50 |" in "\n".join(table(after, after))
+
+
+def test_the_committed_table_is_made_of_the_committed_results() -> None:
+    page = PAGE.read_text()
+
+    assert rewritten(page, load(RESULTS / "before.json"), load(RESULTS / "after.json")) == page
 
 
 def test_every_attack_says_what_it_does() -> None:
