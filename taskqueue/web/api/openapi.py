@@ -5,15 +5,14 @@ The schemas of what is said and of what is answered are made of the types that d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from inspect import cleandoc
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, inspect
 
 from taskqueue.protocol.base import AnyReply
+from taskqueue.protocol.descriptions import COMMON, descriptions
 from taskqueue.web.api.answering import AS_TEXT, ENVELOPE
 from taskqueue.web.api.decoding import JSON, Decoding
 from taskqueue.web.api.examples import BODIES, example
@@ -82,30 +81,6 @@ PUSHED: Final[Schema] = {
         },
     ]
 }
-
-
-COMMON: Final[Mapping[str, str]] = {
-    "project": "name of the project",
-    "taskid": "id of the task in its project",
-    "taskids": "ids of tasks in the project",
-    "url": "what the task fetches",
-    "group": "name of the group of projects",
-    "flow": "name of the flow in its project",
-    "slot": "name of the slot, such as a host",
-    "fetcher": "name of the fetchers",
-    "job": "name of the cron job in its project",
-    "id": "of the operation, in digits",
-    "token": "of the lease, in digits",
-    "limit": "rows in the reply, at most",
-    "more": "there are further ones after the last one of this page",
-    "new": "tasks that were new, or are to be run again",
-    "selected": "tasks given to fetchers",
-    "success": "attempts that succeeded",
-    "failed": "tasks that have failed for good",
-    "retried": "attempts that failed, of tasks that have retries left",
-    "timeout": "attempts that ran out of time; they are also failed or retried",
-}
-"""Fields that mean the same wherever they are; what a docstring says comes first."""
 
 
 def document(operations: Sequence[Operation]) -> dict[str, Any]:
@@ -201,7 +176,7 @@ def _meanings(operation: Operation) -> Mapping[str, str]:
     kinds = [operation.asks] if operation.arguments is None else [operation.asks, operation.arguments]
     told = dict(COMMON)
     for kind in kinds:
-        told |= _descriptions(kind)
+        told |= descriptions(kind)
     return told
 
 
@@ -236,14 +211,6 @@ def _answer(operation: Operation) -> dict[str, Any]:
 SAID: Final = "said."
 """Before the names of types that requests have: there fields may be left out, in replies they never are."""
 
-_FIELD: Final = re.compile(r"^ {4}(\w[\w, ]*): ", re.MULTILINE)
-_WORDS: Final = (
-    (r"\bNone\b", "null"),
-    (r"\bnil\b", "null"),
-    (r"\bTrue\b", "true"),
-    (r"\bFalse\b", "false"),
-    ("``", "`"),
-)
 _ANCHORS: Final = (("\\A", "^"), ("\\Z", "$"))
 """Of regular expressions in Python, and in ECMAScript."""
 
@@ -253,7 +220,7 @@ def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schem
     kinds = list(kinds)
     found, components = msgspec.json.schema_components(kinds, ref_template=PLACE + SAID + "{name}")
     told = {
-        cls.__name__: {**COMMON, **_descriptions(cls)} for kind in kinds for cls in _structs(inspect.type_info(kind))
+        cls.__name__: {**COMMON, **descriptions(cls)} for kind in kinds for cls in _structs(inspect.type_info(kind))
     }
     for name, schema in components.items():
         for field, each in schema.get("properties", {}).items():
@@ -327,7 +294,7 @@ PLAIN: Final[Mapping[type, Schema]] = {
 
 
 def _object(info: inspect.StructType, components: dict[str, Schema]) -> Schema:
-    described = {**COMMON, **_descriptions(info.cls)}
+    described = {**COMMON, **descriptions(info.cls)}
     hidden = ENVELOPE if issubclass(info.cls, AnyReply) else ()
     properties = {
         field.encode_name: _field(info.cls, field, components) | _told(described.get(field.name, ""))
@@ -351,25 +318,6 @@ def _field(kind: type, field: inspect.Field, components: dict[str, Schema]) -> S
 
 def _told(description: str) -> Schema:
     return {"description": description} if description else {}
-
-
-def _descriptions(kind: type) -> dict[str, str]:
-    """What a docstring says of each attribute, its own or one of a base, and of the whole under an empty name."""
-    bases = (base for base in kind.__bases__ if base is not Struct and issubclass(base, Struct))
-    found = {name: text for base in bases for name, text in _descriptions(base).items()}
-    whole, _, attributes = cleandoc(kind.__doc__ or "").partition("Attributes:\n")
-    found[""] = _for_json(whole)
-    pieces = _FIELD.split(attributes)
-    for names, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        found |= dict.fromkeys(names.split(", "), _for_json(text))
-    return found
-
-
-def _for_json(text: str) -> str:
-    """What is said to readers of Python, in one line, to those of JSON."""
-    for ours, theirs in _WORDS:
-        text = re.sub(ours, theirs, text)
-    return " ".join(text.split())
 
 
 def _changed(value: Any) -> Any:
