@@ -10,7 +10,7 @@ from taskqueue.protocol.fields import PROTOCOL, SessionId
 
 
 class AnyReply:
-    """What every reply has, whatever else it is: ``n`` is the number of the request, ``v`` the protocol's version."""
+    """Fields of every reply: ``n`` is the number of the request, ``v`` the version of the protocol."""
 
     __slots__ = ()
 
@@ -70,10 +70,10 @@ class WaitingRequest(Request[R_co]):
 
 
 class ChangeRequest(Request[R_co], kw_only=True):
-    """Fields of a request by which a person changes something, for the change log.
+    """Fields of a request by which a user changes something.
 
     Attributes:
-        actor: who asks, and on whose behalf, such as anna@web1; empty: the session's name.
+        actor: user for whom the client asks, such as anna@web1, for ``taskqueue log``; empty: the name of the session.
     """
 
     actor: Annotated[str, Meta(max_length=128)] = ""
@@ -83,9 +83,9 @@ class ErrorReply(Reply, tag="error"):
     """The request was refused; nothing of it was done.
 
     Attributes:
-        n: of the refused request; 0 if it could not be read.
-        code: for programs: malformed, version, too-large, too-old, unknown-project, setting, unavailable, …
-        reason: for people, naming the field.
+        code: one of the error codes, for programs.
+        reason: one line for users, naming the field.
+        n: number of the refused request; 0 if it could not be read.
     """
 
     code: str

@@ -17,7 +17,7 @@ from taskqueue.protocol.tasks import Done, NewTasks
 from taskqueue.protocol.values import NewTask, TaskReport
 
 SHORT_TASKID: Final = MAX_TASKID_BYTES // 4
-"""So many characters are never too many bytes."""
+"""Length in characters up to which a taskid never has too many bytes."""
 
 
 _NAMING: Final[Mapping[type, str]] = {
@@ -70,7 +70,7 @@ def _check_new_tasks(tasks: list[NewTask | None], parent: tuple[int, ...], flaws
 
 
 def taskids_flaw(task: NewTask, name: str) -> str:
-    """What is wrong with the taskids in an item of that name; empty: nothing."""
+    """Describe the flaw of the taskids in an item of that name; empty: none."""
     if is_too_long(task.taskid):
         return long_reason(f"{name}.taskid")
     if any(is_too_long(each if isinstance(each, str) else each.taskid) for each in task.depends_on):

@@ -11,7 +11,7 @@ NAME: Final = r"(?!\.{1,2}\Z)[A-Za-z0-9_.\-]"
 """Pattern of a name's beginning and of its characters."""
 NAME_CHARS: Final = 64
 NAME_WORDS: Final = 'ASCII letters, digits, "_", "-" and ".", but not "." or ".."'
-"""What names of projects, groups and flows are made of. A path of HTTP can't say the two: clients resolve them."""
+"""Characters of names of projects, groups and flows. HTTP clients resolve "." and ".." in paths."""
 
 LiveState = Literal["ready", "delayed", "processing", "blocked"]
 OverState = Literal["success", "failed", "cancelled"]
@@ -25,21 +25,21 @@ KnownState = Literal[TaskState, ""]
 """State of a task that may be unknown: empty."""
 ProjectState = Literal["running", "checking", "paused", "stopped"]
 PushOutcome = Literal["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"]
-"""What became of a task that was pushed."""
+"""Outcome of a pushed task."""
 NEW_OUTCOMES: Final[tuple[PushOutcome, ...]] = get_args(PushOutcome)
 AttemptOutcome = Literal["success", "failed", "timeout", "expired", "crashed", "upstream"]
 RerunScope = Literal["task", "downstream", "upstream-failed", "only-failed"]
-"""Which tasks run again with one: none, those that depend on it, what it waits for that failed, what failed."""
+"""Tasks that run again with one: none, its descendants, its failed ancestors, or its failed descendants."""
 ParentFailure = Literal["fail", "run", "wait"]
-"""What a task does when a task that it waits for has failed."""
+"""Reaction of a task to the failure of a task that it depends on."""
 ErrorKind = Literal["connection", "timeout", "http", "other"]
-"""Why a fetch failed: nobody answered, not in time, the answer's status, or something else."""
+"""Reason of a failed fetch: no answer, no answer in time, the answer's status, or something else."""
 
 WhyCause = Literal[
     "", "none", "stopped", "paused", "hours", "rate", "overdue", "tasks", "limits", "daemon", "slots", "pace",
     "fetchers", "memory",
 ]  # fmt: skip
-"""Why nothing of a project is handed out; empty: the question was of a task, none: it is handed out."""
+"""Why a project dispatches nothing; empty: the question was about a task, none: it dispatches."""
 
 ProjectSort = Literal[
     "name", TaskState, "new_5m", "selected_5m", "success_5m",
@@ -62,9 +62,9 @@ RemainingReason = Literal[
 Resolution = Literal["minute", "hour"]
 FailuresBy = Literal["error", "host", "fetcher", "project"]
 FlowState = Literal["staged", "unrolling", "running", "success", "failed", "cancelled"]
-"""Of a flow: how far it is, or how it ended."""
+"""Progress of a flow, or how it ended."""
 FlowTaskState = Literal["staged", TaskState, "unknown"]
-"""Of a task of a flow; ``staged``: it is not made yet, ``unknown``: it has been forgotten."""
+"""State of a task of a flow; ``staged``: not created yet, ``unknown``: forgotten."""
 SlotSort = Literal["backlog", "errors", "delay", "name"]
 SlotPlace = Literal["ready", "waiting", "parked", "stored"]
-"""Where a slot is: it may go on, not before a time, not before something else happens, or in the store only."""
+"""Place of a slot: it may go on, waits for a time, waits for something else, or is in the store only."""

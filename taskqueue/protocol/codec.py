@@ -12,7 +12,7 @@ Rules:
    10,000 of them kept everybody waiting for 40 ms.
 3. A body stays as it came. It is one complete MessagePack value, or the frame would not have decoded (lengths
    and type bytes are checked while it is skipped); what is inside its strings is not looked at. It shares the
-   frame's memory: whoever keeps it copies it.
+   frame's memory: to keep it, copy it.
 4. What is taken can be read again. Reading nests as deep as the value does, on top of the reader's own stack, so a
    value at the very limit could be taken here and be unreadable in the store, which would be fatal. A frame is
    taken only if it could nest HEADROOM levels deeper.
@@ -59,7 +59,7 @@ SHALLOW_BYTES: Final = 300
 """So short a frame can't nest so deep that it matters: each level takes a byte."""
 
 SETTINGS_BYTES: Final = 128 << 10
-"""Of the settings in a message, at most: decoded they may take seventy times as much, so longer ones are not."""
+"""Longest settings in a message: decoded they may take seventy times as much."""
 
 
 class Envelope(Struct):
@@ -344,7 +344,7 @@ def _reason(error: Exception, path: tuple[int, ...], flaws: Flaws, field: str = 
 # ------------------------------------------------------------------------------------------------ reasons
 
 MALFORMED: Final = (ValueError, RecursionError)
-"""What decoding can raise: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
+"""Errors of decoding: msgspec's errors and UnicodeDecodeError are ValueErrors; or deep nesting."""
 
 _WORDS: Final = (
     ("`", ""),
@@ -362,7 +362,7 @@ _WHERE = re.compile(r" - at (?:`(key)` in )?`\$\.?([^`]*)`\Z")
 
 
 def reason_of(error: Exception, name: str = "") -> str:
-    """What is wrong, and where.
+    """The reason of an error, with its place.
 
     Args:
         error: raised by the decoder.

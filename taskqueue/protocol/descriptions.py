@@ -58,7 +58,7 @@ def descriptions(kind: type, nil: str = "null") -> dict[str, str]:
 
 
 def _plain(text: str, nil: str) -> str:
-    """One line in the words of JSON, or of MessagePack."""
+    """The text in one line, in the words of JSON or of MessagePack."""
     for ours, theirs in ((r"\b(None|nil)\b", nil), (r"\bTrue\b", "true"), (r"\bFalse\b", "false"), ("``", "`")):
         text = re.sub(ours, theirs, text)
     return " ".join(text.split())

@@ -32,12 +32,15 @@ from taskqueue.protocol.values import Assignment
 
 
 class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Places of a fetcher that are held by handlers whose leases are over, by the fetcher's clock.
+    """Places of a fetcher that hang, by the fetcher's clock: their handlers still run although their leases have
+    ended.
 
     Attributes:
         places: number of these places.
         seconds: time since the first of these leases ended.
-        project, taskid, url: task of that lease.
+        project: project of the task of that lease.
+        taskid: id of that task.
+        url: url of that task.
     """
 
     places: Annotated[int, Meta(ge=1, le=MAX_CAPACITY)]
@@ -48,20 +51,21 @@ class Hung(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Hello(Request["Welcome"], tag="hello"):
-    """Facts about a fetcher, stated again and again; a lost, repeated or late one does no harm.
+    """Greet the daemon or, as a fetcher, state capacity and leases. A lost, repeated or late hello does no harm.
 
     Attributes:
-        capacity: how many tasks it will have at once, those included that it runs although their leases have ended.
-        projects: whose tasks it wants; None is any project's.
-        holds: tokens of the tasks that it has, those in an unanswered ``done`` included.
-        seen: number of the last ``select`` that it saw.
-        name: for people, such as host:pid.
-        running: tokens of the tasks on which somebody's code works now, whether their leases have ended or not.
-        passed: tokens among ``holds`` of tasks that it has passed on to another process; they take no room of it.
-        slots: how many tasks it runs at once; None: as many as it holds.
-        priority: of two fetchers that could take a task, the one with the higher priority gets it.
-        hung: places held by handlers whose leases are over; None: there are none.
-        after_hand_out: the welcome comes when what is ready has been handed out, behind the tasks.
+        capacity: tasks that the fetcher takes at once, those included that it still runs although their leases have
+            ended.
+        projects: projects whose tasks it takes; None: any project.
+        holds: tokens of the leases that it holds, those in an unanswered ``done`` or ``release`` included.
+        seen: number of the last ``select`` that it took.
+        name: for users, such as host:pid.
+        running: tokens of the tasks that a handler is working on, whether their leases have ended or not.
+        passed: those of ``holds`` that it passed on to another process; they take no capacity.
+        slots: tasks that it runs at once; None: as many as ``capacity``.
+        priority: the daemon prefers the fetcher with the highest priority that can take a task.
+        hung: places whose handlers still run although their leases have ended; None: there are none.
+        after_hand_out: send the welcome after all tasks that are ready for this fetcher now.
     """
 
     capacity: Capacity = 0
@@ -78,14 +82,15 @@ class Hello(Request["Welcome"], tag="hello"):
 
 
 class Welcome(Reply, tag="welcome"):
-    """Answers ``hello``. A fetcher silent for ``fetcher_timeout`` seconds gives back what it holds.
+    """Facts that a client needs.
 
     Attributes:
-        epoch: grows each time the scheduler starts.
-        max_message: bytes of the longest message it takes.
-        version: of the daemon's software.
-        ended: tokens among the hello's ``holds`` whose leases are not in force.
-        draining: it gets no new tasks: it is to finish what it has begun and to hand back the rest.
+        epoch: grows each time the daemon starts, or reads its store again.
+        fetcher_timeout: seconds of silence after which a fetcher loses its leases; say hello three times as often.
+        max_message: bytes of the longest message that the daemon takes.
+        version: version of the daemon's software.
+        ended: tokens of ``holds`` whose leases have ended, as many as fit; the next welcome has the others.
+        draining: the fetcher is drained: it gets no new tasks, finishes those that it has begun, and releases the rest.
     """
 
     epoch: int
@@ -97,11 +102,12 @@ class Welcome(Reply, tag="welcome"):
 
 
 class Select(Struct, kw_only=True, tag_field="type", tag="select"):
-    """Tasks for a fetcher. ``number`` counts the ``select`` messages to its session, without gaps.
+    """Dispatched tasks.
 
     Attributes:
-        fetch: by project, what its setting ``fetch`` says, for those of the tasks' projects that have it; the client
-            lays it under each task's own.
+        number: counts the ``select`` messages to this session, from 1, without gaps.
+        tasks: tasks that are now leased to this session; may be empty, to fill a gap.
+        fetch: by project: its setting ``fetch``, for those of the tasks' projects that have one.
     """
 
     v: int = PROTOCOL
@@ -111,8 +117,10 @@ class Select(Struct, kw_only=True, tag_field="type", tag="select"):
 
 
 class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
-    """To a fetcher: say a hello. It has said none since the scheduler started, and so gets nothing; or its name was
-    drained or resumed, which the welcome tells.
+    """Asks for a ``hello``, or says that the daemon has dropped unanswered requests.
+
+    Attributes:
+        epoch: epoch of the daemon, as in ``welcome``.
     """
 
     v: int = PROTOCOL
@@ -120,7 +128,7 @@ class HelloWanted(Struct, kw_only=True, tag_field="type", tag="hello-wanted"):
 
 
 class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Identifies a lease; whoever has its task may be another session than the one that it was handed to."""
+    """Identifies a lease, of whatever session."""
 
     project: ProjectName
     taskid: TaskId
@@ -128,24 +136,33 @@ class LeaseRef(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Extend(Request["TokensReply"], tag="extend"):
-    """Make these leases end ``seconds`` from now; None: after each task's own timeout."""
+    """Prolong leases.
+
+    Attributes:
+        leases: leases to prolong.
+        seconds: from now; None: each task's own timeout.
+    """
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
     seconds: TimeoutSeconds | None = None
 
 
 class Release(Request["TokensReply"], tag="release"):
-    """Return tasks that were not started; somebody else gets them, and no retry is used up."""
+    """Give back tasks that were not started; no retry is used up.
+
+    Attributes:
+        leases: leases to give back.
+    """
 
     leases: Annotated[list[LeaseRef], Meta(max_length=MAX_BATCH)]
 
 
 class TokensReply(Reply, tag="tokens-reply"):
-    """Answers ``extend`` and ``release``.
+    """How many leases were in force.
 
     Attributes:
-        counted: leases that were in force, so that it counted.
-        stale: tokens of the leases that were not.
+        counted: leases that were in force.
+        stale: tokens of the other leases.
     """
 
     counted: int
@@ -156,12 +173,14 @@ SHOWN_WISHES: Final = 20
 
 
 class HungPlaces(Struct, omit_defaults=True, frozen=True, gc=False):
-    """Places of a fetcher that are held by handlers whose leases are over.
+    """Places of a fetcher that hang: their handlers still run although their leases have ended.
 
     Attributes:
         places: number of these places.
         seconds: time since the first of these leases ended.
-        project, taskid, url: task of that lease; each is empty if it is not known, a long url is cut.
+        project: project of the task of that lease; empty: unknown.
+        taskid: id of that task; empty: unknown.
+        url: first 200 characters of its url; empty: unknown.
     """
 
     places: int
@@ -172,23 +191,24 @@ class HungPlaces(Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 class Fetcher(Struct, frozen=True, omit_defaults=True):
-    """A fetcher as people see it.
+    """A fetcher, as users see it.
 
     Attributes:
         session: its pseudonym.
-        name: that it gave itself; empty: none.
-        capacity: tasks that it wants at once.
-        holds: tasks that it has.
-        silent_seconds: since it was last heard.
-        projects: the first SHOWN_WISHES of those that it wants; None: any.
-        address: of its machine; empty: not known.
-        oldest_seconds: since it was handed the oldest of the tasks that it holds.
-        done, failed: attempts of what it was handed that ended so since the daemon's start, timeouts among the failed.
-        draining: it gets no new tasks, and finishes those that it holds.
-        priority: fetchers with a higher one are served first.
-        slots: tasks that it runs at once; 0: it takes none.
-        free: places of its capacity that nothing holds. It is handed nothing for them while it drains, or rests.
-        hung: places held by handlers whose leases are over; None: there are none.
+        name: as its hello says; empty: none.
+        capacity: tasks that it takes at once.
+        holds: leases that it holds.
+        silent_seconds: time since the daemon last received a message from it.
+        projects: projects whose tasks it takes, the first 20; None: any.
+        address: address of its machine; empty: unknown.
+        oldest_seconds: time since the dispatch of the oldest task that it holds.
+        done: attempts that succeeded since the daemon's start.
+        failed: attempts that failed, timeouts included, since the daemon's start.
+        draining: it is drained: it gets no new tasks.
+        priority: as its hello says.
+        slots: tasks that it runs at once; 0: it takes no tasks.
+        free: places without a task. They stay empty while it drains, or pauses after a release.
+        hung: places that hang; None: none.
     """
 
     session: str
@@ -209,16 +229,16 @@ class Fetcher(Struct, frozen=True, omit_defaults=True):
 
 
 class Fetchers(Request["FetchersReply"], tag="fetchers"):
-    """Who fetches? A page of those that want or hold tasks.
+    """List fetchers that take or hold tasks, in pages.
 
     Attributes:
-        after: fetchers with pseudonyms after this one; who pages in the order of these goes on so.
-        project, group: those who may take tasks of it; empty: all.
-        filter: those whose names (or pseudonyms, if they have none) or addresses contain it.
-        sort: by pseudonym (``session``) or name, or the most first; ``oldest``: who has held a task for longest,
-            ``silent``: who has not been heard for longest.
-        skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
-        projects: those who may take tasks of one of these; empty: all.
+        after: fetchers whose pseudonyms come after this one.
+        project: fetchers that take its tasks; empty: all.
+        group: fetchers that take tasks of one of its projects; empty: all.
+        filter: fetchers whose name or address contains this text.
+        sort: order of the list, see the rules.
+        skip: rows to leave out at the start.
+        projects: fetchers that take tasks of one of these; empty: all. An unknown project is refused.
     """
 
     after: Annotated[str, Meta(max_length=64)] = ""
@@ -232,11 +252,15 @@ class Fetchers(Request["FetchersReply"], tag="fetchers"):
 
 
 FetcherNameText = Annotated[str, Meta(min_length=1, max_length=128)]
-"""Of fetchers, as in their hellos; of one that has none, its pseudonym."""
+"""Name in the hellos of fetchers; the pseudonym of a fetcher that has none."""
 
 
 class FetcherShow(Request["FetcherReply"], tag="fetcher-show"):
-    """Tell about the fetchers of one name."""
+    """Show the fetchers of one name.
+
+    Attributes:
+        fetcher: name that their hellos state; of a fetcher without a name its pseudonym.
+    """
 
     fetcher: FetcherNameText
 
@@ -245,12 +269,11 @@ FetcherAction = Literal["drain", "resume"]
 
 
 class FetcherDo(ChangeRequest["FetcherReply"], tag="fetcher-do"):
-    """Do something with all fetchers of one name, with those too that come later.
-
-    ``drain``: they get no new tasks; ``resume``: they do again.
+    """Drain or resume all fetchers of one name, those that connect later included.
 
     Attributes:
-        action: what is done.
+        fetcher: name that their hellos state; of a fetcher without a name its pseudonym.
+        action: drain: they get no new tasks; resume: they get tasks again.
     """
 
     fetcher: FetcherNameText
@@ -258,17 +281,17 @@ class FetcherDo(ChangeRequest["FetcherReply"], tag="fetcher-do"):
 
 
 class FetcherPage(Struct, frozen=True):
-    """A page of those who want or hold tasks.
+    """A page of fetchers that take or hold tasks.
 
     Attributes:
-        fetchers: a page of them.
-        more: there are fetchers after the last one of this page.
-        found: fetchers that all pages together have.
-        capacity: tasks that all of them want at once.
-        holds: tasks that all of them have.
-        away: names that are drained and that nobody has now, the first AWAY_SHOWN of them.
-        hung: places held by handlers whose leases are over.
-        beyond: of these, those that are in no place.
+        fetchers: rows of the page; it ends early where the message is full.
+        more: further fetchers follow the last one of this page.
+        found: fetchers on all pages.
+        capacity: sum of their capacities.
+        holds: leases that they hold.
+        away: the first 100 drained names that no connected fetcher has.
+        hung: their places that hang.
+        beyond: leases of ``holds`` that exceed ``capacity``: the fetchers are stopping, or have passed tasks on.
     """
 
     fetchers: list[Fetcher]
@@ -282,7 +305,7 @@ class FetcherPage(Struct, frozen=True):
 
 
 class FetchersReply(FetcherPage, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetchers-reply"):
-    """Answers ``fetchers``."""
+    """A page of fetchers that take or hold tasks."""
 
     v: int = PROTOCOL
     n: int
@@ -292,14 +315,14 @@ class FetcherName(Struct, frozen=True):
     """The fetchers of one name, and whether the name is drained.
 
     Attributes:
-        fetcher: the name that was asked for.
-        draining: it is drained.
-        found: fetchers that have it now.
-        capacity: tasks that they want at once.
-        holds: tasks that they have.
-        fetchers: the first of them, by pseudonym; of ``fetcher-do`` none.
-        hung: places held by handlers whose leases are over.
-        beyond: of these, those that are in no place.
+        fetcher: name that was asked for.
+        draining: the name is drained.
+        found: connected fetchers of that name.
+        capacity: sum of their capacities.
+        holds: leases that they hold; 0: draining is complete.
+        fetchers: the first 100 of them; none in the reply to ``fetcher-do``.
+        hung: their places that hang.
+        beyond: leases of ``holds`` that exceed ``capacity``.
     """
 
     fetcher: str
@@ -313,7 +336,7 @@ class FetcherName(Struct, frozen=True):
 
 
 class FetcherReply(FetcherName, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="fetcher-reply"):
-    """Answers ``fetcher-show`` and ``fetcher-do``."""
+    """The fetchers of one name, and whether the name is drained."""
 
     v: int = PROTOCOL
     n: int

@@ -26,14 +26,14 @@ PROTOCOL: Final = 1
 """Version number in every message; a request with another one is refused with the code ``version``."""
 
 Token = NewType("Token", int)
-"""Names one lease of one task; never used twice, so an answer can't be taken for another's. Nobody can guess it."""
+"""Identifies one lease of one task; never used twice, so reports can't be confused, and can't be guessed."""
 
 Peer = NewType("Peer", bytes)
-"""A routing id of the socket: where to send an answer to now. It identifies nobody; the session does."""
+"""Routing id of the socket: present address of a client. The session identifies the client."""
 
 UNSAID: Final[Any] = float("0")
 """Zero where it is the default of a field and means never, or at once. msgspec leaves a number out if it *is* the
-default, not if it equals it, so whoever makes a message gives this very one. It has no type, and is no literal, because
+default, not if it equals it, so makers of messages use this object. It has no type, and is no literal, because
 the compiler, which knows floats by value, would make another one of it.
 """
 
@@ -44,19 +44,19 @@ MAX_URL_CHARS: Final = 8192
 MAX_ERROR_CHARS: Final = 2048
 MAX_KIND_CHARS: Final = KIND_CHARS
 MAX_PAUSE_SECONDS: Final = 1e7
-"""Of a pause for a time: 115 days."""
+"""Longest pause that ends by itself: 115 days."""
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 MAX_SLOT_CHARS: Final = 253
-"""Of the name of a slot; a host's name is no longer (RFC 1035, section 2.3.4)."""
+"""Longest name of a slot, as long as a host's name may be (RFC 1035, section 2.3.4)."""
 
 STATUS_CODES: Final = range(100, 1000)
-"""Of an answer over HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
+"""Status codes of HTTP: three digits. Above 599 none is valid (RFC 9110, section 15), but servers send them."""
 
 MAX_VALIDATOR_CHARS: Final = 256
-"""Of an etag, a last-modified or the hash of a page."""
+"""Longest etag, last-modified or hash of a page."""
 
 MAX_RESULT_BYTES: Final = 64 << 10
-"""Of the result of a task, as MessagePack."""
+"""Largest result of a task, as MessagePack."""
 
 MAX_CAPACITY: Final = 100_000
 Capacity = Annotated[int, Meta(ge=0, le=MAX_CAPACITY)]
@@ -78,15 +78,15 @@ MAX_WISHES: Final = 1000
 TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
 ProjectName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z")]
 KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
-"""Of a project that is only looked up, and never made: what no project can be called is of none. So its characters
-need no check, which takes longer than all else of decoding a report.
+"""Name of a project that is only looked up, never created. Its characters go unchecked, because that check takes longer
+than all else of decoding a report.
 """
 ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
-"""Of projects that a list is limited to; empty: of all."""
+"""Projects that a list is limited to; empty: all."""
 GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z")]
-"""Of a group of projects, or of a shared bucket; empty: none."""
+"""Name of a group of projects, or of a shared bucket; empty: none."""
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]
-"""Of a name; its case does not matter."""
+"""Part of a name; case does not matter."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -100,7 +100,7 @@ Retries = Annotated[int, Meta(ge=0, le=1_000_000)]
 SlotName = Annotated[str, Meta(min_length=1, max_length=MAX_SLOT_CHARS, pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
 StatusCode = Annotated[int, Meta(ge=STATUS_CODES.start, lt=STATUS_CODES.stop)]
 Validator = Annotated[str, Meta(max_length=MAX_VALIDATOR_CHARS)]
-"""What tells one version of a page from another; empty: unknown."""
+"""Text that distinguishes versions of a page; empty: unknown."""
 
 NIL: Final = Raw(b"\xc0")
 """An absent body: MessagePack's nil."""
@@ -109,7 +109,7 @@ NIL: Final = Raw(b"\xc0")
 # ------------------------------------------------------------------------------------------------ settings, time
 
 Setting = bool | int | float | str | list[Any] | dict[str, Any] | None
-"""What the value of a setting can be; ``settings.merge`` looks closer."""
+"""Value of a setting; ``settings.merge`` checks it closer."""
 
 if TYPE_CHECKING:
 

@@ -19,16 +19,17 @@ from taskqueue.protocol.values import NewTask, TaskCounts
 
 
 class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A flow as people see it.
+    """A flow, as users see it.
 
     Attributes:
-        flow: its name in its project.
-        state: of the flow as a whole.
-        tasks: that it has.
-        unrolled: of these, those that have been made.
-        counts: of these, by state.
-        began_at: unix seconds when it was submitted; of a stage, when its first task arrived.
-        ended_at: unix seconds when the last of its tasks was over; 0: not yet.
+        project: name of its project.
+        state: staged: not submitted yet; unrolling: accepted, tasks still being created; running; or how it ended:
+            success, failed, or cancelled (a task was cancelled, none failed).
+        tasks: tasks of the flow.
+        counts: created tasks by state.
+        unrolled: tasks created so far.
+        began_at: unix seconds at which it was submitted; of a stage: at which its first task arrived.
+        ended_at: unix seconds at which its last task finished; 0: it has not ended.
     """
 
     project: str
@@ -45,12 +46,12 @@ class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task of a flow.
 
     Attributes:
-        index: its place in the flow, from 0.
-        state: as of any task; or it is staged, is still to be made, or is unknown.
-        depends_on: what it waits for: indices of tasks of the flow, project and taskid of others.
+        index: its index in the flow, from 0.
+        state: state of the task; staged: not created yet, unknown: forgotten.
+        depends_on: tasks that it depends on: the index of those in the flow, project and taskid of others.
         missing: of these, those that it still waits for.
-        seconds: that its last attempt took; 0: there was none.
-        ended_at: unix seconds; 0: it is not over.
+        seconds: duration of its last attempt; 0: it has never run.
+        ended_at: unix seconds at which it finished; 0: it has not.
     """
 
     index: int
@@ -64,7 +65,7 @@ class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 FlowName = ProjectName
-"""Of a flow, in its project; free again when the flow has been forgotten."""
+"""Name of a flow in its project; free again when the flow has been forgotten."""
 
 FLOW_WAIT_MOST_SECONDS = 60.0
 
@@ -73,12 +74,11 @@ FLOW_TASKS_MOST = 1000
 
 
 class FlowStage(Request["FlowStaged"], tag="flow-stage"):
-    """Keep tasks for a flow that is about to be submitted; a stage that nobody submits is dropped after an hour.
+    """Store tasks for a flow that will be submitted.
 
     Attributes:
-        first: index of the first of these tasks in the flow, from 0; tasks sent before with the same indices are
-            overwritten.
-        tasks: parents first: a task waits for earlier tasks of the flow, or for any that are no part of it.
+        first: index of the first of these tasks in the flow: the number of tasks staged so far, or 0 to begin again.
+        tasks: parents first, each taskid once in a flow; all in the flow's project.
     """
 
     project: ProjectName
@@ -88,11 +88,11 @@ class FlowStage(Request["FlowStaged"], tag="flow-stage"):
 
 
 class FlowSubmit(Request["FlowReply"], tag="flow-submit"):
-    """Accept what is staged of a flow, in one commit and whatever its size; its tasks are made by and by.
+    """Accept all staged tasks of a flow, or none.
 
     Attributes:
-        count: tasks that the flow must have; another number of staged ones is refused.
-        reuse: tasks that are known already become part of the flow as they are; else one of these refuses it.
+        count: number of tasks that the flow must have.
+        reuse: known tasks become part of the flow as they are; false: a known task refuses the flow.
     """
 
     project: ProjectName
@@ -102,10 +102,10 @@ class FlowSubmit(Request["FlowReply"], tag="flow-submit"):
 
 
 class FlowShow(WaitingRequest["FlowReply"], tag="flow-show"):
-    """How far is a flow? Answers when it has ended, or after ``seconds``, whichever comes first.
+    """Show a flow, or wait until it has ended.
 
     Attributes:
-        seconds: to wait for its end, at most; 0: none.
+        seconds: longest wait for its end; 0: reply at once.
     """
 
     project: ProjectName
@@ -114,11 +114,11 @@ class FlowShow(WaitingRequest["FlowReply"], tag="flow-show"):
 
 
 class FlowList(Request["FlowsReply"], tag="flow-list"):
-    """Which flows are there? A page, in the order of projects and then of names.
+    """List flows, in the order of projects and names, in pages.
 
     Attributes:
-        project: of this one only; empty: of all.
-        after: flows after this one, ``PROJECT/FLOW``; who pages goes on so.
+        project: flows of this project only; empty: all.
+        after: flows after this one, ``PROJECT/FLOW``.
     """
 
     project: GroupName = ""
@@ -127,10 +127,10 @@ class FlowList(Request["FlowsReply"], tag="flow-list"):
 
 
 class FlowTasks(Request["FlowTasksReply"], tag="flow-tasks"):
-    """Which tasks has a flow, and how far is each? A page, in the order in which they were staged.
+    """List the tasks of a flow in the order in which they were staged, in pages.
 
     Attributes:
-        after: the ``next`` of the page before; None: from the first task on. A page may have fewer than ``limit``.
+        after: ``next`` of the page before; None: from the first task. A page may have fewer than ``limit``.
     """
 
     project: ProjectName
@@ -140,18 +140,18 @@ class FlowTasks(Request["FlowTasksReply"], tag="flow-tasks"):
 
 
 class FlowCancel(ChangeRequest["FlowReply"], tag="flow-cancel"):
-    """End the live tasks of a flow, by and by; a stage is dropped."""
+    """Cancel the live tasks of a flow, or drop a stage."""
 
     project: ProjectName
     flow: FlowName
 
 
 class FlowStaged(Reply, tag="flow-staged"):
-    """Answers ``flow-stage``.
+    """Tasks that are staged so far.
 
     Attributes:
-        staged: tasks of the flow that are kept so far.
-        errors: why none of these tasks were kept; empty: all were.
+        staged: tasks of the flow that are stored.
+        errors: why none of the tasks of this request were stored; empty: all were.
     """
 
     staged: int
@@ -159,7 +159,7 @@ class FlowStaged(Reply, tag="flow-staged"):
 
 
 class FlowReply(Reply, tag="flow-reply"):
-    """Answers ``flow-submit``, ``flow-show`` and ``flow-cancel``.
+    """A flow, as it is now.
 
     Attributes:
         flow: as it is now.
@@ -169,10 +169,10 @@ class FlowReply(Reply, tag="flow-reply"):
 
 
 class FlowsReply(Reply, tag="flows-reply"):
-    """Answers ``flow-list``: a page; ``more``: there are flows after the last one of it.
+    """A page of flows.
 
     Attributes:
-        flows: a page of them.
+        flows: rows of the page.
     """
 
     flows: list[Flow]
@@ -180,10 +180,11 @@ class FlowsReply(Reply, tag="flows-reply"):
 
 
 class FlowTasksReply(Reply, tag="flow-tasks-reply"):
-    """Answers ``flow-tasks``: a page; ``next`` asks for the one after it, None: there is none.
+    """A page of the tasks of a flow.
 
     Attributes:
-        tasks: a page of them.
+        tasks: rows of the page.
+        next: ``after`` of the next page; None: this is the last one.
     """
 
     tasks: list[FlowTaskStatus]

@@ -13,11 +13,12 @@ from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 
 class Window(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Events of a project in some time before now. An attempt that timed out is also among failed or retried.
+    """Events of a project in a span before now. A timeout also counts as failed or retried.
 
     Attributes:
-        mean_seconds: that attempts took which ended then, from hand-out to answer or timeout.
-        p95_seconds: what 19 of 20 of them took at most; within 18 % from 16 ms to 49 minutes, 78 minutes at most.
+        mean_seconds: mean duration of the attempts that ended, from dispatch to report or timeout.
+        p95_seconds: duration that 19 of 20 of these attempts stayed below, within 18 % from 16 ms to 49 minutes; at
+            most 77.5 minutes.
     """
 
     new: int = 0
@@ -35,7 +36,7 @@ QUIET: Final = Window()
 
 
 class Windows(Struct, frozen=True, omit_defaults=True, gc=False, rename={"minutes": "5m", "hour": "1h", "day": "1d"}):
-    """Events of a project in the last five minutes, hour and day; in messages ``5m``, ``1h``, ``1d``.
+    """Events of a project in the last five minutes, hour and day.
 
     Attributes:
         minutes: the last five minutes.
@@ -65,12 +66,12 @@ class HistoryPoint(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ProjectStats(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What happened to a project: over windows, and over all (``totals``).
+    """Events of one project.
 
     Attributes:
-        name: of the project.
-        totals: its events since it was made.
-        windows: its events in the last five minutes, hour and day.
+        name: name of the project.
+        totals: since it was created.
+        windows: in the last five minutes, hour and day.
     """
 
     name: str
@@ -82,10 +83,16 @@ class FailureGroup(Struct, frozen=True, omit_defaults=True, gc=False):
     """Failed attempts that have something in common.
 
     Attributes:
-        name: what that is: kind of error, host, fetcher or project; empty: there was none, such as of ``data:,x``.
-        failures: how many.
-        first_at, last_at: unix seconds of the end of the first and of the last one.
-        project, taskid, host, fetcher, error: of the last one; of the error what it is about, in one line.
+        name: what they have in common: kind of error, host with its port, fetcher or project; empty: none, such as the
+            host of ``data:,x``.
+        failures: number of attempts.
+        first_at: unix seconds of the end of the first one.
+        last_at: unix seconds of the end of the last one.
+        project: project of the last one.
+        taskid: taskid of the last one.
+        host: host of the last one.
+        fetcher: fetcher of the last one.
+        error: kind of the last one's error.
     """
 
     name: str
@@ -103,19 +110,21 @@ WATCH_ROWS: Final = 512
 """Projects, and names of deleted ones, in one reply, at most."""
 
 
+# A list, because a reply has hundreds of them.
 class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
-    """A project, as short as can be: in messages a list. To tell of ten thousand of them must cost little.
+    """A project in few bytes.
 
     Attributes:
-        name: of the project.
-        group: empty: none.
-        state: running, stopped, paused, or checking whether its tasks still fail.
-        reason: why it has paused itself; empty: it has not.
-        rate, burst: of its own bucket; one that shares a bucket may have none (inf).
-        bucket: the shared bucket that its settings name; empty: none.
-        counts: tasks by state, now, in the order of ``TaskCounts``.
-        totals: events since it was made, in the order of ``EventTotals``.
-        paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
+        name: name of the project.
+        group: name of its group; empty: none.
+        state: as in Project.
+        reason: why it paused itself; empty: it has not.
+        rate: rate of its own bucket; may be infinite.
+        burst: burst of its own bucket; may be infinite.
+        bucket: name of its shared bucket; empty: none.
+        counts: tasks by state, now: ready, delayed, processing, success, failed, cancelled, blocked.
+        totals: events since it was created: new, selected, success, failed, retried, timeout.
+        paused_until: unix seconds at which a user's pause ends; 0: no pause, or until ``resume``.
     """
 
     name: str
@@ -131,17 +140,19 @@ class ProjectPulse(Struct, array_like=True, frozen=True, gc=False):
 
 
 class ProjectChanges(Struct, frozen=True, omit_defaults=True):
-    """Projects that have changed, after those told before; what changed longest ago comes first.
+    """Projects that have changed since an earlier reply.
 
     Attributes:
-        epoch: grows each time the scheduler starts.
-        since: to be given with the next request.
-        counts, totals: of all projects together.
-        projects: those that have changed, as they are now; at most WATCH_ROWS, and as many as fit into a message.
-        gone: names of those that have been deleted.
-        anew: forget what earlier replies said: this one begins with all projects.
-        more: ask again at once: there is more to tell of what had changed some time ago.
-        found: projects that there are.
+        epoch: grows each time the daemon starts, or reads its store again.
+        since: ``since`` of the next request.
+        counts: tasks of all projects by state.
+        totals: events of all projects.
+        projects: changed projects, the longest unreported first; at most 512 with ``gone``, and as many as fit into a
+            message.
+        gone: names of deleted projects.
+        anew: forget earlier replies: this one begins with all projects.
+        more: ask again at once: further changes are waiting.
+        found: number of projects.
     """
 
     epoch: int
@@ -156,18 +167,18 @@ class ProjectChanges(Struct, frozen=True, omit_defaults=True):
 
 
 class WatchReply(ProjectChanges, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="watch-reply"):
-    """Answers ``watch``: what has changed after its ``since``."""
+    """Projects that have changed since an earlier reply."""
 
     v: int = PROTOCOL
     n: int
 
 
 class Stats(Request["StatsReply"], tag="stats"):
-    """What happened over 5 minutes, 1 hour, 1 day, and all: projects in the order of their names, after ``after``.
+    """List the events of projects in the last 5 minutes, hour and day, and in all, in pages.
 
     Attributes:
-        after: projects with names after this one; empty: from the first.
-        group: projects of this one only; empty: all.
+        after: projects with names after this one.
+        group: projects of this group only; empty: all.
     """
 
     after: str = ""
@@ -176,12 +187,13 @@ class Stats(Request["StatsReply"], tag="stats"):
 
 
 class StatsHistory(Request["HistoryReply"], tag="stats-history"):
-    """What happened in each minute of the last day, or in each hour of the last 90 days.
+    """Show the events of each minute of the last day, or of each hour of the last 90 days.
 
     Attributes:
-        project: to this one; None: to all together.
+        project: events of this project; None: of all, those deleted since included.
         every: minute or hour.
-        since, until: unix seconds; 0: from the first, to the last. A page has a bounded number of points.
+        since: unix seconds: points that overlap the time from here; 0: from the first.
+        until: unix seconds: points that overlap the time to here; 0: to the last.
     """
 
     project: ProjectName | None = None
@@ -191,10 +203,10 @@ class StatsHistory(Request["HistoryReply"], tag="stats-history"):
 
 
 class StatsReply(Reply, tag="stats-reply"):
-    """Answers ``stats``: a page; ``more``: there are projects after the last one of it.
+    """A page of projects, by name.
 
     Attributes:
-        projects: a page of them, by name.
+        projects: rows of the page.
     """
 
     projects: list[ProjectStats]
@@ -202,11 +214,11 @@ class StatsReply(Reply, tag="stats-reply"):
 
 
 class HistoryReply(Reply, tag="stats-history-reply"):
-    """Answers ``stats-history``: a page of points by time, where anything happened; ``next`` is ``since`` for the page
-    after it, 0: there is none.
+    """A page of points, by time.
 
     Attributes:
-        points: a page of them, by time.
+        points: points in which anything happened, of at most 256 scanned; a page may be short, or empty.
+        next: ``since`` of the next page; 0: this is the last one.
     """
 
     points: list[HistoryPoint]
@@ -214,11 +226,11 @@ class HistoryReply(Reply, tag="stats-history-reply"):
 
 
 class Watch(WaitingRequest[WatchReply], tag="watch"):
-    """Which projects have changed? Answered when some have, or after ``seconds``, whichever comes first.
+    """Wait until projects have changed.
 
     Attributes:
-        since: that of the reply before; empty: from the beginning, so all projects are told.
-        seconds: to wait for a change, at most.
+        since: ``since`` of the reply before; empty: reply with all projects.
+        seconds: longest wait for a change; 0: reply at once.
     """
 
     since: Annotated[str, Meta(max_length=64)] = ""
@@ -226,12 +238,12 @@ class Watch(WaitingRequest[WatchReply], tag="watch"):
 
 
 class Why(Request["WhyReply"], tag="why"):
-    """Why is nothing (or, with a taskid, this task not) handed out?
+    """Explain why a project, a task, or each project that stands still dispatches nothing.
 
     Attributes:
-        project: None: of each project that stands still, page by page; without a taskid.
-        taskid: of the task; None: it is about the project.
-        after: of pages, the ``next`` of the page before.
+        project: None: each project that stands still, in pages.
+        taskid: a task of the project; None: the project itself.
+        after: ``next`` of the page before; empty: from the first one.
     """
 
     project: ProjectName | None = None
@@ -240,12 +252,12 @@ class Why(Request["WhyReply"], tag="why"):
 
 
 class StandingProject(Struct, frozen=True, gc=False):
-    """A project that has tasks to do, dispatches none, and is not about to.
+    """A project that has tasks but dispatches none, and is not about to.
 
     Attributes:
-        project: its name.
-        sentence: why, for people.
-        cause: why, for programs; see ``WhyCause``.
+        project: name of the project.
+        sentence: why, for users.
+        cause: why, for programs.
     """
 
     project: str
@@ -254,12 +266,12 @@ class StandingProject(Struct, frozen=True, gc=False):
 
 
 class WhyReply(Reply, tag="why-reply"):
-    """Answers ``why``, in one sentence for people.
+    """Why nothing is dispatched.
 
     Attributes:
-        sentence: for people.
-        cause: of a project, for programs; see ``WhyCause``.
-        projects: without a project: those of this page that stand still, by name.
+        sentence: for users.
+        cause: of a project, for programs.
+        projects: without a project: those that stand still, by name.
         next: ``after`` of the next page; empty: this is the last one.
     """
 
@@ -270,13 +282,13 @@ class WhyReply(Reply, tag="why-reply"):
 
 
 class FailureList(Request["FailuresReply"], tag="failures"):
-    """Which attempts failed: counted by what they have in common, of one project or of all.
+    """Count failed attempts by what they have in common.
 
     Attributes:
-        project: of this one only; None: of all.
-        by: kind of error, host of the url, fetcher, or project.
-        since: unix seconds; ended at that time or later. 0: all that are kept.
-        limit: groups, the largest ones.
+        project: failures of this project only; None: of all.
+        by: kind of error, host, fetcher or project.
+        since: unix seconds: ended at that time or later; 0: all that are kept.
+        limit: groups, at most.
     """
 
     project: ProjectName | None = None
@@ -289,10 +301,11 @@ class Failures(Struct, frozen=True):
     """Failed attempts, counted by what they have in common.
 
     Attributes:
-        since: unix seconds from which on they were counted: as it was asked, or when the first one that is kept came.
-        failures: counted in all.
-        count: of groups, those included that are not here.
-        groups: the largest first.
+        since: unix seconds from which failures were counted: as requested or, if later, the end of the oldest one that
+            is kept; 0: none is kept.
+        failures: number of failed attempts, exact.
+        count: number of groups, those included that are not listed.
+        groups: groups with the most failures first.
     """
 
     since: float
@@ -302,20 +315,20 @@ class Failures(Struct, frozen=True):
 
 
 class FailuresReply(Failures, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="failures-reply"):
-    """Answers ``failures``."""
+    """Failed attempts, counted by what they have in common."""
 
     v: int = PROTOCOL
     n: int
 
 
 class Log(Request["LogReply"], tag="log"):
-    """Who changed what, the newest change first.
+    """List changes that users made, the newest first, in pages.
 
     Attributes:
-        project: changes of this project only; None: all.
-        since: unix seconds: none that were made before.
-        before: the ``next`` of the page before; 0: from the newest on. A page looks at a bounded number of changes, so
-            it may be short, or empty.
+        project: changes of this project only, even if deleted since; None: all.
+        since: unix seconds: changes at that time or later.
+        before: ``next`` of the page before; 0: from the newest. A page scans 1,000 changes, so it may be short, or
+            empty.
     """
 
     project: ProjectName | None = None
@@ -325,10 +338,11 @@ class Log(Request["LogReply"], tag="log"):
 
 
 class LogReply(Reply, tag="log-reply"):
-    """Answers ``log``: a page, the newest first; ``next`` asks for the one after it, 0: there is none.
+    """A page of changes.
 
     Attributes:
-        entries: a page of them, the newest first.
+        entries: the newest first.
+        next: ``before`` of the next page; 0: this is the last one.
     """
 
     entries: list[Change]

@@ -69,7 +69,7 @@ _OPERATION_BYTES: Final = 512
 _RERUN_BYTES: Final = 96
 _LAYER_BYTES: Final = 32
 _TEXT_BYTES: Final = 5
-"""Of a text, besides its characters."""
+"""Bytes of a text besides its characters."""
 """Bytes of an operation besides the names of its projects and the globs of its filter."""
 
 
@@ -92,7 +92,7 @@ def _texts(schedule: Schedule) -> int:
 def errors_that_fit(
     errors: list[ItemError], outcomes: int, lists: int, max_message: int, states: int = 0
 ) -> list[ItemError]:
-    """The first of the reasons for which there is room beside so many outcomes, in so many lists, and states."""
+    """The first reasons, as far as there is room beside this number of outcomes, lists of outcomes, and states."""
     room = max_message - _ENVELOPE_BYTES - _OUTCOME_BYTES * outcomes - _LIST_BYTES * lists - _STATE_BYTES * states
     for place, error in enumerate(errors):
         room -= _ERROR_BYTES + len(error.reason.encode())

@@ -22,17 +22,18 @@ from taskqueue.protocol.values import BulkAction, Operation, TaskFilter
 
 
 class Bulk(ChangeRequest["OperationReply"], tag="bulk"):
-    """Do something with all tasks of a project, or of a group, that the filter lets through: starts an operation.
+    """Do something with all tasks of a project or group that match a filter, as an operation.
 
     Attributes:
-        action: what is done.
-        project: whose tasks; None: those of the group.
-        group: whose projects' tasks; empty: those of the project.
+        action: retry: run now, with all retries; cancel; reprioritise: set ``priority``; reschedule: wait until
+            ``exetime``, or for ``delay``.
+        project: project of the tasks; None: see ``group``.
+        group: group of the tasks' projects; exactly one of both is set.
         filter: which of their tasks.
         priority: for ``reprioritise``.
-        exetime: for ``reschedule``, unix seconds; 0 is now.
-        delay: for ``reschedule``, seconds from the arrival of this; wins over exetime.
-        dry_run: only count them.
+        exetime: for ``reschedule``: unix seconds; a time in the past is now.
+        delay: for ``reschedule``: seconds from arrival of this message; overrides ``exetime``.
+        dry_run: change nothing, only count.
     """
 
     action: BulkAction
@@ -46,13 +47,11 @@ class Bulk(ChangeRequest["OperationReply"], tag="bulk"):
 
 
 class Rerun(ChangeRequest["OperationReply"], tag="rerun"):
-    """Run a task again, and others with it, in the order in which they depend on each other: starts an operation.
+    """Run a task again, and others with it, in the order of their dependencies, as an operation.
 
     Attributes:
-        scope: task: it alone; downstream: and all tasks that depend on it; upstream-failed: and those of the tasks that
-            it depends on that failed or were cancelled, with nothing but successes left behind it; only-failed: of it
-            and all that depend on it those that failed or were cancelled.
-        dry_run: only say which ones.
+        scope: which others, see the rules.
+        dry_run: change nothing, only show the tasks in layers.
     """
 
     project: ProjectName
@@ -62,21 +61,21 @@ class Rerun(ChangeRequest["OperationReply"], tag="rerun"):
 
 
 class OperationCancel(ChangeRequest["OperationReply"], tag="operation-cancel"):
-    """End an operation where it is: what it has changed stays changed.
+    """End an operation; what it has changed stays changed.
 
     Attributes:
-        id: or number.
+        id: its id or number.
     """
 
     id: Number
 
 
 class OperationShow(WaitingRequest["OperationReply"], tag="operation-show"):
-    """How far is an operation? Answers when it has ended, or after ``seconds``, whichever comes first.
+    """Show an operation, or wait until it has ended.
 
     Attributes:
-        id: or number.
-        seconds: to wait for its end, at most; 0: none.
+        id: its id or number.
+        seconds: longest wait for its end; 0: reply at once.
     """
 
     id: Number
@@ -84,11 +83,11 @@ class OperationShow(WaitingRequest["OperationReply"], tag="operation-show"):
 
 
 class OperationList(Request["OperationsReply"], tag="operation-list"):
-    """All operations that are remembered, the newest first."""
+    """List the operations that run and the last 100 that have ended."""
 
 
 class OperationReply(Reply, tag="operation-reply"):
-    """Answers ``bulk`` and ``operation-show``.
+    """An operation, as it is now.
 
     Attributes:
         operation: as it is now.
@@ -98,7 +97,7 @@ class OperationReply(Reply, tag="operation-reply"):
 
 
 class OperationsReply(Reply, tag="operations-reply"):
-    """Answers ``operation-list``.
+    """Operations that run, or have ended.
 
     Attributes:
         operations: the newest first.

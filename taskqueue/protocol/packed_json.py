@@ -50,7 +50,7 @@ def as_msgpack(value: Raw) -> Raw:
     """The MessagePack value that ``as_json`` converted.
 
     Raises:
-        ValueError, OverflowError: it is no such JSON, or has a number that MessagePack lacks.
+        ValueError, OverflowError: it is not such JSON, or has a number that MessagePack lacks.
     """
     if value == ABSENT:
         return NIL

@@ -15,12 +15,14 @@ from taskqueue.protocol.values import Action, EventTotals, PauseSeconds, TaskCou
 
 
 class CronJob(Struct, frozen=True, omit_defaults=True):
-    """A cron job as people see it.
+    """A cron job, as users see it.
 
     Attributes:
-        next_at, last_at: unix seconds; 0: never.
-        runs: how often it has pushed its task.
-        skipped: ticks that found the task of the last run still live.
+        job: name of the job in its project.
+        next_at: unix seconds of its next run; 0: never.
+        last_at: unix seconds of its last run; 0: never.
+        runs: times that it has pushed its task.
+        skipped: runs left out because the task of the last run was still live.
     """
 
     job: str
@@ -31,12 +33,13 @@ class CronJob(Struct, frozen=True, omit_defaults=True):
 
 
 class SharedBucket(Struct, frozen=True, omit_defaults=True):
-    """A bucket that a project shares, as people see it.
+    """A bucket that several projects share.
 
     Attributes:
-        name: of the bucket.
-        rate, burst: as the config has them; 0 and 1 or more if it does not have the bucket (any more).
-        tokens: its level.
+        name: name of the bucket.
+        rate: tasks a second, as the config says; 0: the config has no such bucket.
+        burst: tasks at once, as the config says.
+        tokens: tasks that it would let through now.
     """
 
     name: str
@@ -46,20 +49,19 @@ class SharedBucket(Struct, frozen=True, omit_defaults=True):
 
 
 class Remaining(Struct, frozen=True, omit_defaults=True):
-    """How fast a project is, what is left to do, and how long that takes.
+    """How fast a project is, how many tasks are left, and how long they take.
 
     Attributes:
-        new_rate, done_rate: tasks a second that came, without those of a single push, and that succeeded or failed, in
-            the last five minutes.
+        new_rate: tasks a second that came in the last five minutes, those of a single push left out.
+        done_rate: tasks a second that succeeded or failed in the last five minutes.
         left: tasks that are ready, processing or blocked.
-        held_back: tasks that wait for a retry, at most ``retry_seconds``: the longest delay that the project's retries
-            reach; None: they are still being counted, in a store from before they were.
+        held_back: tasks that wait for a retry; None: not counted yet, in a store of an older version.
         later: other delayed tasks: scheduled, or to be crawled again.
-        retry_seconds: longest time that a task waits for a retry.
-        soonest_seconds, latest_seconds: from now until what is left has ended; 0: not known, see ``reason``.
-        reason: why no time is told: nothing is left, the project is stopped or paused, out of its hours, its rate is 0,
-            fewer than 20 tasks have ended in an hour, none was attempted for five minutes, there is no end in sight,
-            it is not clear yet that it becomes less, or all that is left is blocked.
+        retry_seconds: longest delay of ``retry_delay`` that the project's ``retries`` reach.
+        soonest_seconds: shortest estimate of the time until what is left has finished, retries and scheduled tasks
+            apart; 0: see ``reason``.
+        latest_seconds: longest estimate of that time; 0: see ``reason``.
+        reason: why there is no estimate; empty: there is one.
     """
 
     new_rate: float = 0.0
@@ -77,28 +79,29 @@ ConfigLayer = Literal["project", "defaults"]
 
 
 class Project(Struct, frozen=True, omit_defaults=True):
-    """A project as people see it.
+    """A project, as users see it.
 
     Attributes:
-        name: of the project.
-        state: running, stopped, paused, or checking whether its tasks still fail.
-        counts: its tasks by state, now.
-        totals: its events since it was made.
-        settings: in force now.
-        overrides: the part of them that ``project-set`` said.
-        configured: which part of the config says a setting, or a key of a table, by flat name such as ``slot.delay``:
-            the section of this project or that of the defaults; only where one project is shown.
-        tokens: level of its bucket.
-        shared: the bucket that it shares with others; None: none.
-        reason: why it is paused, if it paused itself.
+        name: name of the project.
+        state: running, paused, stopped, or checking: a few tasks at a time after an automatic pause.
+        counts: tasks by state, now.
+        totals: events since it was created.
+        settings: settings in force.
+        overrides: settings that ``project-set`` has changed.
+        tokens: tasks that its bucket would let through now.
+        reason: why it paused itself; empty: it has not.
         check_at: unix seconds of the next check, if it paused itself.
-        unfinished: live tasks that it would have to end for the project to be finished.
-        finished: how often it has been.
-        held_by: sessions that hold it open.
-        cron: its jobs.
-        slots: how it is divided into slots; None: it never was. Only where one project is shown.
-        paused_until: unix seconds at which the pause by a person ends; 0: there is none, or it lasts until ``resume``.
-        remaining: how far it is; None: a daemon does not say that is older.
+        unfinished: live tasks that must finish before the project has.
+        finished: times that the project has finished.
+        held_by: sessions that keep it open.
+        cron: its cron jobs.
+        shared: bucket that it shares with other projects; None: none.
+        configured: names of settings that the config file sets, keys of tables such as ``slot.delay`` included:
+            ``project`` in the project's own section, ``defaults`` in that for all. Only in the reply to
+            ``project-show``.
+        slots: how it is divided into slots; None: it never was. Only in ``project-reply``.
+        paused_until: unix seconds at which a user's pause ends; 0: no pause, or until ``resume``.
+        remaining: estimate of the time that is left; None: unknown.
     """
 
     name: str
@@ -122,18 +125,16 @@ class Project(Struct, frozen=True, omit_defaults=True):
 
 
 class ProjectShow(Request["ProjectReply"], tag="project-show"):
-    """Tell about one project."""
+    """Show one project."""
 
     project: ProjectName
 
 
 class ProjectSet(ChangeRequest["ProjectReply"], tag="project-set"):
-    """Change settings of a project, now and across restarts; an unknown project is made.
-
-    A table, such as ``cron`` or ``fetch``, is changed key by key.
+    """Change settings of a project, now and across restarts; an unknown project is created.
 
     Attributes:
-        settings: by name, what changes.
+        settings: settings to change, by name.
     """
 
     project: ProjectName
@@ -141,12 +142,10 @@ class ProjectSet(ChangeRequest["ProjectReply"], tag="project-set"):
 
 
 class ProjectUnset(ChangeRequest["ProjectReply"], tag="project-unset"):
-    """Forget what ``project-set`` said of these keys; an empty list means all of them.
-
-    ``cron.JOB`` is one key of a table.
+    """Forget what ``project-set`` has changed.
 
     Attributes:
-        keys: names of settings; empty: all.
+        keys: names of settings, or of one key of a table such as ``slot.delay`` or ``cron.NAME``; empty: all.
     """
 
     project: ProjectName
@@ -158,13 +157,11 @@ LOSSES: Final = ("clear", "reset", "delete")
 
 
 class ProjectDo(ChangeRequest["ProjectReply"], tag="project-do"):
-    """Do something with a project; ``start`` makes an unknown one.
-
-    ``clear`` drops its live tasks, ``reset`` all that is known of tasks, ``delete`` the project itself.
+    """Pause, resume, stop, start, clear, reset or delete a project.
 
     Attributes:
-        action: what is done.
-        seconds: for ``pause``: it ends by itself after so many; None: it lasts until ``resume``.
+        action: what to do, see the rules.
+        seconds: for ``pause``: the project resumes by itself after that time; None: only by ``resume``.
     """
 
     project: ProjectName
@@ -173,10 +170,10 @@ class ProjectDo(ChangeRequest["ProjectReply"], tag="project-do"):
 
 
 class ProjectHold(Request["ProjectReply"], tag="project-hold"):
-    """This session is still pushing: don't take the project as finished for ``seconds``; 0 lets go.
+    """Keep a project open, because this session is still pushing to it.
 
     Attributes:
-        seconds: from now; 0: it is kept open no more.
+        seconds: from now, replacing what was said before; 0: no longer.
     """
 
     project: ProjectName
@@ -184,21 +181,21 @@ class ProjectHold(Request["ProjectReply"], tag="project-hold"):
 
 
 class ProjectReply(Reply, tag="project-reply"):
-    """Answers ``project-show``, ``-set``, ``-unset``, ``-do`` and ``-hold``; None: it has been deleted.
+    """A project, as it is now.
 
     Attributes:
-        project: as it is now; None: it has been deleted.
+        project: None: it has been deleted.
     """
 
     project: Project | None
 
 
 class ProjectWait(WaitingRequest["WaitReply"], tag="project-wait"):
-    """Answer when the project has finished, or after ``seconds``, whichever comes first.
+    """Wait until a project has finished.
 
     Attributes:
-        seconds: to wait, at most.
-        ignore_retries: tasks that wait for a retry need not end first.
+        seconds: longest wait; 0: reply at once.
+        ignore_retries: don't wait for tasks that wait for a retry.
     """
 
     project: ProjectName
@@ -210,10 +207,10 @@ class ProjectProgress(Struct, frozen=True):
     """How far a project is from having finished.
 
     Attributes:
-        finished: no task is left that would have to end first.
-        unfinished: how many there are.
-        times: how often it has finished; more than in an earlier answer: it has in between.
-        remaining: how far it is; None: a daemon does not say that is older.
+        finished: the project has finished or, with ``ignore_retries``, has only retries left.
+        unfinished: live tasks that must finish first.
+        times: times that it has finished; a larger figure than before: it has finished in between.
+        remaining: estimate of the time that is left; None: unknown.
     """
 
     finished: bool
@@ -223,19 +220,18 @@ class ProjectProgress(Struct, frozen=True):
 
 
 class WaitReply(ProjectProgress, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="wait-reply"):
-    """Answers ``project-wait``."""
+    """How far a project is from having finished."""
 
     v: int = PROTOCOL
     n: int
 
 
 class GroupSet(ChangeRequest["GroupReply"], tag="group-set"):
-    """Change settings of each project that belongs to a group, as ``project-set`` does.
-
-    If one of the projects can't have one of the settings, none is changed, and the reason names that project.
+    """Change settings of all projects of a group, in one commit.
 
     Attributes:
-        settings: by name, what changes.
+        group: name of the group, as the projects' setting ``group`` has it.
+        settings: settings to change, by name.
     """
 
     group: GroupName
@@ -243,14 +239,13 @@ class GroupSet(ChangeRequest["GroupReply"], tag="group-set"):
 
 
 class GroupDo(ChangeRequest[OperationReply], tag="group-do"):
-    """Do something with each project of a group; those for which it makes no sense now are left as they are.
-
-    An operation, which has ended when the request is answered if the group is small.
+    """Do something with each project of a group, as an operation.
 
     Attributes:
-        action: what is done.
-        seconds: as for ``project-do``; a project that a person has paused until ``resume`` is left as it is.
-        all: each project, whatever its group; ``group`` is empty then. Not for what drops tasks.
+        action: as in ``project-do``.
+        group: name of the group, as the projects' setting ``group`` has it; empty: with ``all``.
+        seconds: as in ``project-do``; a project that a user has paused without an end is left alone.
+        all: every project, whatever its group; not for ``clear``, ``reset`` and ``delete``.
     """
 
     action: Action
@@ -260,11 +255,11 @@ class GroupDo(ChangeRequest[OperationReply], tag="group-do"):
 
 
 class GroupChange(Struct, frozen=True):
-    """What became of the settings of a group's projects.
+    """Result of ``group-set``.
 
     Attributes:
-        projects: number of the projects that were changed.
-        changed: what the log of changes says: ``rate=5 (was 20, 1)``.
+        projects: number of changed projects.
+        changed: for users, such as ``rate=5 (was 20, 7)``: the three most frequent old values.
     """
 
     projects: int
@@ -272,7 +267,7 @@ class GroupChange(Struct, frozen=True):
 
 
 class GroupReply(GroupChange, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="group-reply"):
-    """Answers ``group-set``."""
+    """Result of ``group-set``."""
 
     v: int = PROTOCOL
     n: int

@@ -21,26 +21,27 @@ from taskqueue.protocol.tasks import TaskRow
 
 
 class Slot(Struct, frozen=True, omit_defaults=True):
-    """A slot as people see it. All times are unix seconds; 0: none.
+    """A slot, as users see it. All moments are unix seconds, 0: none.
 
     Attributes:
-        name: empty: of the tasks that nothing tells apart, which have no pace.
-        place: where it is: ready, waiting or parked in memory, or stored.
-        number: in the store.
-        delay: seconds from one hand-out to the next, on average.
-        burst: tasks that may be handed out at once after a quiet time.
-        max_processing: leases at once, at most.
+        name: host, domain, or the name that its tasks have; empty: tasks without a slot, which have no pace.
+        place: ready: it may go on; waiting: not before a time; parked: not before one of its tasks has ended, or its
+            next ones have been read; stored: only in the store.
+        number: number of the slot in the store.
+        delay: seconds from one dispatch to the next, on average.
+        burst: tasks that may be dispatched at once after a quiet time.
+        max_processing: most leases at once; may be infinite.
         auto: its delay follows how fast it answers.
-        ready: its ready tasks; if ``more`` it has more than these, which only the store counts.
-        more: it has more ready tasks than ``ready`` says.
-        processing: tasks of it that are handed out.
-        until: nothing of it is handed out before.
-        blocked_until: by a person, or as its host asked for it; ``inf``: until somebody lifts it.
-        backoff: how often its host has refused, or could not be reached, in a row.
-        backoff_until: it is left alone until then for that.
-        errors: how often that has been, ever.
-        taken: tasks that have been new in it while their number was limited, since its project was divided or cleared.
-        max_tasks: at so many further ones are rejected; None: never.
+        ready: ready tasks that were counted: those in memory or, of all slots by backlog, all of them.
+        more: it has more ready tasks than ``ready``.
+        processing: leased tasks.
+        until: nothing is dispatched before.
+        blocked_until: blocked until then, by a user or by its host; may be infinite.
+        backoff: times in a row that its host has refused, or could not be reached.
+        backoff_until: it pauses until then because of that.
+        errors: such failures in all.
+        taken: new tasks while their number was limited, since the project was divided or cleared.
+        max_tasks: most new tasks; further ones are rejected with ``slot-full``. None: no limit.
     """
 
     name: str
@@ -63,13 +64,16 @@ class Slot(Struct, frozen=True, omit_defaults=True):
 
 
 class SlotDivision(Struct, frozen=True, omit_defaults=True):
-    """How a project is divided into slots, as people see it.
+    """How a project is divided into slots.
 
     Attributes:
-        by: none, host, domain or named.
-        ready, waiting, parked: slots in memory, by where they are.
-        stored: there are more with ready tasks, in the store only.
-        moving: ready tasks are still to be moved to their slots; those are not handed out before.
+        by: host, domain or named; none: it no longer is.
+        ready: slots in memory that may go on.
+        waiting: slots in memory that wait for a time.
+        parked: slots in memory that wait for something else.
+        stored: more slots with ready tasks are in the store only.
+        moving: ready tasks from before the division are still being moved to their slots, and are not dispatched
+            before.
     """
 
     by: str
@@ -85,12 +89,11 @@ SLOTS_SHOWN_MOST: Final = 1000
 
 
 class SlotList(Request["SlotListReply"], tag="slot-list"):
-    """Which slots has a project? The first ones, in this order.
+    """List the first slots of a project.
 
     Attributes:
-        by: the most ready tasks, the most errors or the longest delay first; or name.
-        all: also those that are in the store only; answered some turns later, when all have been looked at. If not,
-            those in memory, at once: all that may go on next.
+        by: most ready tasks first, most errors first, longest delay first, or by name.
+        all: slots that are in the store only as well; false: slots in memory, which are all that may go on next.
     """
 
     project: ProjectName
@@ -100,25 +103,22 @@ class SlotList(Request["SlotListReply"], tag="slot-list"):
 
 
 SlotFact = Literal["delay", "rate", "burst", "max_processing", "max_tasks", "block_until"]
-"""What can be said of one slot."""
+"""Field of ``slot-set`` that sets something."""
 
 
 class SlotSet(ChangeRequest["SlotReply"], tag="slot-set"):
-    """Say how one slot goes, now and across restarts; it wins over the project's settings. None: nothing is said.
-
-    The slot need not have had a task yet.
+    """Set the pace of one slot, now and across restarts; it overrides the project's settings.
 
     Attributes:
-        delay: seconds from one hand-out to the next, or auto: as fast as it answers. A delay and a rate replace each
-            other.
-        rate: tasks handed out a second, on average; inf: no delay.
-        burst: with a rate: tasks that may be handed out at once after a quiet time.
-        max_processing: leases at once, at most: a whole number, or inf.
-        max_tasks: tasks that have been new in it at which further ones are rejected: a whole number, or inf.
-        block_until: nothing is handed out before, in unix seconds, whatever block there was; inf: until somebody unsets
-            it.
-        unset: what is not to be said any more. With block_until every pause of the slot is over, also one that its host
-            has asked for.
+        delay: seconds from one dispatch to the next; ``"auto"``: as fast as the slot answers. Replaces a rate.
+        rate: tasks dispatched a second, on average; infinity: no delay. Replaces a delay.
+        burst: with a rate: tasks that may be dispatched at once after a quiet time.
+        max_processing: most leases at once: a whole number, or infinity.
+        max_tasks: most new tasks, after which further ones are rejected: a whole number, or infinity.
+        block_until: unix seconds before which nothing is dispatched, at most 1e11, or infinity; replaces any earlier
+            block.
+        unset: fields to forget. ``block_until`` ends every pause of the slot, back-offs and those that its host asked
+            for included.
     """
 
     project: ProjectName
@@ -133,19 +133,19 @@ class SlotSet(ChangeRequest["SlotReply"], tag="slot-set"):
 
 
 class SlotShow(Request["SlotReply"], tag="slot-show"):
-    """Tell all about one slot."""
+    """Show one slot."""
 
     project: ProjectName
     slot: SlotName
 
 
 class SlotPage(Struct, frozen=True):
-    """The first slots of a project in some order.
+    """The first slots of a project, in the order that was asked for.
 
     Attributes:
         by: how the project is divided: host, domain or named.
-        count: slots that were looked at, those included that are not here.
-        slots: the first ones in the order that was asked for.
+        count: slots scanned, those included that are not listed.
+        slots: the first ones.
     """
 
     by: str
@@ -154,21 +154,21 @@ class SlotPage(Struct, frozen=True):
 
 
 class SlotListReply(SlotPage, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="slot-list-reply"):
-    """Answers ``slot-list``."""
+    """The first slots of a project, in the order that was asked for."""
 
     v: int = PROTOCOL
     n: int
 
 
 class SlotDetails(Struct, frozen=True):
-    """A slot, who says what of it, and its next tasks.
+    """A slot, who set its pace, and its next tasks.
 
     Attributes:
-        slot: as it is now.
-        chosen: what a person has set for this slot.
-        sources: who says delay (or rate), burst and max_processing, as they are in force: a person, the project, or
-            the pattern in its setting ``slot.patterns`` that fits.
-        tasks: the next ready ones.
+        slot: as it is now; up to 2,048 of its ready tasks are counted.
+        chosen: what a user has set for this slot.
+        sources: where ``delay`` (or rate), ``burst``, ``max_processing`` and ``max_tasks`` come from: ``person`` (set
+            for this slot), ``project``, or the matching pattern of the setting ``slot.patterns``.
+        tasks: its next ready tasks, at most 5.
     """
 
     slot: Slot
@@ -178,7 +178,7 @@ class SlotDetails(Struct, frozen=True):
 
 
 class SlotReply(SlotDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="slot-reply"):
-    """Answers ``slot-show``, ``slot-set``."""
+    """A slot, who set its pace, and its next tasks."""
 
     v: int = PROTOCOL
     n: int

@@ -23,11 +23,12 @@ from taskqueue.protocol.values import Attempt, Glob, NewTask, Schedule, TaskRepo
 
 
 class NewTasks(Request["NewTasksReply"], tag="new-task"):
-    """New tasks for a project. None replaces an item that could not be decoded; see ``Incoming.flaws``.
+    """Push tasks to a project.
 
     Attributes:
-        tasks: in order; each gets an outcome of its own.
-        states: say also in which state each task was known before.
+        project: project of the tasks that name none.
+        tasks: decided in this order; each gets an outcome of its own.
+        states: also reply the state that each task had before.
     """
 
     project: ProjectName
@@ -36,19 +37,19 @@ class NewTasks(Request["NewTasksReply"], tag="new-task"):
 
 
 TaskOutcome = Literal["done", "unknown", "ignored", "bare"]
-"""What became of a task that was named; ``bare``: it can't run again, because its url and body were dropped."""
+"""Outcome of a task that was named; ``bare``: it can't run again, because its url and body were dropped."""
 
 ReportOutcome = Literal["done", "kept", "stale", "rejected"]
 
 
 class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why item ``index`` of a batch was rejected; for a follow-up, ``parent`` is the index of its report.
+    """Why an item of a batch was rejected.
 
     Attributes:
-        index: of the item in the batch, from 0.
-        reason: why, for people, naming the field.
-        parent: index of the report whose follow-up it is; None: it is none.
-        code: slot-full: its slot has had as many tasks as it may; empty: any other reason.
+        index: index of the item in its list, from 0.
+        reason: for users, naming the field.
+        parent: of a follow-up: index of the report in ``done``; ``index`` counts in its ``new``. None: not a follow-up.
+        code: ``slot-full``: its slot has had as many tasks as it may; empty: any other reason.
     """
 
     index: int
@@ -58,12 +59,13 @@ class ItemError(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
-    """The outcome of each task, in order.
+    """The outcome of each pushed task. Everything but ``rejected`` is stored.
 
     Attributes:
-        outcomes: what became of each task, in order.
-        errors: why tasks were rejected.
-        states: of each task, in order, as it was known before; empty: they were not asked for.
+        outcomes: one per task, in order.
+        errors: why tasks were rejected: the first ones, as far as the message has room.
+        states: one per task, in order: its state before this message, or before an earlier task of this message changed
+            it; empty text: unknown before, or malformed. Empty list: not asked for.
     """
 
     outcomes: list[PushOutcome]
@@ -72,22 +74,23 @@ class NewTasksReply(Reply, tag="new-task-reply", omit_defaults=True):
 
 
 class Done(Request["DoneReply"], tag="done"):
-    """Reports on tasks that have been run.
+    """Report attempts that have ended, and new tasks that came out of them.
 
     Attributes:
-        tasks: the reports, in order.
+        tasks: one report per task.
     """
 
     tasks: Annotated[list[TaskReport | None], Meta(max_length=MAX_BATCH)]
 
 
 class DoneReply(Reply, tag="done-reply", omit_defaults=True):
-    """Whether each report counted, in order; and the outcomes of follow-ups.
+    """Whether each report counted, and what became of the new tasks.
 
     Attributes:
-        outcomes: whether each report counted, in order.
-        new: one list per report, in order; empty when no report had follow-ups.
-        errors: why reports, or new tasks in them, were rejected.
+        outcomes: one per report, in order.
+        new: one list per report, in order: the outcome of each new task, as in ``new-task-reply``. Empty: no report had
+            any.
+        errors: why reports, or new tasks in them, were rejected: the first ones, as far as the message has room.
     """
 
     outcomes: list[ReportOutcome]
@@ -99,17 +102,18 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     """A task in a list.
 
     Attributes:
-        priority: larger first.
-        at: unix seconds: due (delayed), ended (over), handed out (processing); 0: ready.
-        retried: retries that it has used up.
-        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
-        error: of its last attempt, unless that was a success.
-        fetcher: name of who has it, or had it last, or its pseudonym; not of a success.
+        taskid: id of the task in its project.
+        priority: present priority; larger runs first.
+        at: unix seconds: due (delayed), dispatched (processing) or finished; 0: ready or blocked.
+        retried: times that it has failed.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
+        error: error of its last attempt, unless that succeeded; empty while processing.
+        fetcher: name or pseudonym of the fetcher that has it, or had it last; empty after a success.
+        lease_seconds: seconds until its lease runs out (processing).
         kind: what the error is about, in one line.
-        lease_seconds: until its lease runs out (processing).
-        put_off: how often in a row its fetcher has put it off by ``retry_after``.
-        state: as of any task; empty: it is that which was asked for.
-        pushed_at: unix seconds, whole ones, when it first came; 0: unknown.
+        put_off: times in a row that ``retry_after`` has put it off.
+        state: state of the task; empty: the state that was asked for.
+        pushed_at: whole unix seconds of its first push; 0: unknown.
     """
 
     taskid: str
@@ -128,7 +132,7 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class TaskShow(Request["TaskReply"], tag="task-show"):
-    """Tell about one task, its body included."""
+    """Show one task with its body."""
 
     project: ProjectName
     taskid: TaskId
@@ -138,26 +142,27 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     """A task with its body, its result and its last attempts.
 
     Attributes:
-        state: ready, delayed, processing, success, failed or cancelled.
-        schedule: when and how often it is to run, as its producer said.
-        priority: its priority now; larger first.
-        exetime: unix seconds: due (delayed), or 0.
-        retried: retries that it has used up.
-        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
-        finished_at: unix seconds of the end (over), or 0.
-        lease_seconds: until its lease runs out (processing).
-        session, fetcher: pseudonym of the fetcher that has it, and its name, or the same if it has none (processing).
-        error: of its last attempt, unless that was a success.
+        state: state of the task.
+        schedule: when and how often it runs, as its producer set it.
+        priority: present priority, after merging.
+        exetime: unix seconds at which it is due (delayed), else 0.
+        retried: times that it has failed.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
+        finished_at: unix seconds at which it finished, else 0.
+        lease_seconds: seconds until its lease runs out (processing).
+        session: pseudonym of its fetcher (processing).
+        error: error of its last attempt, unless that succeeded.
         body: as its producer sent it.
         depth: follow-ups between it and a task that was pushed by itself.
-        history: its last attempts, the newest first; ATTEMPTS_KEPT at most.
-        crashes: how often its fetcher has fallen silent while it ran, since somebody last told how it ended.
-        bare_since: unix seconds since when its url, schedule, body and history are gone, because its project kept them
-            for long enough; 0: they are here.
-        result: of its last success, as its fetcher gave it; nil: it gave none, or the body leaves no room for it here.
-        result_bytes: of it as MessagePack; 0: it gave none.
-        put_off: how often in a row its fetcher has put it off by ``retry_after``; PUT_OFF_MOST: so often at least.
-        pushed_at: unix seconds, whole ones, when it first came; 0: unknown, it is older than this is kept.
+        history: its last 10 attempts, the newest first.
+        bare_since: unix seconds since when its url, schedule, body and history are gone, because the project keeps them
+            no longer; 0: they are here.
+        crashes: times that its fetcher fell silent while it ran, since the last reported attempt.
+        fetcher: name of its fetcher, or its pseudonym (processing).
+        result: result of its last success; nil: none, or no room beside the body.
+        result_bytes: size of the result as MessagePack; 0: none.
+        put_off: times in a row that ``retry_after`` has put it off; 65,535: at least that often.
+        pushed_at: whole unix seconds of its first push; 0: unknown.
     """
 
     project: str
@@ -186,7 +191,7 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
 
 
 class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="type", tag="task-reply"):
-    """Answers ``task-show``; body and result are MessagePack."""
+    """A task, its body and its result included."""
 
     body: Raw = NIL
     result: Raw = NIL
@@ -195,10 +200,10 @@ class TaskReply(TaskDetails, AnyReply, frozen=True, kw_only=True, tag_field="typ
 
 
 class TaskWait(WaitingRequest["TaskWaitReply"], tag="task-wait"):
-    """Answer when the task is over, or after ``seconds``, whichever comes first.
+    """Wait until a task has finished.
 
     Attributes:
-        seconds: to wait, at most.
+        seconds: longest wait; 0: reply at once.
     """
 
     project: ProjectName
@@ -207,23 +212,23 @@ class TaskWait(WaitingRequest["TaskWaitReply"], tag="task-wait"):
 
 
 class TaskWaitReply(Reply, tag="task-wait-reply"):
-    """Answers ``task-wait``.
+    """Whether the task has finished.
 
     Attributes:
-        state: success, failed or cancelled; empty: the task is not over.
+        state: success, failed or cancelled; empty: the task has not finished.
     """
 
     state: str
 
 
 class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A task that another one waits for.
+    """A task that another one depends on.
 
     Attributes:
-        project: empty: it was deleted.
-        state: as of any task, or unknown: nobody has pushed it yet, or it is forgotten.
-        satisfied: the other one waits for it no more: it has succeeded since, or failed and was to be overlooked.
-        result: of its last success; None: there was none, or it left none behind.
+        project: name of its project; empty: it was deleted.
+        state: state of the task, or unknown: not pushed yet, or forgotten.
+        satisfied: the other task no longer waits for it.
+        result: result of its last success; nil: none.
     """
 
     project: str
@@ -234,16 +239,20 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class PackedParent(Parent, frozen=True):
-    """A parent as messages have it, with its result as MessagePack."""
+    """A task that another one depends on.
+
+    Attributes:
+        result: result of its last success, perhaps later than the one that was waited for; nil: none.
+    """
 
     result: Raw = NIL
 
 
 class TaskParents(Request["TaskParentsReply"], tag="task-parents"):
-    """Which tasks does a task wait for, and what have they left behind? A page of them.
+    """List the tasks that a task depends on, with their results, in pages.
 
     Attributes:
-        after: the ``next`` of the page before; 0: from the first one.
+        after: ``next`` of the page before; 0: from the first one.
     """
 
     project: ProjectName
@@ -252,10 +261,11 @@ class TaskParents(Request["TaskParentsReply"], tag="task-parents"):
 
 
 class TaskParentsReply(Reply, tag="task-parents-reply"):
-    """Answers ``task-parents``: a page; ``next`` asks for the one after it, nil: there is none.
+    """A page of the tasks that a task depends on.
 
     Attributes:
-        parents: a page of the tasks that it waits for.
+        parents: about 1 MiB of them; parents that were replaced by a later push are left out.
+        next: ``after`` of the next page; None: this is the last one.
     """
 
     parents: list[PackedParent]
@@ -263,10 +273,10 @@ class TaskParentsReply(Reply, tag="task-parents-reply"):
 
 
 class TaskChildren(Request["TaskChildrenReply"], tag="task-children"):
-    """Which tasks wait for a task, or have waited for it? A page of them.
+    """List the tasks that depend on a task, in pages.
 
     Attributes:
-        after: the ``next`` of the page before; empty: from the first one.
+        after: ``next`` of the page before; empty: from the first one.
     """
 
     project: ProjectName
@@ -276,11 +286,11 @@ class TaskChildren(Request["TaskChildrenReply"], tag="task-children"):
 
 
 class Child(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A task that waits for another one, or has waited for it.
+    """A task that depends on another one.
 
     Attributes:
-        state: as of any task.
-        waits: it still does.
+        state: state of the task.
+        waits: it still waits for the other task.
     """
 
     project: str
@@ -290,10 +300,11 @@ class Child(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class TaskChildrenReply(Reply, tag="task-children-reply"):
-    """Answers ``task-children``: a page, which may be short; ``next`` asks for the next one, empty: there is none.
+    """A page of the tasks that depend on a task.
 
     Attributes:
-        children: a page of the tasks that wait for it.
+        children: children that a later push has moved to other parents are left out; a page may be short, or empty.
+        next: ``after`` of the next page; empty: this is the last one.
     """
 
     children: list[Child]
@@ -301,18 +312,21 @@ class TaskChildrenReply(Reply, tag="task-children-reply"):
 
 
 class TaskList(Request["TaskListReply"], tag="task-list"):
-    """Tasks of a project in one state, in the order of that state, or in all states, one state after the other.
+    """List tasks of a project in one state, several, or all, in pages.
 
     Attributes:
-        state: None: those of ``states``, and a page has tasks of one of them.
-        states: in the order of the list, whatever theirs; empty: each state. Not beside ``state``.
-        url: a glob that the url matches; a page looks at a bounded number of tasks, so it may be short, or empty.
-        error: a glob that the error of the last attempt matches; not for what is being processed.
-        since: unix seconds: ended at that time or later or, if live, last run; one that was never run is left out.
-        newest: backwards, from the end of the order; not for what is ready or delayed.
-        after: the ``next`` of the page before; empty: from the start.
-        pushed_since, pushed_before: unix seconds: first came at that time or later, or before it; a task of which that
-            is unknown is left out.
+        state: tasks in this state; None: in those of ``states``.
+        url: the url matches.
+        error: the error of the last attempt, or its kind, matches; not with ``processing``.
+        since: unix seconds: finished or, if live, last run at that time or later; 0: any. Tasks that never ran don't
+            match.
+        newest: from the end of the order backwards; not with ``ready``, ``delayed`` or ``blocked``.
+        after: ``next`` of the page before, with all else unchanged; empty: from the start.
+        pushed_since: unix seconds: first pushed at that time or later; 0: any. Tasks whose first push is unknown don't
+            match.
+        pushed_before: unix seconds: first pushed before that time; 0: any. Tasks whose first push is unknown don't
+            match.
+        states: without ``state``: only tasks in these states; empty: in all.
     """
 
     project: ProjectName
@@ -329,10 +343,11 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
 
 
 class TaskListReply(Reply, tag="task-list-reply"):
-    """Answers ``task-list``: a page; ``next`` asks for the one after it, empty: there is none.
+    """A page of tasks, all in one state.
 
     Attributes:
-        tasks: a page of them, in the order of their state.
+        tasks: in the order of their state.
+        next: ``after`` of the next page; empty: this is the last one.
     """
 
     tasks: list[TaskRow]
@@ -340,27 +355,24 @@ class TaskListReply(Reply, tag="task-list-reply"):
 
 
 class TaskRetry(ChangeRequest["TasksReply"], tag="task-retry"):
-    """Run these tasks now, whenever they are due and whatever they ended as, with their retries given back.
-
-    One that waits for other tasks is blocked.
-    """
+    """Run tasks now, due or not, finished or not, with all their retries; a task with unfinished parents is blocked."""
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
 class TaskCancel(ChangeRequest["TasksReply"], tag="task-cancel"):
-    """End these tasks; whoever is processing one of them will be told that its answer is stale."""
+    """Cancel tasks; later reports on them are stale."""
 
     project: ProjectName
     taskids: Annotated[list[TaskId], Meta(max_length=MAX_BATCH)]
 
 
 class TaskReprioritise(ChangeRequest["TasksReply"], tag="task-reprioritise"):
-    """Give these tasks another priority, up or down; one that is over stays as it is.
+    """Change the priority of live tasks.
 
     Attributes:
-        priority: that they get; larger first.
+        priority: new priority; larger runs first.
     """
 
     project: ProjectName
@@ -369,12 +381,10 @@ class TaskReprioritise(ChangeRequest["TasksReply"], tag="task-reprioritise"):
 
 
 class TasksReply(Reply, tag="tasks-reply"):
-    """Answers ``task-retry``, ``-cancel`` and ``-reprioritise``: per taskid, in order, what became of it.
-
-    ``bare``: it can't be retried, because its url and its body are gone; push it with ``force_update``.
+    """The outcome of each task.
 
     Attributes:
-        outcomes: what became of each task, in the order in which they were named.
+        outcomes: one per taskid, in order.
     """
 
     outcomes: list[TaskOutcome]

@@ -15,11 +15,11 @@ from msgpack import BufferFull, OutOfData, Unpacker
 
 READ_BYTES: Final = 1 << 20
 LONGEST_BYTES: Final = (1 << 30) + READ_BYTES
-"""Of a value: the longest message that a daemon can be set to take, and what may be around its body."""
+"""Longest value: the longest message that a daemon can be set to take, and room for what surrounds its body."""
 
 
 LONGEST_TIMES: Final = 6
-"""So many times as long as in MessagePack may a value be as JSON: a byte of text may stand as ``\\u0000``."""
+"""Length of a value as JSON to that as MessagePack, at most: a byte of text may be written ``\\u0000``."""
 
 
 class BrokenStream(ValueError):

@@ -40,10 +40,11 @@ from taskqueue.protocol.fields import (
 
 
 class Recrawl(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Bounds of the seconds after which a task runs again: fewer as its page changes, more as it does not.
+    """Bounds of the interval after which a task runs again: it shrinks when the page changes and grows when it
+    does not.
 
     Attributes:
-        min: seconds between two runs, at least.
+        min: seconds between two runs, at least; not above ``max``.
         max: seconds between two runs, at most.
     """
 
@@ -56,24 +57,25 @@ class Recrawl(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class Schedule(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """When and how often a task is to run. Names as in pyspider.
+    """When and how often a task runs. Names as in pyspider.
 
     Attributes:
-        priority: larger first.
-        exetime: unix seconds before which the task waits; 0 is now.
-        delay: seconds from arrival at the daemon; wins over exetime, because clients' clocks are wrong.
-        retries: further attempts after the first failure; None is the project's setting.
-        age: seconds for which a success stays good; None is for ever.
-        itag: a new value restarts a task that is over.
-        auto_recrawl: with age: run again each age.
-        force_update: this message's schedule and body win over the stored ones.
-        cancel: with force_update: the task is to end.
-        timeout: seconds that processing may take; None is the project's processing_timeout.
-        expires_at: unix seconds after which it is not worth running any more: instead of being handed out it ends as
-            cancelled, when its turn comes.
-        slot: whose pace it keeps to, in a project with slots; None: that of its host or domain, or none.
-        recrawl: run it again, as auto_recrawl does, at an interval between these two that follows the changes of its
-            page; the first one is age, or min if there is none.
+        priority: larger runs first.
+        exetime: unix seconds before which the task waits; 0: now.
+        delay: seconds from arrival at the daemon before which the task waits; overrides ``exetime``, because clients'
+            clocks differ.
+        retries: further attempts after a failure; None: the project's setting ``retries``.
+        age: seconds for which a success stays valid; None: for ever.
+        itag: a value other than the stored one restarts a finished task.
+        auto_recrawl: with ``age``: run the task again each time its age has passed.
+        force_update: this schedule and body replace the stored ones.
+        cancel: with ``force_update``: cancel the task.
+        timeout: seconds that one attempt may take; None: the project's ``processing_timeout``.
+        expires_at: unix seconds after which the task is not worth running: it then ends as cancelled instead of being
+            dispatched.
+        slot: name of its slot, in a project with slots; no control characters. None: its host or domain, or none.
+        recrawl: run the task again and again, at an interval that follows the changes of its page; the first interval
+            is ``age``, or ``min`` without an age.
     """
 
     priority: Priority = 0
@@ -95,7 +97,7 @@ PLAIN: Final = Schedule()
 
 
 class TaskOf(Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A task of any project: an array of two."""
+    """A task of any project."""
 
     project: ProjectName
     taskid: TaskId
@@ -105,10 +107,13 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     """A task as its producer describes it.
 
     Attributes:
-        project: None is the project of the message (or, for a follow-up, of the task that led to it).
-        body: any MessagePack value; the daemon never looks into it.
-        depends_on: the tasks that it waits for: taskids, of its own project, or pairs of project and taskid.
-        on_parent_failure: what it does when one of them fails: fail too, run all the same, or wait for its success.
+        url: what to fetch; the daemon never reads it, except to find the slot.
+        schedule: when and how often it runs.
+        body: any value for the fetcher; the daemon never looks into it.
+        project: None: the project of the message or, for a follow-up, of the task that led to it.
+        depends_on: tasks that must succeed before it is ready: taskids of its own project, or tasks of other projects.
+            Until then it is blocked.
+        on_parent_failure: what it does if one of these fails: fail too, run all the same, or wait for a later success.
     """
 
     taskid: TaskId
@@ -121,18 +126,20 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
 
 class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A task as a fetcher gets it.
+    """A dispatched task, as its fetcher gets it.
 
     Attributes:
-        timeout: seconds from now until its lease runs out.
-        retried: how often it has failed before.
-        lastcrawltime: unix seconds of its last attempt's end; 0 is never.
-        schedule: its priority now, and of what its producer said the exetime, retries, age and itag; no other fields.
-        not_before: seconds from the arrival of the message before which it must not be started; its timeout counts
-            from then.
-        start_within: seconds after that in which it is started or given back; None: whenever there is a place.
-        etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
-        slot: name of its slot, such as its host; empty: it has none.
+        token: token of this lease.
+        timeout: seconds from now until the lease runs out.
+        body: as its producer sent it.
+        retried: times that it has failed before.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
+        schedule: its present priority and, as its producer set them, ``exetime``, ``retries``, ``age`` and ``itag``;
+            defaults are left out.
+        not_before: seconds from arrival of the message before which it must not start; the timeout counts from then.
+        start_within: seconds after ``not_before`` within which it must start, or be released; None: no limit.
+        etag, last_modified, content_hash: of its page, from its last report, for a conditional request.
+        slot: name of its slot; empty: it has none.
     """
 
     project: str
@@ -152,17 +159,17 @@ class Assignment(Struct, frozen=True, omit_defaults=True, gc=False):
     slot: str = ""
 
 
+# One field of a report, not seven: a report without it costs as much as if there were none.
 class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """How a fetch went: what the pace of its slot, and the recrawl of its task, follow.
-
-    One field of a report, not seven: so a report without it costs as much as if there were none.
+    """How a fetch went. The pace of the task's slot and the recrawl of the task follow it.
 
     Attributes:
-        status_code: of the answer, the last one if it was redirected; None: there was none.
-        seconds: how long it took, from its start to the report.
-        error_kind: of one that failed.
-        changed: the page is another one than at the last report; None: what follows tells it.
-        content_hash, etag, last_modified: of the page as it is now; kept, and sent with its next assignment.
+        status_code: HTTP status of the answer, the last one after redirects; None: there was no answer.
+        seconds: duration from the start of the fetch to the report.
+        error_kind: why it failed: connection (no answer), timeout, http (the status), or other.
+        changed: the page differs from that of the last report; None: the daemon compares the three fields below.
+        content_hash, etag, last_modified: of the page as it is now; stored, and sent with the next dispatch of the
+            task.
     """
 
     status_code: StatusCode | None = None
@@ -175,12 +182,12 @@ class Fetched(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
 
 
 class Again(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """How the next attempt of a task that failed differs from this one.
+    """How the next attempt of a failed task differs from this one.
 
     Attributes:
-        counts: this attempt uses up a retry; None: it does unless the report says ``retry_after``.
-        body: of the task from now on; nil: it stays as it is.
-        priority: of the task from now on; None: it stays as it is.
+        counts: this attempt uses up a retry; None: it does unless the report has ``retry_after``.
+        body: new body of the task; nil: unchanged.
+        priority: new priority of the task; None: unchanged.
     """
 
     counts: bool | None = None
@@ -189,22 +196,23 @@ class Again(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True,
 
 
 class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """The outcome of a task that was handed out.
+    """The outcome of one attempt, or new tasks that it has found so far.
 
     Attributes:
-        ok: it succeeded.
-        error: why not; shown to people.
-        retry_after: not ok: run it again after so many seconds, without using up a retry, unless ``again`` says so; and
-            nothing else of its slot before.
-        retry: not ok and False: it has failed for good.
+        token: token of its lease.
+        ok: the attempt succeeded.
+        error: why it failed, for users.
+        retry_after: seconds until the next attempt of a failed task, which then uses up no retry unless ``again`` says
+            so. Whether it failed or not, the task's slot pauses for as long, from one second to a day.
+        retry: of a failed task: false fails it for good.
         new: tasks that it led to, stored in the same commit as its end, or as the part.
-        result: ok: any MessagePack value of MAX_RESULT_BYTES at most, kept with the task; the daemon never looks into
-            it. Nil: it has none.
-        fetched: what its slot and its recrawl follow, where it has one of them.
-        kind: what ``error`` is about, in one line: the type of an exception and the first line of its message. Empty:
-            the daemon takes a line of ``error``.
-        part: only new tasks; the task goes on, and its lease with it. Another report follows.
-        again: not ok and ``retry``: how its next attempt differs; not heeded if there is none.
+        result: of a success: any value of at most 65,536 bytes, stored with the task; nil: none. The daemon never looks
+            into it.
+        fetched: how the fetch went; without a slot or a recrawl it has no effect.
+        kind: what ``error`` is about, in one line; of several lines the first counts. Empty: the daemon takes a line of
+            ``error``.
+        part: the report has new tasks only; the attempt goes on, and another report follows.
+        again: how the next attempt differs, of a task that failed and is retried.
     """
 
     project: KnownName
@@ -223,15 +231,15 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 class TaskCounts(Struct, omit_defaults=True, gc=False):
-    """Tasks of a project by state, now. ``failed`` and the like are those that are over and known.
+    """Tasks of a project by state, now. Finished tasks count as long as the daemon knows them.
 
     Attributes:
-        ready: may be handed out now.
-        delayed: are not due yet.
-        processing: are being run.
+        ready: may be dispatched now.
+        delayed: wait for their time or a retry.
+        processing: are leased to fetchers.
         success: have succeeded.
         failed: have failed for good.
-        cancelled: were ended.
+        cancelled: were cancelled, or expired.
         blocked: wait for other tasks.
     """
 
@@ -245,7 +253,7 @@ class TaskCounts(Struct, omit_defaults=True, gc=False):
 
 
 class EventTotals(Struct, omit_defaults=True, gc=False):
-    """Events of a project since it was made. A timeout is also counted as failed or as retried."""
+    """Events of a project since it was created. A timeout also counts as failed or retried."""
 
     new: int = 0
     selected: int = 0
@@ -260,11 +268,12 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
 
     Attributes:
         at: unix seconds of its end.
-        outcome: how it ended.
-        fetcher: name of who ran it, or its pseudonym if it has none; empty: nobody (``expired``).
-        seconds: from hand-out to end; 0 if it expired, or succeeded after its lease had run out.
-        error: why it failed, without its middle if it is long; empty: it succeeded, or its fetcher gave no reason.
-        kind: what the error is about, in one line; not stored if it is found in the error.
+        outcome: success, failed, timeout, crashed (its fetcher fell silent), expired (not run: too late) or upstream
+            (not run: a task that it depends on failed).
+        fetcher: name of the fetcher that ran it, or its pseudonym; empty: not run.
+        seconds: time from dispatch to end; 0 if it did not run, or succeeded after its lease had run out.
+        error: why it failed; of a long text head and tail.
+        kind: what the error is about, in one line.
     """
 
     at: float
@@ -279,16 +288,18 @@ Glob = Annotated[str, Meta(max_length=256)]
 
 
 class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Which tasks a bulk operation is about: those that everything said here is true of.
+    """Tasks of a bulk operation: those that match every field.
 
     Attributes:
-        states: in one of these; empty: in any that the action makes sense for, but to ``retry``, failed ones.
-        url: a glob that the url matches.
-        error: a glob that the error of the last attempt matches.
-        before, since: unix seconds: ended before that, or at that time or later; of those that are live their last run
-            counts, and one that was never run is left out.
-        pushed_since, pushed_before: unix seconds: first came at that time or later, or before it; a task of which that
-            is unknown is left out.
+        states: in one of these states; empty: all that the action applies to, for ``retry`` only failed.
+        url: the url matches.
+        error: the error of the last attempt, or its kind, matches.
+        before: unix seconds: finished, or last run, before that time; 0: any. Tasks that never ran don't match.
+        since: unix seconds: finished, or last run, at that time or later; 0: any. Tasks that never ran don't match.
+        pushed_since: unix seconds: first pushed at that time or later; 0: any. Tasks whose first push is unknown don't
+            match.
+        pushed_before: unix seconds: first pushed before that time; 0: any. Tasks whose first push is unknown don't
+            match.
     """
 
     states: Annotated[list[TaskState], Meta(max_length=len(STATES))] = []
@@ -301,22 +312,22 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
 
 PauseSeconds = Annotated[float, Meta(gt=0, le=MAX_PAUSE_SECONDS)]
-"""Of a pause by an operator that ends by itself."""
+"""Length of a pause that ends by itself."""
 
 Action = Literal["pause", "resume", "stop", "start", "clear", "reset", "delete"]
 
 BulkAction = Literal["retry", "cancel", "reprioritise", "reschedule"]
 
 OperationAction = Literal[BulkAction, Action, "rerun"]
-"""What an operation does."""
+"""Action of an operation."""
 
 
 class RerunLayer(Struct, frozen=True, omit_defaults=True):
-    """Tasks of a rerun of which none waits for another: they wait for tasks of the layers before.
+    """Tasks of a rerun that don't depend on each other, only on tasks of earlier layers.
 
     Attributes:
-        tasks: how many.
-        taskids: of the first ones; of another project than the first task's, behind its name and a slash.
+        tasks: number of tasks.
+        taskids: first taskids, at most 100 over all layers; of another project: ``PROJECT/TASKID``.
     """
 
     tasks: int
@@ -324,12 +335,15 @@ class RerunLayer(Struct, frozen=True, omit_defaults=True):
 
 
 class RerunProgress(Struct, frozen=True, omit_defaults=True):
-    """What a rerun takes.
+    """Which tasks a rerun resets.
 
     Attributes:
-        taskid, scope: what it begins with, and which others are meant.
-        passed: tasks that it leaves as they are, though they are meant: bare, gone, or pushed anew meanwhile.
-        layers, depth: the first layers, and how many there are; known before any task is changed.
+        taskid: task that it begins with.
+        scope: which other tasks it includes.
+        passed: included tasks that it leaves alone: their bodies are gone, they are gone, or they were pushed again
+            meanwhile.
+        layers: the first 100 layers; known before any task is reset.
+        depth: number of layers.
     """
 
     taskid: str
@@ -340,27 +354,29 @@ class RerunProgress(Struct, frozen=True, omit_defaults=True):
 
 
 class OperationFields(Struct, omit_defaults=True):
-    """What is told and stored of an operation on tasks (``bulk``, ``rerun``), or on projects of a group (``group-do``).
+    """An operation on tasks (``bulk``, ``rerun``) or on the projects of a group (``group-do``), as it is told
+    and stored.
 
     Attributes:
-        id: of the operation.
+        id: id of the operation, never used again.
         action: what it does.
+        projects: names of the first projects that it goes through.
         dry_run: it only counts.
-        known: tasks that its projects had when it began; about as many have to be looked at. On a group: its projects.
-        seen: looked at so far.
-        matched: of them, those that the filter let through: changed, or (dry run) only counted. On a group: projects
-            for which the action made sense.
-        began_at, ended_at: unix seconds; 0: not yet.
-        projects: names of the first of those that it goes through.
-        group: that they belong to, if it was asked for.
-        filter: which tasks are meant.
-        priority: that ``reprioritise`` gives them; None: it is another action.
-        exetime: to which ``reschedule`` moves them, in unix seconds; 0 is now. None: it is another action.
-        cancelled: somebody has ended it.
-        rerun: what a rerun takes; it has come to ``seen`` tasks so far, of which it takes ``known``; ``matched`` of
-            these are reset (dry run: would be). None: it is another action.
-        until: unix seconds at which its pause of projects ends; 0: it does not end by itself, or is another action.
-        number: counted from 1, for people; may be given in place of the id. 0: it began before there were numbers.
+        known: tasks that its projects had when it began, about as many as it will scan; of a group action: its
+            projects.
+        seen: tasks, or projects, scanned so far.
+        matched: of these, those changed (dry run: that would be).
+        began_at: unix seconds of its start.
+        ended_at: unix seconds of its end; 0: it runs.
+        group: group of its projects, if the request named one; empty: none.
+        filter: which tasks it changes.
+        priority: priority that ``reprioritise`` sets; None: another action.
+        exetime: unix seconds to which ``reschedule`` moves tasks; 0: now. None: another action.
+        cancelled: it was ended by ``operation-cancel``.
+        rerun: which tasks a rerun resets: it has found ``seen`` so far and takes ``known`` of them; ``matched`` are
+            reset (dry run: would be). None: another action.
+        until: unix seconds at which its pause of projects ends; 0: no such time.
+        number: counted from 1, for users; may be used in place of the id. 0: none.
     """
 
     id: int
@@ -383,23 +399,24 @@ class OperationFields(Struct, omit_defaults=True):
 
 
 class Operation(OperationFields, frozen=True):  # type: ignore[misc]  # its record, which goes on, has these fields, too
-    """An operation at a moment: on tasks (``client.operations.start``, ``client.tasks.rerun``), or on projects."""
+    """An operation on tasks or on projects, as it stands."""
 
 
 class Change(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A change that a person made.
+    """A change that a user made.
 
     Attributes:
-        number: of the entry; later ones are larger.
-        at: unix seconds.
-        what: as the command line calls it, such as ``project delete``.
-        actor: who asked: as the client said, or what its session is called; ``SIGHUP``: whoever sent that signal.
-        address: of the machine that it came from; empty: not known.
-        project: that was changed; empty: it was not about one.
-        group: that was meant as a whole.
-        count: tasks that it changed or dropped.
-        detail: what else there is to be said, such as old values: ``rate=5 (was 20)``.
-        projects: names of those of the group that were changed.
+        number: number of the entry; later entries have larger ones.
+        at: unix seconds of the change.
+        what: command that makes such a change, such as ``project set``, ``cron set`` or ``config reload``.
+        actor: user who asked: as the request says, or the name or pseudonym of its session; ``SIGHUP``: sender of that
+            signal.
+        address: address of the client's machine; empty: unknown.
+        project: project that changed; empty: not about one project.
+        group: group that changed as a whole; empty: none.
+        count: tasks that were changed or dropped.
+        detail: further facts for users, at most 400 characters, such as old values: ``rate=5 (was 20)``.
+        projects: names of changed projects of the group, at most 128; a larger group has an entry for each 128.
     """
 
     number: int
