@@ -20,7 +20,7 @@ ONCE   ?=
 SITE   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test programs lint client types unit contract properties simulation integration nightly lowest compiled \
+.PHONY: help setup run test programs lint client messages types unit contract properties simulation integration nightly lowest compiled \
         test-compiled cover mutants docs hooks attack chaos failovers pauses politeness fuzz bench bench-full screenshots clean
 
 help: ## list the targets
@@ -75,6 +75,9 @@ lint: $(STAMP) ## style, the direction of imports, the blocking client as it is 
 
 client: $(STAMP) ## make the blocking client anew, of the asynchronous one
 	$(BIN)/python -m tools.blocking_client
+
+messages: $(STAMP) ## make docs/reference/messages.md anew, of the types of messages
+	$(BIN)/python -m tools.messages
 
 types: $(STAMP) ## mypy --strict
 	$(BIN)/mypy

@@ -188,7 +188,7 @@ def test_each_error_code_is_in_the_protocol() -> None:
 def test_the_protocol_and_the_code_agree_on_how_many_sessions_hold_a_project() -> None:
     protocol = (ROOT / "docs/reference/protocol.md").read_text()
 
-    said = re.findall(r"up to ([\d,]+) sessions may hold one project|a hold more than ([\d,]*\d)", protocol)
+    said = re.findall(r"At most ([\d,]+)\s+sessions may keep|([\d,]*\d)\s+sessions that keep a project open", protocol)
 
     assert ["".join(each) for each in said] == [f"{HOLDS_MOST:,}"] * 2
 

@@ -49,7 +49,6 @@ NAMED: Final[Mapping[Any, str]] = {
     fields.TaskId: "taskid",
     fields.Number: "int",
     fields.Priority: "int32",
-    values.Glob: "glob",
     fields.Setting: "setting",
 }
 """Types that the head of the page explains."""
@@ -65,7 +64,7 @@ is made, by `make messages`, from the types that the daemon decodes and encodes.
 | text | str, valid UTF-8; bounds count characters |
 | name | text of 1 to 64 ASCII letters, digits, `_`, `-` and `.`, but neither `.` nor `..` |
 | taskid | text of 1 to 128 bytes |
-| glob | text of at most 256 characters; `*`: any characters, `?`: any one, `[abc]`: one of these; empty: anything |
+| glob | text in which `*` stands for any characters, `?` for any one and `[abc]` for one of these; case counts |
 | int | any integer format, from 0 to 2^63 - 1 unless the table says otherwise |
 | int32 | an integer from -2^31 to 2^31 - 1 |
 | number | integer or float, not NaN; finite unless the description allows infinity |

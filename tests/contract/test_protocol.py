@@ -1,7 +1,8 @@
-"""docs/reference/protocol.md says what the code does: each message, field and default, each byte of its examples.
+"""The pages of the protocol say what the code does.
 
-The examples are checked with the plain msgpack package, as a client in another language would see them, and with our
-own codec, both ways.
+docs/reference/messages.md is made of the types of messages. The tests read it as a client in another language would:
+they decode its examples with the plain msgpack package, and with our own codec, both ways. docs/reference/protocol.md,
+which is written by hand, must name what the code declares.
 """
 
 from __future__ import annotations
@@ -37,99 +38,35 @@ from taskqueue.protocol import (
 )
 from taskqueue.protocol.base import ChangeRequest, Reply, Request, WaitingRequest
 from taskqueue.protocol.codec import decode_outgoing, decode_request, encode
-from taskqueue.protocol.daemon import DaemonPoint, Histogram, ProjectStand, StoreLevel
-from taskqueue.protocol.fetchers import Fetcher, HelloWanted, Hung, HungPlaces, LeaseRef, Select
+from taskqueue.protocol.examples import EXAMPLES
+from taskqueue.protocol.fetchers import HelloWanted, Select
 from taskqueue.protocol.fields import NIL
-from taskqueue.protocol.flows import Flow, FlowTaskStatus
-from taskqueue.protocol.insight import (
-    FailureGroup,
-    HistoryPoint,
-    ProjectPulse,
-    ProjectStats,
-    StandingProject,
-    Window,
-    Windows,
-)
 from taskqueue.protocol.messages import OUTGOING, REPLY_TO, REQUESTS
-from taskqueue.protocol.projects import CronJob, Project, Remaining, SharedBucket
-from taskqueue.protocol.slots import Slot, SlotDivision
-from taskqueue.protocol.tasks import Child, ItemError, PackedParent, TaskRow
-from taskqueue.protocol.values import (
-    Again,
-    Assignment,
-    Attempt,
-    Change,
-    EventTotals,
-    Fetched,
-    NewTask,
-    Operation,
-    Recrawl,
-    RerunLayer,
-    RerunProgress,
-    Schedule,
-    TaskCounts,
-    TaskFilter,
-    TaskOf,
-    TaskReport,
-)
+from taskqueue.protocol.values import Attempt
+from tools.messages import page
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "reference" / "protocol.md").read_text(encoding="utf-8")
+REFERENCE = ROOT / "docs" / "reference"
+PROTOCOL = (REFERENCE / "protocol.md").read_text(encoding="utf-8")
+MESSAGES = (REFERENCE / "messages.md").read_text(encoding="utf-8")
 
 UNASKED: tuple[type[Struct], ...] = (Select, HelloWanted)
 REPLIES: tuple[type[Struct], ...] = tuple(kind for kind in OUTGOING if kind not in UNASKED)
 
-PARTS: dict[type[Struct], str] = {
-    Hung: "hello",
-    NewTask: "new-task",
-    Schedule: "new-task",
-    Recrawl: "new-task",
-    TaskOf: "new-task",
-    TaskReport: "done",
-    Fetched: "done",
-    Again: "done",
-    ItemError: "new-task-reply",
-    Fetcher: "status-reply",
-    HungPlaces: "status-reply",
-    Project: "status-reply",
-    Assignment: "select",
-    TaskFilter: "bulk",
-    LeaseRef: "extend",
-    CronJob: "status-reply",
-    SharedBucket: "status-reply",
-    Remaining: "status-reply",
-    ProjectStats: "stats-reply",
-    Windows: "stats-reply",
-    Window: "stats-reply",
-    Attempt: "task-reply",
-    PackedParent: "task-parents-reply",
-    Child: "task-children-reply",
-    TaskRow: "task-list-reply",
-    Operation: "operation-reply",
-    RerunProgress: "operation-reply",
-    RerunLayer: "operation-reply",
-    FailureGroup: "failures-reply",
-    Slot: "slot-list-reply",
-    SlotDivision: "project-reply",
-    Change: "log-reply",
-    StandingProject: "why-reply",
-    Flow: "flow-reply",
-    FlowTaskStatus: "flow-tasks-reply",
-    HistoryPoint: "stats-history-reply",
-    Histogram: "daemon-reply",
-    StoreLevel: "daemon-reply",
-    ProjectStand: "daemon-reply",
-    DaemonPoint: "daemon-history-reply",
-    ProjectPulse: "watch-reply",
-}
-"""What messages are made of, and the section whose tables list its fields."""
+MODULES = (fields, values, base, tasks, fetchers, slots, projects, flows, operations, insight, daemon, messages)
 
-DEFAULTS: dict[str, Any] = {
-    "": NODEFAULT, "nil": None, "empty": [], '""': "", "0": 0, "1": 1, "30": 30, "100": 100, "true": True,
-    "false": False, "1000": 1000, '"name"': "name", '"session"': "session", '"error"': "error", '"minute"': "minute",
-    '"backlog"': "backlog", '"fail"': "fail", '"task"': "task", "none": (),
-}  # fmt: skip
-"""The words of the column ``default``."""
+
+def parts() -> set[type[Struct]]:
+    """Types of the values that messages consist of."""
+    everything = [value for module in MODULES for value in vars(module).values()]
+    structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
+    inside = {messages.Incoming, messages.Outgoing, values.OperationFields, tasks.Parent}
+    given = {base for kind in REPLIES for base in kind.__mro__[1:]}  # what users get of them
+    whole = {Struct, Request, WaitingRequest, ChangeRequest, Reply, *REQUESTS, *REPLIES, *UNASKED}
+    return structs - whole - given - inside
+
+
+PARTS = sorted(parts(), key=lambda kind: kind.__name__)
 
 
 class Example(NamedTuple):
@@ -144,33 +81,34 @@ class Row(NamedTuple):
     """One field in a table."""
 
     field: str
+    type: str
     default: str
+    meaning: str
 
 
-def sections() -> dict[str, str]:
+def sections(text: str) -> dict[str, str]:
     """The text under each heading."""
-    parts = re.split(r"^#{1,3} (.+)$", PAGE, flags=re.M)
+    parts = re.split(r"^#{1,3} (.+)$", text, flags=re.M)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-SECTIONS = sections()
+RULES_OF = sections(PROTOCOL)
+FIELDS_OF = sections(MESSAGES)
 
 
 def examples() -> Iterator[Example]:
-    for section, text in SECTIONS.items():
-        for value, octets in re.findall(r"```json\n(.*?)```\s*```hex\n(.*?)```", text, flags=re.S):
+    for section, text in FIELDS_OF.items():
+        for value, octets in re.findall(r"```json\n(.*?)```.*?```text\n(.*?)```", text, flags=re.S):
             yield Example(section, json.loads(value), bytes.fromhex(octets))
 
 
-EXAMPLES = list(examples())
+SHOWN = list(examples())
 
 
 def rows(section: str) -> list[Row]:
-    """The fields in the tables of a section; one row may be about several."""
-    found: list[Row] = []
-    for names, default in re.findall(r"^\| (`[^|]+`) \|[^|]*\| ?([^|]*?) ?\|[^|]*\|$", SECTIONS[section], flags=re.M):
-        found += [Row(name, default) for name in re.findall(r"`([^`]+)`", names)]
-    return found
+    """The fields in the table of a section."""
+    found = re.findall(r"^\| `(\w+)` \| (.*?) \| ?(.*?) \| ?(.*?) ?\|$", section, flags=re.M)
+    return [Row(*cells) for cells in found]
 
 
 def tag_of(kind: type[Struct]) -> str:
@@ -183,44 +121,30 @@ REQUEST_TAGS = {tag_of(kind) for kind in REQUESTS}
 
 
 def default_of(field: msgspec.structs.FieldInfo) -> Any:
+    """The default as a reader of the page writes it; NODEFAULT if the field is required."""
     value = field.default if field.default_factory is NODEFAULT else field.default_factory()
     if value is NIL:
         return None
-    if value == {} or isinstance(value, Struct):
-        return []
-    return int(value) if isinstance(value, float) else value
+    if isinstance(value, tuple):
+        return list(value)
+    return {} if isinstance(value, Struct) else value
 
 
-def defaults_of(kind: type[Struct], common: type[Struct] | None = None) -> dict[str, Any]:
-    """Fields of a struct and their defaults, those of its base apart."""
-    known = set() if common is None else set(common.__struct_fields__)
-    return {field.encode_name: default_of(field) for field in msgspec.structs.fields(kind) if field.name not in known}
+def shortest(frame: bytes) -> bytes:
+    """The frame with the length of each short map in one byte.
+
+    The codec writes the length in two bytes if the type of the map may have more than 15 fields.
+    """
+    return re.sub(rb"\xde\x00([\x00-\x0f])", lambda found: bytes([0x80 | found[1][0]]), frame)
 
 
-def longer_map(value: dict[str, Any]) -> bytes:
-    """A map whose length stands in two bytes."""
-    packed: bytes = msgpack.packb(value)
-    return b"\xde\x00" + bytes([len(value)]) + packed[1:]
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.section)
+@pytest.mark.parametrize("example", SHOWN, ids=lambda example: example.section)
 def test_the_bytes_of_an_example_are_its_message_in_plain_msgpack(example: Example) -> None:
     assert msgpack.unpackb(example.frame) == example.value
-    shortest = msgpack.packb(example.value)
-    # Of what may have more than 15 fields, the codec writes the map's length in two bytes, always.
-    slots = example.value.get("slots")
-    parts = [
-        *(example.value.get(name) for name in ("project", "slot", "operation")),
-        *(slots if isinstance(slots, list) else []),
-    ]
-    for part in parts:
-        if isinstance(part, dict):
-            shortest = shortest.replace(msgpack.packb(part), longer_map(part))
-    longer = b"\xde\x00" + bytes([len(example.value)]) + shortest[1:]
-    assert example.frame in (shortest, longer)
+    assert shortest(example.frame) == shortest(msgpack.packb(example.value))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.section)
+@pytest.mark.parametrize("example", SHOWN, ids=lambda example: example.section)
 def test_the_codec_reads_and_writes_an_example_byte_for_byte(example: Example) -> None:
     if example.value["type"] in REQUEST_TAGS:
         request, flaws = decode_request(example.frame)
@@ -230,118 +154,120 @@ def test_the_codec_reads_and_writes_an_example_byte_for_byte(example: Example) -
         assert encode(decode_outgoing(example.frame)) == example.frame
 
 
+def test_the_page_of_messages_is_up_to_date() -> None:
+    assert page() == MESSAGES, "run: make messages"
+
+
 def test_every_message_has_a_section_with_an_example_of_it() -> None:
-    shown = {(example.section, example.value["type"]) for example in EXAMPLES}
+    shown = {(example.section, example.value["type"]) for example in SHOWN}
     tags = {tag_of(kind) for kind in REQUESTS + REPLIES + UNASKED}
 
     assert shown == {(tag, tag) for tag in tags}
+    assert set(EXAMPLES) == {*REQUESTS, *REPLIES, *UNASKED}
 
 
-def undocumented(kind: type[Struct], section: str, common: type[Struct] | None = None) -> list[str]:
-    """Fields that no table of the section lists with their defaults."""
-    documented = {(row.field, repr(DEFAULTS[row.default])) for row in rows(section) if row.default in DEFAULTS}
-    return [name for name, default in defaults_of(kind, common).items() if (name, repr(default)) not in documented]
+def check_fields(kind: type[Struct], section: str, envelope: tuple[str, ...]) -> None:
+    """Compare the table of a section with the fields that the type has besides those of the envelope."""
+    expected = [field for field in msgspec.structs.fields(kind) if field.name not in envelope]
+    listed = rows(FIELDS_OF[section])
+
+    assert [row.field for row in listed] == [field.encode_name for field in expected]
+    assert [row.field for row in listed if not row.meaning] == []
+    for row, field in zip(listed, expected, strict=True):
+        written = row.default.strip("`").replace("nil", "null")
+        assert (json.loads(written) if written else NODEFAULT) == default_of(field)
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_every_field_of_a_request_is_documented_with_its_default(kind: type[Struct]) -> None:
-    assert undocumented(kind, tag_of(kind), Request) == []
+    check_fields(kind, tag_of(kind), Request.__struct_fields__)
 
 
 @pytest.mark.parametrize("kind", REPLIES)
 def test_every_field_of_a_reply_is_documented_with_its_default(kind: type[Struct]) -> None:
-    assert undocumented(kind, tag_of(kind), Reply) == []
+    check_fields(kind, tag_of(kind), Reply.__struct_fields__)
+
+
+@pytest.mark.parametrize("kind", UNASKED)
+def test_every_field_of_an_unasked_message_is_documented_with_its_default(kind: type[Struct]) -> None:
+    check_fields(kind, tag_of(kind), ())
 
 
 @pytest.mark.parametrize("kind", PARTS)
 def test_every_field_of_a_part_is_documented_with_its_default(kind: type[Struct]) -> None:
-    assert undocumented(kind, PARTS[kind]) == []
+    check_fields(kind, kind.__name__.removeprefix("Packed"), ())
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_the_section_of_a_request_names_the_reply_that_its_base_declares(kind: type[Struct]) -> None:
-    named = re.search(r"nswered\b[^`]*`([a-z-]+)`", SECTIONS[tag_of(kind)])
+    named = re.search(r"Answered by \[`([a-z-]+)`\]", FIELDS_OF[tag_of(kind)])
 
     assert named is not None
     assert named[1] == tag_of(REPLY_TO[kind])
 
 
-@pytest.mark.parametrize(
-    ("kind", "section"),
-    [(Request, "Requests"), (Reply, "Replies"), (Select, "select"), (HelloWanted, "hello-wanted")],
-)
-def test_what_all_messages_share_is_documented(kind: type[Struct], section: str) -> None:
-    assert {row.field for row in rows(section)} >= {"type", *kind.__struct_fields__}
+def test_rules_are_about_messages_that_exist() -> None:
+    titled = set(re.findall(r"^### ([a-z]+(?:-[a-z]+)*)$", PROTOCOL, flags=re.M))
+
+    assert titled <= {tag_of(kind) for kind in (*REQUESTS, *UNASKED)} | {"error"}
 
 
-@pytest.mark.parametrize("kind", [TaskCounts, EventTotals])
-def test_every_count_is_named(kind: type[Struct]) -> None:
-    for name in kind.__struct_fields__:
-        assert f"`{name}`" in SECTIONS["status-reply"]
+@pytest.mark.parametrize("kind", [Request, Reply])
+def test_the_envelope_is_documented(kind: type[Struct]) -> None:
+    assert {row.field for row in rows(RULES_OF["Envelope"])} >= {"type", *kind.__struct_fields__}
 
 
 @pytest.mark.parametrize(
     ("section", "words"),
     [
-        ("new-task-reply", get_args(choices.PushOutcome)),
+        ("new-task", get_args(choices.PushOutcome)),
+        ("new-task", get_args(choices.ParentFailure)),
         ("done", get_args(choices.ErrorKind)),
-        ("done-reply", get_args(tasks.ReportOutcome)),
-        ("status-reply", get_args(choices.ProjectState)),
-        ("status", get_args(choices.ProjectSort)),
-        ("fetchers", get_args(choices.FetcherSort)),
+        ("done", get_args(tasks.ReportOutcome)),
+        ("project-do", get_args(choices.ProjectState)),
         ("project-do", get_args(values.Action)),
+        ("status", get_args(choices.ProjectSort)),
+        ("status", get_args(choices.RemainingReason)[1:]),
+        ("fetchers", get_args(choices.FetcherSort)),
+        ("fetcher-do", get_args(fetchers.FetcherAction)),
         ("bulk", get_args(values.BulkAction)),
-        ("bulk", get_args(choices.TaskState)),
-        ("task-list", get_args(choices.TaskState)),
-        ("stats-history", get_args(choices.Resolution)),
-        ("task-reply", get_args(choices.TaskState)),
+        ("rerun", get_args(choices.RerunScope)),
+        ("Tasks", get_args(choices.TaskState)),
+        ("task-show", get_args(choices.AttemptOutcome)),
+        ("task-retry", get_args(tasks.TaskOutcome)),
         ("failures", get_args(choices.FailuresBy)),
-        ("task-reply", get_args(choices.AttemptOutcome)),
-        ("flow-reply", get_args(choices.FlowState)),
+        ("flow-show", get_args(choices.FlowState)),
         ("slot-list", get_args(choices.SlotSort)),
-        ("slot-list-reply", get_args(choices.SlotPlace)),
-        ("flow-tasks-reply", get_args(choices.FlowTaskState)),
+        ("slot-list", get_args(choices.SlotPlace)),
+        ("why", get_args(choices.WhyCause)[1:]),
     ],
 )
-def test_every_word_of_a_choice_is_documented(section: str, words: tuple[str, ...]) -> None:
+def test_every_word_of_a_choice_is_explained(section: str, words: tuple[str, ...]) -> None:
     for value in words:
-        assert f"`{value}`" in SECTIONS[section]
-
-
-MODULES = (fields, values, base, tasks, fetchers, slots, projects, flows, operations, insight, daemon, messages)
-
-
-def test_no_part_of_a_message_was_forgotten_here() -> None:
-    everything = [value for module in MODULES for value in vars(module).values()]
-    structs = {kind for kind in everything if isinstance(kind, type) and issubclass(kind, Struct)}
-    inside = {messages.Incoming, messages.Outgoing, values.OperationFields, tasks.Parent}
-    given = {base for kind in REPLIES for base in kind.__mro__[1:]}  # what users get of them
-
-    whole = {Struct, Request, WaitingRequest, ChangeRequest, Reply, *REQUESTS, *REPLIES, *UNASKED}
-    assert structs - whole - given - {TaskCounts, EventTotals} - inside == set(PARTS)
+        assert f"`{value}`" in RULES_OF[section]
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("MAX_TASKID_BYTES", "1 to 128 bytes"),
         ("MAX_URL_CHARS", "| `url` | 8,192 characters |"),
         ("MAX_ERROR_CHARS", "| `error` | 2,048 characters |"),
         ("MAX_SLOT_CHARS", "| `slot` | 253 characters |"),
         ("MAX_VALIDATOR_CHARS", "| `etag`, `last_modified`, `content_hash` | 256 characters |"),
-        ("MAX_RETRY_AFTER_SECONDS", "number to 86,400"),
+        ("MAX_KIND_CHARS", "| `kind` | 200 characters |"),
+        ("MAX_RESULT_BYTES", "| `result` | 65,536 bytes |"),
         ("MAX_CAPACITY", "| `capacity`, `holds` | 100,000 |"),
         ("MAX_BATCH", "| `tasks`, `tokens`, `taskids` of one message | 10,000 |"),
-        ("PROTOCOL", "Version **1**"),
+        ("PROTOCOL", "version **1**"),
     ],
 )
 def test_every_limit_is_documented(name: str, said: str) -> None:
-    assert said in PAGE
+    assert said in PROTOCOL
     assert f"{getattr(fields, name):,.0f}" in said
 
 
 def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
-    named = re.search(r"requests that only read \((.*?)\)", SECTIONS["Numbers"], flags=re.S)
+    named = re.search(r"requests that only read \((.*?)\)", RULES_OF["Numbers and repeats"], flags=re.S)
 
     assert named is not None
     reads = {tag_of(kind) for kind, rule in RULES.items() if not rule.keeps}
@@ -350,20 +276,19 @@ def test_what_may_be_repeated_for_ever_is_named_and_nothing_else_is() -> None:
 
 def test_what_waits_is_named_with_the_most_that_it_waits() -> None:
     waiting = {tag_of(kind) for kind in REQUESTS if issubclass(kind, WaitingRequest)}
-    named = SECTIONS["Requests that wait"].partition(" may be answered later")[0]
+    named = RULES_OF["Requests that wait"].partition(" may be answered later")[0]
 
     assert set(re.findall(r"`([a-z-]+)`", named)) == waiting
-    assert f"| `seconds` of a request that waits | {fields.WAIT_MOST_SECONDS:g} |" in PAGE
+    assert f"| `seconds` of a request that waits | {fields.WAIT_MOST_SECONDS:g} |" in PROTOCOL
 
 
 def test_the_attempt_in_a_list_has_the_order_of_the_table() -> None:
-    listed = [row.field for row in rows("task-reply")]
-
-    assert listed[-len(Attempt.__struct_fields__) :] == list(Attempt.__struct_fields__)
+    assert [row.field for row in rows(FIELDS_OF["Attempt"])] == list(Attempt.__struct_fields__)
+    assert "in this order" in FIELDS_OF["Attempt"]
 
 
 def test_the_canonical_url_of_the_page_is_what_the_client_makes() -> None:
-    shown = re.search(r"`(\S+)` is `(\S+)`\.\s*$", SECTIONS["Canonical urls"])
+    shown = re.search(r"`(\S+)` is `(\S+)`\.\s*$", RULES_OF["Canonical urls"])
 
     assert shown is not None
     assert canonical_url(shown[1]) == shown[2]
@@ -378,12 +303,12 @@ def test_every_error_code_is_documented() -> None:
     used = set(re.findall(r'Rejected\(\s*"([a-z-]+)"|code="([a-z-]+)"', source))
     codes = {code or other for code, other in used}
 
-    assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", SECTIONS["error"], flags=re.M)) - {"code", "reason"}
+    assert codes == set(re.findall(r"^\| `([a-z-]+)` \|", RULES_OF["error"], flags=re.M)) - {"code", "reason"}
 
 
 def test_the_default_taskids_are_those_of_the_table() -> None:
     table = re.findall(
-        r"^\| `(.*?)` \| ?`?(.*?)`? ?\| ?`?(.*?)`? ?\| `(.*?)` \| `([0-9a-f]{32})` \|$", PAGE, flags=re.M
+        r"^\| `(.*?)` \| ?`?(.*?)`? ?\| ?`?(.*?)`? ?\| `(.*?)` \| `([0-9a-f]{32})` \|$", PROTOCOL, flags=re.M
     )
 
     assert len(table) == 2
