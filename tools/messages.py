@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 
-from taskqueue.protocol import daemon, fetchers, fields, flows, insight, operations, projects, slots, tasks, values
+from taskqueue.protocol import daemon, fetchers, fields, flows, insight, operations, projects, slots, tasks
 from taskqueue.protocol.base import ErrorReply, Reply, Request
 from taskqueue.protocol.codec import encode
 from taskqueue.protocol.descriptions import COMMON, descriptions
@@ -42,17 +42,6 @@ NOUNS: Final = {
 }
 """Heading of a section, and the module whose messages it has."""
 
-NAMED: Final[Mapping[Any, str]] = {
-    fields.ProjectName: "name",
-    fields.KnownName: "name",
-    fields.GroupName: "name or empty",
-    fields.TaskId: "taskid",
-    fields.Number: "int",
-    fields.Priority: "int32",
-    fields.Setting: "setting",
-}
-"""Types that the head of the page explains."""
-
 HEAD: Final = """\
 # Messages
 
@@ -64,7 +53,7 @@ is made, by `make messages`, from the types that the daemon decodes and encodes.
 | text | str, valid UTF-8; bounds count characters |
 | name | text of 1 to 64 ASCII letters, digits, `_`, `-` and `.`, but neither `.` nor `..` |
 | taskid | text of 1 to 128 bytes |
-| glob | text in which `*` stands for any characters, `?` for any one and `[abc]` for one of these; case counts |
+| glob | text of at most 256 characters; `*`: any characters, `?`: any one, `[abc]`: one of these; case counts |
 | int | any integer format, from 0 to 2^63 - 1 unless the table says otherwise |
 | int32 | an integer from -2^31 to 2^31 - 1 |
 | number | integer or float, not NaN; finite unless the description allows infinity |
@@ -143,10 +132,9 @@ class Reference:
 
     def _text(self, info: Any) -> str:
         """A type in the notation of the page."""
-        for named, word in NAMED.items():
-            if info == inspect.type_info(named):
-                return word
         match info:
+            case inspect.Metadata():
+                return str((info.extra or {}).get(fields.NOTATION) or self._text(info.type))
             case inspect.StructType():
                 self._values.setdefault(info.cls)
                 return f"[{name_of(info.cls)}](#{name_of(info.cls).lower()})"
@@ -169,9 +157,14 @@ class Reference:
         return PLAIN[type(info)]
 
     def _union(self, info: inspect.UnionType) -> str:
+        if info == inspect.type_info(fields.Setting):
+            return "setting"
         # nil comes last, as the exception.
-        parts = sorted(info.types, key=lambda part: isinstance(part, inspect.NoneType))
-        return " or ".join(self._text(part) for part in parts)
+        parts = [part for part in info.types if not isinstance(part, inspect.NoneType)]
+        text = " or ".join(map(self._text, parts))
+        if len(parts) == len(info.types):
+            return text
+        return f"{text}, or nil" if "," in text else f"{text} or nil"
 
 
 PLAIN: Final[Mapping[type, str]] = {

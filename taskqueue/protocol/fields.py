@@ -75,21 +75,26 @@ MAX_EDGES: Final = 10_000
 MAX_WISHES: Final = 1000
 """Most projects that a fetcher can name; one that wants more names none, and gets any project's tasks."""
 
-TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES)]
-ProjectName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z")]
-KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS)]
+NOTATION: Final = "notation"
+"""Key of a type's word in docs/reference/messages.md, which explains the words."""
+
+TaskId = Annotated[str, Meta(min_length=1, max_length=MAX_TASKID_BYTES, extra={NOTATION: "taskid"})]
+ProjectName = Annotated[
+    str, Meta(min_length=1, max_length=NAME_CHARS, pattern=rf"\A{NAME}+\Z", extra={NOTATION: "name"})
+]
+KnownName = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS, extra={NOTATION: "name"})]
 """Name of a project that is only looked up, never created. Its characters go unchecked, because that check takes longer
 than all else of decoding a report.
 """
 ProjectNames = Annotated[list[ProjectName], Meta(max_length=200)]
 """Projects that a list is limited to; empty: all."""
-GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z")]
+GroupName = Annotated[str, Meta(max_length=NAME_CHARS, pattern=rf"\A{NAME}*\Z", extra={NOTATION: "name or empty"})]
 """Name of a group of projects, or of a shared bucket; empty: none."""
 Part = Annotated[str, Meta(max_length=NAME_CHARS)]
 """Part of a name; case does not matter."""
 SessionId = Annotated[str, Meta(min_length=1, max_length=64)]
-Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+Number = Annotated[int, Meta(ge=0, le=2**63 - 1, extra={NOTATION: "int"})]
+Priority = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, extra={NOTATION: "int32"})]
 MAX_EPOCH_SECONDS: Final = 1e11
 """Latest unix second that a time may be: in the year 5138, so that one in milliseconds is refused."""
 EpochSeconds = Annotated[float, Meta(ge=0, le=MAX_EPOCH_SECONDS)]

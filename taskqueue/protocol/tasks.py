@@ -316,8 +316,8 @@ class TaskList(Request["TaskListReply"], tag="task-list"):
 
     Attributes:
         state: tasks in this state; None: in those of ``states``.
-        url: a glob that the url matches; empty: any.
-        error: a glob that the error of the last attempt, or its kind, matches; empty: any. Not with ``processing``.
+        url: the url matches; empty: any.
+        error: the error of the last attempt, or its kind, matches; empty: any. Not with ``processing``.
         since: unix seconds: finished or, if live, last run at that time or later; 0: any. Tasks that never ran don't
             match.
         newest: from the end of the order backwards; not with ``ready``, ``delayed`` or ``blocked``.

@@ -21,6 +21,7 @@ from taskqueue.protocol.fields import (
     MAX_RETRY_AFTER_SECONDS,
     MAX_URL_CHARS,
     NIL,
+    NOTATION,
     UNSAID,
     AgeSeconds,
     EpochSeconds,
@@ -284,7 +285,7 @@ class Attempt(Struct, array_like=True, frozen=True, gc=False):
     kind: str = ""
 
 
-Glob = Annotated[str, Meta(max_length=256)]
+Glob = Annotated[str, Meta(max_length=256, extra={NOTATION: "glob"})]
 
 
 class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -292,8 +293,8 @@ class TaskFilter(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
 
     Attributes:
         states: in one of these states; empty: all that the action applies to, for ``retry`` only failed.
-        url: a glob that the url matches; empty: any.
-        error: a glob that the error of the last attempt, or its kind, matches; empty: any.
+        url: the url matches; empty: any.
+        error: the error of the last attempt, or its kind, matches; empty: any.
         before: unix seconds: finished, or last run, before that time; 0: any. Tasks that never ran don't match.
         since: unix seconds: finished, or last run, at that time or later; 0: any. Tasks that never ran don't match.
         pushed_since: unix seconds: first pushed at that time or later; 0: any. Tasks whose first push is unknown don't
