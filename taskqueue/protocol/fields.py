@@ -1,6 +1,6 @@
 """Types and limits of the fields of messages. The messages: a module a noun, all together in ``messages``.
 
-Frames are decoded into these types and made of them; docs/reference/protocol.md describes the same for other languages.
+Frames are decoded into these types and made of them; docs/reference/messages.md is made of them, for other languages.
 Each is a MessagePack map with named fields; ``type`` says which. A field that has a default may be left out.
 
     producer, fetcher, admin ── Request (type, v, session, n, …) ──►  scheduler

@@ -192,8 +192,8 @@ class StatsHistory(Request["HistoryReply"], tag="stats-history"):
     Attributes:
         project: events of this project; None: of all, those deleted since included.
         every: minute or hour.
-        since: unix seconds: points that overlap the time from here; 0: from the first.
-        until: unix seconds: points that overlap the time to here; 0: to the last.
+        since: unix seconds: from the minute or hour that has this time; 0: from the first.
+        until: unix seconds: to the minute or hour that has this time; 0: to the last.
     """
 
     project: ProjectName | None = None

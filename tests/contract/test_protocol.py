@@ -78,7 +78,7 @@ class Example(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One field in a table."""
+    """Row of a table: one field."""
 
     field: str
     type: str

@@ -1,14 +1,21 @@
 """Examples of the OpenAPI document: what each operation is asked, and what it answers.
 
-An answer is made of its schema, field by field: a field has the value that ``VALUES`` has for its name, if that fits,
-else the plainest value of its type. What an operation says in its body stands in ``BODIES``, where the fields that it
-needs do not say enough.
+Bodies and answers that are messages of the protocol are those of ``taskqueue.protocol.examples``, as JSON of HTTP.
+``BODIES`` has the bodies of operations with arguments of their own. Other examples are made of their schemas, field by
+field: a field has the value that ``VALUES`` has for its name, if that fits, else the plainest value of its type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+
+import msgspec
+
+from taskqueue.protocol.examples import EXAMPLES
+from taskqueue.web.api.answering import json_of
+from taskqueue.web.api.decoding import Decoding
+from taskqueue.web.api.http_operation import Operation
 
 Schema = Mapping[str, Any]
 
@@ -51,32 +58,46 @@ VALUES: Final[Mapping[str, Any]] = {
     "by": "host",
     "next": None,
 }
-"""Of a field of this name, or of what its list has; where the schema allows it."""
+"""Value by name of a field, for the field itself or the items of its list, if the schema allows it."""
 
 DAILY: Final = {"cron": "0 3 * * *", "zone": "Europe/Berlin", "task": {"url": "https://example.com/"}}
 LEASE: Final = {"project": "news", "taskid": "a1b2c3", "token": "9007199254740993"}
 
 BODIES: Final[Mapping[str, Any]] = {
     "post-projects-project-tasks": {"url": "https://example.com/page/2", "priority": 5},
-    "patch-projects-project-settings": {"rate": 5, "burst": 10},
-    "patch-groups-group-settings": {"rate": 5},
     "put-projects-project-cron-job": DAILY,
-    "post-projects-project-pause": {"seconds": 600},
     "post-projects-pause": {"seconds": 600},
     "post-groups-group-pause": {"seconds": 600},
-    "post-projects-project-keep-open": {"seconds": 600},
-    "post-projects-project-tasks-taskid-rerun": {"scope": "downstream"},
     "post-projects-project-flows-flow-stage": {
         "tasks": [{"url": "https://example.com/1"}, {"url": "https://example.com/2", "depends_on": ["a1b2c3"]}]
     },
-    "post-projects-project-flows-flow-submit": {"count": 2},
-    "patch-projects-project-slots-slot": {"delay": 5, "max_processing": 2},
-    "post-operations": {"action": "retry", "project": "news", "filter": {"error": "*timeout*"}},
     "post-leases": {"limit": 4, "projects": ["news"], "seconds": 30},
     "post-leases-done": {"tasks": [{**LEASE, "ok": True, "new": ["https://example.com/page/3"]}]},
     "post-leases-extend": {"leases": [LEASE], "seconds": 600},
 }
-"""By name of an operation."""
+"""Body by name of an operation."""
+
+
+def body_example(operation: Operation) -> Any:
+    """The body of an operation, as in the protocol's example of its request; None if that says nothing of it."""
+    if operation.name in BODIES:
+        return BODIES[operation.name]
+    if operation.arguments is not None:
+        return None
+    asked = EXAMPLES[operation.asks]
+    if operation.whole:
+        return json_of(getattr(asked, operation.whole))
+    said = {field.name: field for field in msgspec.structs.fields(Decoding(operation).said)}
+    values = {name: getattr(asked, name) for name in said}
+    return {name: json_of(value) for name, value in values.items() if value != said[name].default}
+
+
+def reply_example(operation: Operation) -> Any:
+    """The answer of an operation, as in the protocol's example of its reply; None if HTTP has one of its own."""
+    if operation.answers not in EXAMPLES or operation.gives:
+        return None
+    paged = {} if operation.further is None else {"next": None}
+    return json_of(EXAMPLES[operation.answers]) | paged
 
 
 def example(schema: Schema, components: Mapping[str, Schema], place: str, name: str = "") -> Any:

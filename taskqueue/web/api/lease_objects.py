@@ -53,7 +53,7 @@ class Wish(Struct, forbid_unknown_fields=True):
 
 
 class Handed(Struct):
-    """A task to run, as ``assignment`` in docs/reference/protocol.md.
+    """A task to run, as ``Assignment`` in docs/reference/messages.md.
 
     Attributes:
         token: names this lease of it; its report says it.
@@ -106,7 +106,7 @@ class Lease(Struct, forbid_unknown_fields=True):
 
 
 class NextAttempt(Struct, forbid_unknown_fields=True):
-    """How the next attempt of a task that failed differs, as ``again`` in docs/reference/protocol.md.
+    """How the next attempt of a task that failed differs, as ``Again`` in docs/reference/messages.md.
 
     Attributes:
         counts: this attempt uses up a retry; null: it does unless the report says retry_after.
@@ -120,7 +120,7 @@ class NextAttempt(Struct, forbid_unknown_fields=True):
 
 
 class Report(Struct, forbid_unknown_fields=True):
-    """What became of a task, as ``report`` in docs/reference/protocol.md.
+    """What became of a task, as ``TaskReport`` in docs/reference/messages.md.
 
     Attributes:
         ok: it succeeded.

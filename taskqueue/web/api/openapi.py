@@ -15,7 +15,7 @@ from taskqueue.protocol.base import AnyReply
 from taskqueue.protocol.descriptions import COMMON, descriptions
 from taskqueue.web.api.answering import AS_TEXT, ENVELOPE
 from taskqueue.web.api.decoding import JSON, Decoding
-from taskqueue.web.api.examples import BODIES, example
+from taskqueue.web.api.examples import body_example, example, reply_example
 from taskqueue.web.api.http_operation import Operation
 from taskqueue.web.api.problems import MEDIA_TYPE
 from taskqueue.web.api.pushing import LINES
@@ -40,7 +40,7 @@ PROBLEM: Final[Schema] = {
 KEY: Final[Schema] = {
     "name": HEADER,
     "in": "header",
-    "description": "Whoever sends the same with the same key again is answered again, and nothing is done twice.",
+    "description": "A repeat with the same key gets the same answer, and nothing is done twice.",
     "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS, "pattern": "^[ -~]+$"},
 }
 
@@ -93,9 +93,8 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         [each.answers for each in operations], {each.answers for each in operations if each.further is not None}
     )
     schemas: dict[str, Schema] = {**components, **answers, "Problem": PROBLEM, "Outcome": OUTCOME}
-    for path in paths.values():
-        for described in path.values():
-            _exemplify(described, schemas)
+    for operation in operations:
+        _exemplify(operation, paths[operation.path][operation.method.lower()], schemas)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -127,17 +126,16 @@ def _said(operations: Sequence[Operation]) -> tuple[Mapping[str, Mapping[str, Sc
     return by_name, components
 
 
-def _exemplify(described: dict[str, Any], schemas: Mapping[str, Schema]) -> None:
+def _exemplify(operation: Operation, described: dict[str, Any], schemas: Mapping[str, Schema]) -> None:
     """Give an operation examples: of names in its path, of its body and of its answer."""
     for parameter in described["parameters"]:
         if parameter["in"] == "path":
             parameter["example"] = example(parameter["schema"], schemas, PLACE, parameter["name"])
     said = described.get("requestBody", {}).get("content", {}).get(JSON)
     if said is not None:
-        name = described["operationId"]
-        said["example"] = BODIES[name] if name in BODIES else example(said["schema"], schemas, PLACE)
+        said["example"] = body_example(operation) or example(said["schema"], schemas, PLACE)
     answer = described["responses"]["200"]["content"][JSON]
-    answer["example"] = example(answer["schema"], schemas, PLACE)
+    answer["example"] = reply_example(operation) or example(answer["schema"], schemas, PLACE)
 
 
 def _kinds(operation: Operation) -> dict[str, Any]:
@@ -172,7 +170,7 @@ def _described(operation: Operation, said: Mapping[str, Schema]) -> dict[str, An
 
 
 def _meanings(operation: Operation) -> Mapping[str, str]:
-    """What each field of its path, query or body means."""
+    """Describe each field of its path, query or body."""
     kinds = [operation.asks] if operation.arguments is None else [operation.asks, operation.arguments]
     told = dict(COMMON)
     for kind in kinds:
@@ -212,7 +210,7 @@ SAID: Final = "said."
 """Before the names of types that requests have: there fields may be left out, in replies they never are."""
 
 _ANCHORS: Final = (("\\A", "^"), ("\\Z", "$"))
-"""Of regular expressions in Python, and in ECMAScript."""
+"""Anchors of regular expressions in Python, and in ECMAScript."""
 
 
 def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:

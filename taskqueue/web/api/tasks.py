@@ -31,7 +31,7 @@ from taskqueue.web.api.task_objects import PushedTasks
 
 
 class TasksAsked(Struct, forbid_unknown_fields=True):
-    """Which tasks of a project are listed, as ``task-list`` in docs/reference/protocol.md.
+    """Which tasks of a project are listed, as ``task-list`` in docs/reference/messages.md.
 
     Attributes:
         state: repeat it for tasks of several states; none: of all.

@@ -8,6 +8,8 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
+from taskqueue.protocol.examples import EXAMPLES
+from taskqueue.protocol.insight import WhyReply
 from taskqueue.web.api.examples import BODIES
 from taskqueue.web.api.interface import OPERATIONS
 from taskqueue.web.api.openapi import document
@@ -35,7 +37,7 @@ def all_fields() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def fault(value: Any, schema: dict[str, Any]) -> str | None:
-    """What is wrong with a value by its schema; None: nothing."""
+    """Fault of a value by its schema; None: none."""
     found = Draft202012Validator({**schema, "components": DOCUMENT["components"]}).iter_errors(value)
     return next((each.message for each in found), None)
 
@@ -67,6 +69,14 @@ def test_each_operation_has_examples_that_are_what_its_schemas_say(name: str) ->
     assert all("example" in each for each in content)
     assert all("example" in each for each in operation["parameters"] if each["in"] == "path")
     assert [each for each in (fault(*one) for one in said) if each] == []
+
+
+def test_an_answer_of_the_daemon_has_the_example_of_the_protocol() -> None:
+    reply = EXAMPLES[WhyReply]
+    answer = DESCRIBED["get-projects-project-why"]["responses"]["200"]["content"]["application/json"]
+
+    assert isinstance(reply, WhyReply)
+    assert answer["example"]["sentence"] == reply.sentence
 
 
 def test_no_example_is_of_an_operation_that_there_is_not() -> None:
