@@ -94,7 +94,8 @@ def list_tasks(turn: TurnState, request: TaskList) -> TaskListReply:
         of_all = "" if request.state else " of a list of all states"
         raise Rejected("malformed", refusal or f'after: expected the "next" of a page{of_all}, got "{request.after}"')
     ref = _ref(project, request, place)
-    if request.state is None and ref.state != PROCESSING and ref not in turn.lists:
+    is_looked_up = ref.state == PROCESSING or ref in turn.lists or not project.queue.counts[ref.state]
+    if request.state is None and not is_looked_up:
         # A request of this very turn has changed which states have tasks, so another one was looked up.
         return TaskListReply(n=request.n, tasks=[], next=f"{STATE_NAMES[ref.state]}:")
     found = _found(turn, project, ref)

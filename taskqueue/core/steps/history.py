@@ -118,12 +118,11 @@ def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
 
 def show_events(turn: TurnState, session: Session, request: StatsHistory) -> HistoryReply:
     """A page of the history."""
-    if request.project:
-        turn.state.projects.named(request.project)
+    number = turn.state.projects.named(request.project).number if request.project else ALL
     seconds = SECONDS[request.every]
     reply = HistoryReply(n=request.n, points=[])
     found = turn.found.points.get((request.session, request.n))
-    if found is not None:
+    if found is not None and found[0].project == number:  # if not, that project was deleted in this very turn
         ref, rows = found
         reply.points = [
             HistoryPoint(float(at * seconds), *row) for at, row in zip(ref.times, rows, strict=True) if row is not None
