@@ -8,12 +8,14 @@ them, and code in the core or the server that treats types of requests different
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from taskqueue.core.model.needs import Needs
 from taskqueue.core.model.session import Session
 from taskqueue.core.turn_state import TurnState
+from taskqueue.errors import Rejected
 from taskqueue.protocol.base import AnyReply, ChangeRequest
 from taskqueue.protocol.messages import Incoming
 
@@ -37,6 +39,10 @@ class Who(NamedTuple):
 
     actor: str
     address: str
+
+
+Halves = Generator[None, Who, AnyReply | None]
+"""An answer with a ``yield`` between what it needs and what it says; see ``in_halves``."""
 
 
 class RequestRule(NamedTuple):
@@ -77,6 +83,35 @@ def asked_by(answer: Callable[[TurnState, Session, Any], AnyReply | None]) -> An
 def asked_for_change(answer: Callable[[TurnState, Who, Any], AnyReply | None]) -> Answer:
     """An answer that logs who asked."""
     return lambda turn, session, incoming: answer(turn, _who(session, incoming), incoming.request)
+
+
+def in_halves(answer: Callable[[TurnState, Any, Needs], Halves]) -> tuple[Answer, Need]:
+    """Answer and need of a cold request, from one function: what to look up, a ``yield``, the answer.
+
+        def show_task(turn, request, wanted):
+            wanted.tasks.append(…)
+            by = yield
+            return TaskReply(…)
+
+    What stands before the ``yield`` runs twice: when the turn begins, and again at the request's place in the turn,
+    because requests before it may have deleted or made the project. So it changes nothing, and is cheap: what names
+    thousands of tasks, or comes with each task, has a need of its own.
+    """
+
+    def answer_anew(turn: TurnState, session: Session, incoming: Incoming) -> AnyReply | None:
+        halves = answer(turn, incoming.request, Needs())
+        next(halves)
+        try:
+            halves.send(_who(session, incoming))
+        except StopIteration as stop:
+            reply: AnyReply | None = stop.value
+        return reply
+
+    def need(turn: TurnState, request: Any, wanted: Needs) -> None:
+        with suppress(Rejected):
+            next(answer(turn, request, wanted))
+
+    return answer_anew, need
 
 
 def _who(session: Session, incoming: Incoming) -> Who:

@@ -16,7 +16,7 @@ from taskqueue.core.model.task import OVER, STATE_NAMES, key_time
 from taskqueue.core.model.waiters import Waiter
 from taskqueue.core.moves import change_log, flows
 from taskqueue.core.moves.projects import project_for_push
-from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.request_rule import Halves, RequestRule, Who, asked, asked_by, asked_for_change, in_halves
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
@@ -212,16 +212,18 @@ def list_all(turn: TurnState, request: FlowList) -> FlowsReply:
     return FlowsReply(n=request.n, flows=page, more=len(rows) > request.limit)
 
 
-def list_tasks(turn: TurnState, request: FlowTasks) -> FlowTasksReply:
+def list_tasks(turn: TurnState, request: FlowTasks, wanted: Needs) -> Halves:
     """A page of the tasks of a flow.
 
     Raises:
         Rejected: the flow is unknown or forgotten.
     """
     project, flow = _named(turn.state, request.project, request.flow)
-    ref = _page_ref(flow, request)
+    first = min(request.after or 0, flow.record.tasks)
+    ref = StageRef(flow.number, first, request.limit, flow.record.project)
+    wanted.stages.append(ref)
+    yield
     found = turn.found.stages.get(ref)
-    first = ref.first
     reply = FlowTasksReply(n=request.n, tasks=[])
     room = room_in(turn.state.config.max_message)
     for index, item in enumerate(found.tasks if found is not None else (), first):
@@ -259,16 +261,6 @@ def _parent_view(turn: TurnState, flow: Flow, parent: str | TaskOf, project: Pro
         return parent.project, parent.taskid
     index = turn.found.members.get(MemberRef(flow.number, parent))
     return (project.name, parent) if index is None else index
-
-
-def _page_ref(flow: Flow, request: FlowTasks) -> StageRef:
-    return StageRef(flow.number, min(request.after or 0, flow.record.tasks), request.limit, flow.record.project)
-
-
-def _need_tasks(turn: TurnState, request: FlowTasks, wanted: Needs) -> None:
-    flow = _find(turn.state, request.project, request.flow)
-    if flow is not None:
-        wanted.stages.append(_page_ref(flow, request))
 
 
 # ------------------------------------------------------------------------------------------------ cancel
@@ -314,6 +306,6 @@ REQUESTS: Final = (
     RequestRule(FlowSubmit, asked_by(submit), grows=True),
     RequestRule(FlowShow, asked_by(show), keeps=False),
     RequestRule(FlowList, asked(list_all), keeps=False, slow_ms=1.0),
-    RequestRule(FlowTasks, asked(list_tasks), _need_tasks, keeps=False, slow_ms=5.0),
+    RequestRule(FlowTasks, *in_halves(list_tasks), keeps=False, slow_ms=5.0),
     RequestRule(FlowCancel, asked_for_change(cancel)),
 )

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 
 from taskqueue.core.model.needs import LOG_MOST, LogRef, Needs
 from taskqueue.core.model.windows import Counters, WindowSums
-from taskqueue.core.request_rule import RequestRule, asked
+from taskqueue.core.request_rule import Halves, RequestRule, asked, in_halves
 from taskqueue.core.requests.pages import of_stats
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
@@ -53,23 +53,15 @@ LOOKED_AT = 1000
 """Entries examined for a page: reading them takes about 2 ms."""
 
 
-def _page(state: State, request: Log) -> LogRef:
-    """The entries examined for a page."""
-    end = min(request.before or state.next_log, state.next_log)
-    return LogRef(max(end - LOOKED_AT, _oldest(state)), end)
-
-
-def need_log(turn: TurnState, request: Log, wanted: Needs) -> None:
-    """Have a page read."""
-    wanted.log.append(_page(turn.state, request))
-
-
-def show_log(turn: TurnState, request: Log) -> LogReply:
+def show_log(turn: TurnState, request: Log, wanted: Needs) -> Halves:
     """A page of the log, the newest entry first."""
     state = turn.state
+    end = min(request.before or state.next_log, state.next_log)
+    first = max(end - LOOKED_AT, _oldest(state))
+    wanted.log.append(LogRef(first, end))
+    yield
     reply = LogReply(n=request.n, entries=[])
     found = {entry.number: entry for entry in turn.changes.writes.log} | turn.found.log
-    first, end = _page(state, request)
     room = room_in(state.config.max_message)
     for number in range(end - 1, first - 1, -1):
         entry = found.get(number)
@@ -93,6 +85,6 @@ def _oldest(state: State) -> int:
 
 
 REQUESTS: Final = (
-    RequestRule(Log, asked(show_log), need_log, keeps=False, slow_ms=5.0),
+    RequestRule(Log, *in_halves(show_log), keeps=False, slow_ms=5.0),
     RequestRule(Stats, asked(stats), keeps=False, slow_ms=2.0),
 )

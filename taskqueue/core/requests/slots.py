@@ -26,7 +26,7 @@ from taskqueue.core.model.slot_table import SlotTable
 from taskqueue.core.model.task import NO_FLOOR, Task
 from taskqueue.core.moves import change_log
 from taskqueue.core.moves.slots import taken_of
-from taskqueue.core.request_rule import RequestRule, Who, asked, asked_for_change
+from taskqueue.core.request_rule import Halves, RequestRule, in_halves
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.hosts import host_of
@@ -48,7 +48,7 @@ COUNTED_MOST: Final = 2048
 """Ready tasks of a slot that are counted."""
 
 
-def show(turn: TurnState, request: SlotShow) -> SlotReply:
+def show(turn: TurnState, request: SlotShow, wanted: Needs) -> Halves:
     """Everything that is known of a slot.
 
     Raises:
@@ -57,6 +57,8 @@ def show(turn: TurnState, request: SlotShow) -> SlotReply:
     project = turn.state.projects.named(request.project)
     slots = slots_of(project)
     name = _name(turn, project, request.slot)
+    wanted.slot_questions.append(_look(project, name))
+    yield
     look = turn.found.slot_answers.looks.get(_look(project, name))
     slot = slots.by_name.get(name)
     if slot is not None:
@@ -95,7 +97,7 @@ def _look(project: Project, name: str) -> SlotLook:
 # ------------------------------------------------------------------------------------------------ said by people
 
 
-def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
+def set_slot(turn: TurnState, request: SlotSet, wanted: Needs) -> Halves:
     """Change what is said of one slot.
 
     Raises:
@@ -107,6 +109,8 @@ def set_slot(turn: TurnState, by: Who, request: SlotSet) -> SlotReply:
     slots = slots_of(project)
     named = _named(request)
     name = _name(turn, project, request.slot)
+    wanted.slot_questions.append(_look(project, name))
+    by = yield
     look = turn.found.slot_answers.looks.get(_look(project, name))
     number, record = _record(turn, project, slots, name, look)
     before = _told(turn, project, name, record)
@@ -209,12 +213,6 @@ def _chosen(choice: SlotChoice, request: SlotSet) -> SlotChoice:
     elif request.rate is not None:
         said["delay"] = None
     return replace(choice, **said)
-
-
-def _need(turn: TurnState, request: SlotShow | SlotSet, wanted: Needs) -> None:
-    project = turn.state.projects.by_name.get(request.project)
-    if project is not None and project.queue.slots is not None:
-        wanted.slot_questions.append(_look(project, _name(turn, project, request.slot)))
 
 
 # ------------------------------------------------------------------------------------------------ how slots look
@@ -341,6 +339,6 @@ def pace_in_force(settings: Settings, name: str, chosen: SlotChoice) -> dict[str
 
 
 REQUESTS: Final = (
-    RequestRule(SlotShow, asked(show), _need, keeps=False),
-    RequestRule(SlotSet, asked_for_change(set_slot), _need, grows=True, slow_ms=2.0),
+    RequestRule(SlotShow, *in_halves(show), keeps=False),
+    RequestRule(SlotSet, *in_halves(set_slot), grows=True, slow_ms=2.0),
 )

@@ -40,7 +40,7 @@ from taskqueue.core.model.task import (
 from taskqueue.core.model.waiters import Waiter, Waiters
 from taskqueue.core.moves import change_log, cycles
 from taskqueue.core.moves.push import cancel, need_tasks, revive, take_batch
-from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.request_rule import Halves, RequestRule, Who, asked_for_change, in_halves
 from taskqueue.core.turn_state import TurnState
 from taskqueue.errors import Rejected
 from taskqueue.protocol.choices import KnownState
@@ -110,10 +110,12 @@ TASKIDS_LOGGED = 5
 """Taskids that a log entry names."""
 
 
-def show_task(turn: TurnState, message: TaskShow) -> TaskReply:
+def show_task(turn: TurnState, message: TaskShow, wanted: Needs) -> Halves:
     """One task with its body."""
     state = turn.state
     project = state.projects.named(message.project)
+    wanted.results.append(need_shown(turn, project, message.taskid, wanted))
+    yield
     task = turn.find(project, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
@@ -260,22 +262,14 @@ def _with_times(turn: TurnState, task: Task, reply: TaskReply) -> TaskReply:
     return reply
 
 
-def need_shown(turn: TurnState, name: str, taskid: str, wanted: Needs) -> None:
+def need_shown(turn: TurnState, project: Project, taskid: str, wanted: Needs) -> TaskRef:
     """Look up everything that is known of a task."""
-    project = turn.state.projects.by_name.get(name)
-    if project is not None:
-        ref = TaskRef(project.number, taskid)
-        if (held := project.queue.tasks.get(taskid)) is not None:
-            turn.ask(held)
-        wanted.whole.append(ref)
-        wanted.histories.append(ref)
-
-
-def _need_shown(turn: TurnState, request: TaskShow, wanted: Needs) -> None:
-    need_shown(turn, request.project, request.taskid, wanted)
-    project = turn.state.projects.by_name.get(request.project)
-    if project is not None:
-        wanted.results.append(TaskRef(project.number, request.taskid))
+    ref = TaskRef(project.number, taskid)
+    if (held := project.queue.tasks.get(taskid)) is not None:
+        turn.ask(held)
+    wanted.whole.append(ref)
+    wanted.histories.append(ref)
+    return ref
 
 
 def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
@@ -291,7 +285,7 @@ def _need_named(turn: TurnState, request: NamedTasks, wanted: Needs) -> None:
 # ------------------------------------------------------------------------------------------------ wait
 
 
-def wait(turn: TurnState, session: Session, request: TaskWait) -> TaskWaitReply | None:
+def wait(turn: TurnState, request: TaskWait, wanted: Needs) -> Halves:
     """Answer at once if the task is over or the request has no ``seconds``; else add a waiter.
 
     Raises:
@@ -299,23 +293,19 @@ def wait(turn: TurnState, session: Session, request: TaskWait) -> TaskWaitReply 
     """
     state, until = turn.state, turn.now.boot + request.seconds
     project = state.projects.named(request.project)
+    ref = TaskRef(project.number, request.taskid)
+    wanted.tasks.append(ref)
+    yield
     task = turn.find(project, request.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
     if task.state in OVER or not request.seconds:
         return TaskWaitReply(n=request.n, state=STATE_NAMES[task.state] if task.state in OVER else "")
-    ref = TaskRef(project.number, task.taskid)
     waiters = state.task_waiters.of(ref) or Waiters()
-    state.waits.add(waiters, Waiter(session, request.n, until))
+    state.waits.add(waiters, Waiter(state.sessions[request.session], request.n, until))
     state.task_waiters.keep(ref, waiters)
     state.boot_timers.note(("task_wait", 0), until)
     return None
-
-
-def _need_waited(turn: TurnState, request: TaskWait, wanted: Needs) -> None:
-    project = turn.state.projects.by_name.get(request.project)
-    if project is not None:
-        wanted.tasks.append(TaskRef(project.number, request.taskid))
 
 
 # ------------------------------------------------------------------------------------------------ parents
@@ -325,20 +315,25 @@ PAGE_BYTES: Final = 1 << 20
 """Bytes of results at which a page is full."""
 
 
-def show_parents(turn: TurnState, message: TaskParents) -> TaskParentsReply:
+def show_parents(turn: TurnState, message: TaskParents, wanted: Needs) -> Halves:
     """A page of the task's parents."""
     state = turn.state
     project = state.projects.named(message.project)
+    if message.taskid not in project.queue.tasks:
+        wanted.tasks.append(TaskRef(project.number, message.taskid))
+    room = min(PAGE_BYTES, room_in(state.config.max_message))
+    ref = ParentsRef(project.number, message.taskid, message.after, room)
+    wanted.parents.append(ref)
+    yield
     task = turn.find(project, message.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     reply = TaskParentsReply(n=message.n, parents=[])
     if task.links is None or not task.links.number:
         return reply
-    page = turn.found.parents.get(_parents_ref(turn, project.number, message))
+    page = turn.found.parents.get(ref)
     if page is None or _has_new_edges(turn, task, task.links):
         raise Rejected("changed", "taskid: it has just been given other tasks to wait for; ask again")
-    room = min(PAGE_BYTES, room_in(state.config.max_message))
     for place, each in enumerate(page.edges, message.after):
         mark = turn.changes.mark_of(each)
         if mark is None or mark.number != task.links.number:
@@ -375,31 +370,24 @@ def _parent_view(turn: TurnState, ref: TaskRef, mark: Mark) -> PackedParent:
     return PackedParent(of.name, ref.taskid, STATE_NAMES[parent.state], is_satisfied, NIL if result is None else result)
 
 
-def _parents_ref(turn: TurnState, number: int, message: TaskParents) -> ParentsRef:
-    return ParentsRef(number, message.taskid, message.after, min(PAGE_BYTES, room_in(turn.state.config.max_message)))
-
-
-def _need_parents(turn: TurnState, request: TaskParents, wanted: Needs) -> None:
-    project = turn.state.projects.by_name.get(request.project)
-    if project is not None:
-        if request.taskid not in project.queue.tasks:
-            wanted.tasks.append(TaskRef(project.number, request.taskid))
-        wanted.parents.append(_parents_ref(turn, project.number, request))
-
-
 # ------------------------------------------------------------------------------------------------ children
 
 
-def show_children(turn: TurnState, message: TaskChildren) -> TaskChildrenReply:
+def show_children(turn: TurnState, message: TaskChildren, wanted: Needs) -> Halves:
     """A page of the task's children."""
     projects, after = turn.state.projects, _after_child(message)
     project = projects.named(message.project)
+    if message.taskid not in project.queue.tasks:
+        wanted.tasks.append(TaskRef(project.number, message.taskid))
+    edges = EdgesRef(False, project.number, message.taskid, after or b"", message.limit)
+    wanted.edges.append(edges)
+    yield
     if turn.find(project, message.taskid) is None:
         raise Rejected("unknown-task", f'taskid: "{message.taskid}" is unknown in project "{project.name}"')
     if after is None:
         raise Rejected("malformed", f'after: expected the "next" of a page, got "{message.after}"')
     reply = TaskChildrenReply(n=message.n, children=[])
-    page = turn.found.edges.get(EdgesRef(False, project.number, message.taskid, after, message.limit))
+    page = turn.found.edges.get(edges)
     if page is None:  # the project was made in this very turn
         return reply
     for each in page.edges:
@@ -421,22 +409,13 @@ def _after_child(message: TaskChildren) -> bytes | None:
         return None
 
 
-def _need_children(turn: TurnState, request: TaskChildren, wanted: Needs) -> None:
-    project, after = turn.state.projects.by_name.get(request.project), _after_child(request)
-    if project is None or after is None:
-        return
-    if request.taskid not in project.queue.tasks:
-        wanted.tasks.append(TaskRef(project.number, request.taskid))
-    wanted.edges.append(EdgesRef(False, project.number, request.taskid, after, request.limit))
-
-
 REQUESTS: Final = (
     RequestRule(NewTasks, _push, _need_pushed, grows=True),
-    RequestRule(TaskShow, asked(show_task), _need_shown, keeps=False, slow_ms=5.0),
+    RequestRule(TaskShow, *in_halves(show_task), keeps=False, slow_ms=5.0),
     RequestRule(TaskRetry, asked_for_change(retry_tasks), _need_named, grows=True),
     RequestRule(TaskCancel, asked_for_change(cancel_tasks), _need_named),
     RequestRule(TaskReprioritise, asked_for_change(reprioritise_tasks), _need_named),
-    RequestRule(TaskWait, asked_by(wait), _need_waited, keeps=False),
-    RequestRule(TaskParents, asked(show_parents), _need_parents, keeps=False, slow_ms=5.0),
-    RequestRule(TaskChildren, asked(show_children), _need_children, keeps=False, slow_ms=5.0),
+    RequestRule(TaskWait, *in_halves(wait), keeps=False),
+    RequestRule(TaskParents, *in_halves(show_parents), keeps=False, slow_ms=5.0),
+    RequestRule(TaskChildren, *in_halves(show_children), keeps=False, slow_ms=5.0),
 )

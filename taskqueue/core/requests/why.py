@@ -36,7 +36,7 @@ from taskqueue.core.model.task import (
     is_held,
     key_time,
 )
-from taskqueue.core.request_rule import SLOW_MS, RequestRule, asked
+from taskqueue.core.request_rule import SLOW_MS, Halves, RequestRule, in_halves
 from taskqueue.core.requests import why_slots
 from taskqueue.core.requests.tasks import history_of, need_shown, spec_of
 from taskqueue.core.turn_state import TurnState
@@ -80,15 +80,22 @@ SENTENCE_BYTES: Final = 16 << 10
 """More than a sentence has; a page ends where no other one would fit."""
 
 
-def why(turn: TurnState, request: Why) -> WhyReply:
+def why(turn: TurnState, request: Why, wanted: Needs) -> Halves:
     """The first reason that applies, or without a project a page of those that stand still.
 
     Raises:
         Rejected: the project is unknown, or a task is named without one.
     """
     if request.project is None:
+        yield
         return _standing(turn, request)
     project = turn.state.projects.named(request.project)
+    if request.taskid is not None:
+        need_shown(turn, project, request.taskid, wanted)
+        why_slots.need(project, request.taskid, wanted)
+        if project.linked:
+            wanted.edges.append(_parents_ref(project, request.taskid))
+    yield
     if request.taskid is not None:
         put_off = _put_off(turn.find(project, request.taskid))
         sentence = f'task "{request.taskid}" {_of_task(turn, project, request.taskid)}{put_off}'
@@ -502,17 +509,7 @@ def _quoted(error: str) -> str:
     return f'"{" ".join(error.split())}"'
 
 
-def _need(turn: TurnState, request: Why, wanted: Needs) -> None:
-    if request.taskid is not None and request.project is not None:
-        need_shown(turn, request.project, request.taskid, wanted)
-        project = turn.state.projects.by_name.get(request.project)
-        if project is not None:
-            why_slots.need(project, request.taskid, wanted)
-        if project is not None and project.linked:
-            wanted.edges.append(_parents_ref(project, request.taskid))
-
-
 """Slow where a project has 100,000 slots in memory, which are counted in up to 90 ms."""
 
 
-REQUESTS: Final = (RequestRule(Why, asked(why), _need, keeps=False, slow_ms=SLOW_MS),)
+REQUESTS: Final = (RequestRule(Why, *in_halves(why), keeps=False, slow_ms=SLOW_MS),)

@@ -27,8 +27,7 @@ from typing import Final
 from taskqueue.core.model.daemon_minutes import MINUTES_KEPT, DaemonMinute
 from taskqueue.core.model.history import ALL, SECONDS, PointsRef
 from taskqueue.core.model.needs import Needs
-from taskqueue.core.model.session import Session
-from taskqueue.core.request_rule import RequestRule, asked, asked_by
+from taskqueue.core.request_rule import Halves, RequestRule, asked, in_halves
 from taskqueue.core.state import State
 from taskqueue.core.turn_state import TurnState
 from taskqueue.protocol.daemon import DaemonHistory, DaemonHistoryReply, DaemonPoint
@@ -98,12 +97,10 @@ def write_all(turn: TurnState) -> None:
 # ------------------------------------------------------------------------------------------------ events, shown
 
 
-def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
-    """Look up the points of a page."""
+def show_events(turn: TurnState, request: StatsHistory, wanted: Needs) -> Halves:
+    """A page of the history."""
     state = turn.state
-    project = state.projects.by_name.get(request.project) if request.project else None
-    if request.project and project is None:
-        return
+    number = state.projects.named(request.project).number if request.project else ALL
     seconds = SECONDS[request.every]
     slices = state.history.series[request.every].slices
     times = list(slices)
@@ -112,14 +109,8 @@ def need(turn: TurnState, request: StatsHistory, wanted: Needs) -> None:
     page = tuple(times[first : min(end, first + PAGE_POINTS)])
     following = first + len(page)
     next_time = times[following] if following < end else 0
-    number = project.number if project else ALL
     wanted.points.append(PointsRef(request.session, request.n, request.every, number, page, next_time))
-
-
-def show_events(turn: TurnState, session: Session, request: StatsHistory) -> HistoryReply:
-    """A page of the history."""
-    number = turn.state.projects.named(request.project).number if request.project else ALL
-    seconds = SECONDS[request.every]
+    yield
     reply = HistoryReply(n=request.n, points=[])
     found = turn.found.points.get((request.session, request.n))
     if found is not None and found[0].project == number:  # if not, that project was deleted in this very turn
@@ -210,6 +201,6 @@ def _point(kept: DaemonMinute) -> DaemonPoint:
 
 
 REQUESTS: Final = (
-    RequestRule(StatsHistory, asked_by(show_events), need, keeps=False, slow_ms=5.0),
+    RequestRule(StatsHistory, *in_halves(show_events), keeps=False, slow_ms=5.0),
     RequestRule(DaemonHistory, asked(show_minutes), keeps=False, slow_ms=2.0),
 )

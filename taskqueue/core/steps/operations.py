@@ -34,7 +34,7 @@ from taskqueue.core.model.task import STATE_NAMES
 from taskqueue.core.model.waiters import FOR_EVER, Waiter
 from taskqueue.core.moves import answer_waiters, change_log
 from taskqueue.core.moves.projects import in_group
-from taskqueue.core.request_rule import RequestRule, Who, asked, asked_by, asked_for_change
+from taskqueue.core.request_rule import Halves, RequestRule, Who, asked, asked_by, asked_for_change, in_halves
 from taskqueue.core.requests.projects import act, lost, pause_end, told_before
 from taskqueue.core.state import State
 from taskqueue.core.steps import bulk, rerun
@@ -134,7 +134,7 @@ def _meant_projects(state: State, request: GroupDo) -> Sequence[Project]:
     return [state.projects.by_name[name] for name in state.projects.names]
 
 
-def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
+def begin_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> Halves:
     """Start to run a task again, and others with it.
 
     Raises:
@@ -142,6 +142,8 @@ def begin_rerun(turn: TurnState, by: Who, request: Rerun) -> OperationReply:
     """
     state = turn.state
     project = state.projects.named(request.project)
+    wanted.tasks.append(TaskRef(project.number, request.taskid))
+    by = yield
     task = turn.find(project, request.taskid)
     if task is None:
         raise Rejected("unknown-task", f'taskid: "{request.taskid}" is unknown in project "{project.name}"')
@@ -379,12 +381,6 @@ def _forget(turn: TurnState, ended: int | None) -> None:
         turn.changes.writes.dropped_operations.append(ended)
 
 
-def _need_rerun(turn: TurnState, request: Rerun, wanted: Needs) -> None:
-    project = turn.state.projects.by_name.get(request.project)
-    if project is not None:
-        wanted.tasks.append(TaskRef(project.number, request.taskid))
-
-
 # ------------------------------------------------------------------------------------------------ group actions
 
 
@@ -434,7 +430,7 @@ def _made_sense(turn: TurnState, record: OperationRecord, project: Project) -> b
 REQUESTS: Final = (
     RequestRule(Bulk, asked_for_change(begin), grows=True, slow_ms=3.0),
     RequestRule(GroupDo, asked_for_change(begin_group), slow_ms=3.0),
-    RequestRule(Rerun, asked_for_change(begin_rerun), _need_rerun, grows=True),
+    RequestRule(Rerun, *in_halves(begin_rerun), grows=True),
     RequestRule(OperationCancel, asked_for_change(cancel)),
     RequestRule(OperationShow, asked_by(show), keeps=False),
     RequestRule(OperationList, asked(list_all), keeps=False, slow_ms=1.0),
