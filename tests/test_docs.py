@@ -185,6 +185,33 @@ def test_each_error_code_is_in_the_protocol() -> None:
     assert not {code for code in codes if f"`{code}`" not in protocol}
 
 
+LOGGED = re.compile(r"\blog\.(info|warning|error|exception)\(\s*f?\"([a-z]+(?:-[a-z]+)*)[ \"]")
+"""Level and event word of a line of the daemon log."""
+LOG_ROW = re.compile(r"^\| (\w+) \| (`.+?`) \|", re.MULTILINE)
+"""Level and event words of a row in docs/reference/log.md."""
+
+
+def test_each_event_of_the_daemon_log_is_in_its_page_with_its_level() -> None:
+    page = (ROOT / "docs/reference/log.md").read_text()
+    told = {(level, event) for level, events in LOG_ROW.findall(page) for event in re.findall(r"`([\w-]+)`", events)}
+    sources = [path.read_text() for folder in ("server", "web") for path in (PACKAGE / folder).rglob("*.py")]
+
+    written = {(level, event) for source in sources for level, event in LOGGED.findall(source)}
+    missing = {(level.replace("exception", "error"), event) for level, event in written} - told
+
+    assert len(written) > 20
+    assert not missing
+
+
+def test_each_event_in_the_page_of_the_daemon_log_is_in_the_code() -> None:
+    page = (ROOT / "docs/reference/log.md").read_text()
+    told = {event for _, events in LOG_ROW.findall(page) for event in re.findall(r"`([\w-]+)`", events)}
+    code = "\n".join(path.read_text() for path in PACKAGE.rglob("*.py"))
+
+    assert told
+    assert not {event for event in told if not re.search(rf"[\"\s]{event}[\"\s]", code)}
+
+
 def test_the_protocol_and_the_code_agree_on_how_many_sessions_hold_a_project() -> None:
     protocol = (ROOT / "docs/reference/protocol.md").read_text()
 
