@@ -1,7 +1,7 @@
 """How long ``taskqueue store check`` takes, as a whole process: CPU time and memory.
 
     python -m benchmarks.check                    300,000 tasks, about a minute
-    python -m benchmarks.check --tasks 1m         the figures of docs/howto/operations.md
+    python -m benchmarks.check --tasks 1m         the figures of docs/howto/backup-and-undo.md
 
 Of the tasks one tenth is delayed and a half has succeeded, of which each second one after a failed attempt, which is in
 its history; taskids are hashes, as those of urls are.
