@@ -280,8 +280,8 @@ def test_a_restored_database_gives_no_token_twice(
     restoring = [str(binaries() / "psql"), "-q", "-v", "ON_ERROR_STOP=1", server.url]
     subprocess.run(restoring, check=True, capture_output=True, input=dumped.stdout, text=True)
 
-    document = (ROOT / "docs" / "howto" / "operations.md").read_text()
-    statements = re.findall(r"^    ((?:update|delete from) taskqueue\..*);$", document, re.MULTILINE)
+    document = (ROOT / "docs" / "howto" / "postgresql.md").read_text()
+    statements = re.findall(r"^((?:update|delete from) taskqueue\..*);$", document, re.MULTILINE)
     assert len(statements) == 3
     for sql in statements:
         server.run(sql)

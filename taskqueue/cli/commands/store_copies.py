@@ -134,7 +134,7 @@ def restore(target: StoreTarget, copy: str, replace: bool) -> None:
     refuse_database(
         "restore",
         "restore the database by its own means, such as pg_restore, and have it skip epochs as "
-        "docs/howto/operations.md says, or bring an export into an empty schema by `taskqueue store import FILE`",
+        "docs/howto/postgresql.md says, or bring an export into an empty schema by `taskqueue store import FILE`",
         target.url, copy,
     )  # fmt: skip
     aside = _free(f"{target.path}.replaced") if replace else None
