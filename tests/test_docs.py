@@ -13,6 +13,7 @@ import click
 import pytest
 
 from taskqueue.cli.main import taskqueue
+from taskqueue.core.model.events import EVENT_KINDS
 from taskqueue.core.steps.completion import HOLDS_MOST
 
 ROOT = Path(__file__).parent.parent
@@ -210,6 +211,20 @@ def test_each_event_in_the_page_of_the_daemon_log_is_in_the_code() -> None:
 
     assert told
     assert not {event for event in told if not re.search(rf"[\"\s]{event}[\"\s]", code)}
+
+
+def test_each_alert_has_a_command_to_begin_with() -> None:
+    alerts = set(re.findall(r"alert: (\w+)", (ROOT / "conf/prometheus-alerts.yml").read_text()))
+    page = (ROOT / "docs/howto/watch.md").read_text()
+
+    assert alerts
+    assert set(re.findall(r"`(Taskqueue\w+)`", page)) == alerts
+
+
+def test_each_event_of_the_webhook_is_in_its_page() -> None:
+    page = (ROOT / "docs/howto/webhook.md").read_text()
+
+    assert set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE)) == set(EVENT_KINDS)
 
 
 def test_the_protocol_and_the_code_agree_on_how_many_sessions_hold_a_project() -> None:

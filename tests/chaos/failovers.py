@@ -44,7 +44,7 @@ TIMEOUT_SECONDS: Final = 5
 DOCUMENT: Final = ROOT / "docs" / "howto" / "postgresql.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: failovers -->\n).*?(?=<!-- end -->)", re.DOTALL)
 HEAD: Final = (
-    "| standby | failovers | acknowledged | done | lost | handed out twice | said | turns lost | longest pause |",
+    "| standby | failovers | acknowledged | done | lost | dispatched twice | said | turns lost | longest pause |",
     "|---|---|---|---|---|---|---|---|---|",
 )
 
