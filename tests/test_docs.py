@@ -6,6 +6,7 @@ import ast
 import itertools
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,6 +212,15 @@ def test_each_event_in_the_page_of_the_daemon_log_is_in_the_code() -> None:
 
     assert told
     assert not {event for event in told if not re.search(rf"[\"\s]{event}[\"\s]", code)}
+
+
+def test_each_setting_in_the_page_of_limits_exists() -> None:
+    settings = tomllib.loads((ROOT / "conf/taskqueue.toml").read_text())
+    page = (ROOT / "docs/reference/limits.md").read_text()
+    named = set(re.findall(r"`(store|daemon|limits|advanced)\.(\w+)`", page))
+
+    assert named
+    assert not {(section, key) for section, key in named if key not in settings[section]}
 
 
 def test_each_alert_has_a_command_to_begin_with() -> None:
