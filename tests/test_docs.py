@@ -135,6 +135,16 @@ def test_each_command_line_of_a_document_is_understood() -> None:
     assert not list(filter(None, map(misunderstood, sorted(lines))))
 
 
+@pytest.mark.parametrize("page", ["backup-and-undo", "night", "troubleshooting", "watch"])
+def test_each_command_that_an_operator_copies_from_a_table_is_understood(page: str) -> None:
+    text = (ROOT / "docs/howto" / f"{page}.md").read_text()
+    names = {name for command, _ in commands(taskqueue) for name in (command, command.rsplit(" ", 1)[0])}
+    lines = {" ".join(line.split()) for line in re.findall(r"`(taskqueue [a-z][^`…]*)`", text)} - names
+
+    assert lines
+    assert not list(filter(None, map(misunderstood, sorted(lines))))
+
+
 def test_the_examples_of_each_command_are_understood() -> None:
     helps = [command.help or "" for _, command in commands(taskqueue)]
     lines = [line.strip() for text in helps for line in text.splitlines() if line.strip().startswith("taskqueue ")]
