@@ -115,7 +115,7 @@ class RequestTimeout(ClientError):
     """No answer came in time. The request may have been done; repeating it by its number is safe.
 
     Attributes:
-        why: what is known of the reason, such as that nobody listens there; empty: nothing.
+        why: what is known of the reason, such as that nothing listens there; empty: unknown.
         heard: the daemon is there, and says that it can't.
     """
 

@@ -89,9 +89,9 @@ from taskqueue.client.fetcher.intake import BlockingIntake
 from taskqueue.client.tasks.pushes import BlockingBatchSender
 """
 
-FOLDER: Final = '''"""Client and its namespaces, for code that waits.
+FOLDER: Final = '''"""Client and its namespaces, for blocking code.
 
-Here may live what ``tools/blocking_client.py`` makes of ``asynchronous/``, and nothing else.
+Here may live only what ``tools/blocking_client.py`` makes from ``asynchronous/``.
 """
 '''
 
@@ -102,8 +102,8 @@ def __init__(self, background: Background, {twin}: {original}) -> None:
 """
 
 CLIENT_NOTE: Final = """
-    The asynchronous one lives in a thread of its own, so what is held stays held while the caller computes or sleeps.
-    Any thread may call it. Make one in each process: in a forked one its methods raise ClientClosed.
+    It works in a thread of its own, so leases and connection stay alive while the caller computes or sleeps. Any thread
+    may call it. Create one in each process: in a forked process its methods raise ClientClosed.
 """
 
 CLIENT_OPENING: Final = """
@@ -120,7 +120,7 @@ def __exit__(self, kind: type[BaseException] | None, error: BaseException | None
     self.close()
 
 def close(self) -> None:
-    '''Give back what this client holds, and disconnect. Calls that wait for an answer raise ClientClosed.'''
+    '''Give back the tasks of this client, and disconnect. Calls that wait for an answer raise ClientClosed.'''
     self._background.close(self._client.close())
 """
 
@@ -149,7 +149,7 @@ def module_of(name: str, module: ast.Module) -> str:
     classes = [node for node in module.body if isinstance(node, ast.ClassDef)]
     originals = ", ".join(node.name for node in classes)
     head = [
-        f'"""The blocking twin of ``{source}``.\n\nMade by ``python -m tools.blocking_client``; change that one.\n"""',
+        f'"""Blocking twin of ``{source}``.\n\nMade by ``python -m tools.blocking_client``; change the original.\n"""',
         "from __future__ import annotations",
         IMPORTS,
         f"from {source} import {originals}",

@@ -1,6 +1,7 @@
-"""What users import: Client, AsyncClient, Worker, and what goes with them.
+"""Public names of the client: Client, AsyncClient, Worker, and their companions.
 
-Here may live what speaks to a daemon over its socket. It knows the protocol, and neither the server nor the store.
+Here may live what speaks to a daemon over its socket. It knows the protocol, and neither the daemon's code nor the
+store.
 """
 
 from taskqueue.client.asynchronous.client import AsyncClient

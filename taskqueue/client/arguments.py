@@ -1,7 +1,7 @@
-"""Arguments that callers give: times, counts, priorities, projects. One that can't be is refused by its name.
+"""Checks of callers' arguments: times, counts, priorities, projects. An error names the argument.
 
-What a fetcher wants is checked before it is sent, because the daemon would refuse a whole hello for one thing in it,
-and from then on every request of that client, whoever has asked.
+A fetcher's wants are checked before they are sent, because the daemon would refuse a whole hello for one wrong value,
+and from then on every request of that client, whichever caller made it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LARGEST: Final = sys.float_info.max
 
 
 def checked_number(name: str, number: float, least: float = 0.0, most: float = inf, unit: str = "") -> float:
-    """The argument of that name, if it is a number from ``least`` to ``most``; an integer beyond all floats is ``inf``.
+    """Return a number from ``least`` to ``most``; an integer beyond all floats becomes ``inf``.
 
     Raises:
         TypeError: the argument is not a number.
-        ValueError: it is out of range, or not a number.
+        ValueError: it is out of range, or NaN.
     """
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise TypeError(f"{name}: expected a number{unit and f' of {unit}'}, got {type(number).__name__}")
@@ -35,16 +35,16 @@ def checked_number(name: str, number: float, least: float = 0.0, most: float = i
 
 
 def checked_seconds(name: str, seconds: float, most: float = inf) -> float:
-    """The argument of that name, if it is a time from 0 to ``most`` seconds; ``inf`` is for ever.
+    """Return a time from 0 to ``most`` seconds; ``inf`` is for ever.
 
     Raises:
-        TypeError, ValueError: the argument can't be; see ``checked_number``.
+        TypeError, ValueError: the argument is invalid; see ``checked_number``.
     """
     return checked_number(name, seconds, most=most, unit="seconds")
 
 
 def checked_count(name: str, count: int, least: int = 1) -> int:
-    """The argument of that name, if it counts at least so many things.
+    """Return an integer of at least ``least``.
 
     Raises:
         TypeError: the argument is not an integer.
@@ -58,24 +58,24 @@ def checked_count(name: str, count: int, least: int = 1) -> int:
 
 
 def time_limit(name: str, seconds: float) -> float | None:
-    """Seconds as ``asyncio.timeout`` takes them: None for no limit.
+    """Return seconds in the form that ``asyncio.timeout`` takes: None for no limit.
 
     Raises:
-        TypeError, ValueError: the argument of that name can't be; see ``checked_seconds``.
+        TypeError, ValueError: the argument is invalid; see ``checked_seconds``.
     """
     return None if (checked := checked_seconds(name, seconds)) == inf else checked
 
 
 def checked_priority(priority: int) -> int:
-    """The priority, if it can be one."""
+    """Return a valid priority."""
     return _checked("priority", priority, Priority, "from -2^31 to 2^31 - 1")
 
 
 def checked_capacity(name: str, tasks: int, least: int = 0) -> int:
-    """The argument of that name, if a fetcher may want so many tasks.
+    """Return a number of tasks that a fetcher may want.
 
     Raises:
-        ValueError: it may not.
+        ValueError: it may not want that many.
     """
     bounds = f"from {least} to {MAX_CAPACITY}"
     if _checked(name, tasks, Capacity, bounds) < least:
@@ -84,7 +84,7 @@ def checked_capacity(name: str, tasks: int, least: int = 0) -> int:
 
 
 def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
-    """The names, if projects may be called so."""
+    """Return names that projects can have."""
     if projects is None:
         return None
     if isinstance(projects, str):
@@ -94,7 +94,7 @@ def checked_names(projects: Iterable[str] | None) -> frozenset[str] | None:
         try:
             msgspec.convert(name, ProjectName)
         except msgspec.ValidationError:
-            raise ValueError(f"projects: {name!r} is no project name: 1 to 64 {NAME_WORDS}") from None
+            raise ValueError(f"projects: {name!r} is not a project name: 1 to 64 {NAME_WORDS}") from None
     return frozenset(names)
 
 

@@ -1,18 +1,18 @@
-"""What a page says: its bytes as text, and where it leads to, which is ``taskqueue.links``.
+"""Text and links of pages; ``taskqueue.links`` is here.
 
     headers ──► Location ────────────────┐
     html ──► <base>, <a>, <area>, … ─────┴──► absolute http(s) urls ──► of the site ──► include, exclude ──► each once
 
 Text:
 
-    byte order mark ──► charset of the header ──► of the page ──► UTF-8, if that is what it is ──► windows-1252
+    byte order mark ──► charset of the header ──► of the page ──► UTF-8, if it is valid ──► windows-1252
 
-The order is that of browsers (https://html.spec.whatwg.org/#determining-the-character-encoding). A page that says no
+The order is that of browsers (https://html.spec.whatwg.org/#determining-the-character-encoding). A page without a
 charset is read so that no letter is lost: no byte of it becomes U+FFFD, which would lead to pages that don't exist.
 
 Links: the parser is that of ``lxml``, which libxml2 and its fuzzers have hardened for years, fed without building a
 tree: in one pass over the page, in memory that does not depend on how deep it nests. Pages are made by strangers, and
-parsers that build a tree, or the one of the standard library, take minutes over some that a megabyte is enough for
+parsers that build a tree, or the one of the standard library, take minutes over some pages of a megabyte
 (docs/why/decisions/0004-html-parser.md).
 """
 
@@ -32,11 +32,12 @@ ENCODING: Final = re.compile(
     r"utf-(8|16|32)(-[bl]e)?|cp\d{3,4}|iso8859-\d+|koi8-[ru]|mac-(roman|cyrillic)|"
     r"big5hkscs|gb18030|gbk|gb2312|euc_(jp|kr)|shift_jis|iso2022_jp|ascii"
 )
-"""Python's codecs for what pages are written in, by the Encoding Standard (https://encoding.spec.whatwg.org). Some of
-the others are no texts, such as zlib; some take a time that grows with the square of the page, such as punycode."""
+"""Python's codecs for encodings of pages, by the Encoding Standard (https://encoding.spec.whatwg.org). Some other
+codecs are not for text, such as zlib; some take a time that grows with the square of the page, such as punycode.
+"""
 
 WIDE: Final = ("utf-16", "utf-32")
-"""A page that can be read before its encoding is known is not written in these, whatever it says."""
+"""Encodings that a page can't have if its declaration can be read before its encoding is known."""
 
 WINDOWS_1252: Final = "cp1252"
 
@@ -45,22 +46,22 @@ NOT_ASCII: Final = bytes(range(0x80, 0x100))
 LETTERS: Final = {
     byte: bytes([byte]).decode(WINDOWS_1252) for byte in range(0x80, 0xA0) if byte not in b"\x81\x8d\x8f\x90\x9d"
 }
-"""Letters of windows-1252 where Latin-1 has none. Five bytes are no letters in either, and are left as they are."""
+"""Letters of windows-1252 where Latin-1 has none. Five bytes are letters in neither, and stay as they are."""
 
 BY_BYTE: Final = "taskqueue-windows-1252"
 """Error handler of codecs: bytes that can't be decoded are read as windows-1252, one by one."""
 
 
 class PageText(NamedTuple):
-    """A page's text, and the encoding that it was read in, by Python's name."""
+    """A page's text, and its encoding, by Python's name."""
 
     text: str
     encoding: str
 
 
 def page_text(body: bytes, content_type: str = "") -> PageText:
-    """Read a page; nothing that it could hold raises an error."""
-    from w3lib import encoding as web  # Not above: 50 ms, which most programs need not spend.
+    """Decode a page; no content of it raises an error."""
+    from w3lib import encoding as web  # Not above: it takes 50 ms, which most programs don't need to spend.
 
     by_mark, mark = web.read_bom(body)
     said = by_mark or web.http_content_type_encoding(content_type) or _declared(body)
@@ -74,7 +75,7 @@ def page_text(body: bytes, content_type: str = "") -> PageText:
 
 
 def _declared(body: bytes) -> str:
-    """What the page itself says."""
+    """Return the encoding that the page itself declares."""
     from w3lib.encoding import html_body_declared_encoding
 
     said = html_body_declared_encoding(body) or ""
@@ -82,7 +83,7 @@ def _declared(body: bytes) -> str:
 
 
 def _guessed(body: bytes) -> PageText:
-    """The text of a page that says nothing. A few bad bytes, such as a letter cut in two, don't make it another one."""
+    """Decode a page that declares nothing. A few bad bytes, such as a letter cut in two, don't change its encoding."""
     try:
         return PageText(body.decode(), "utf-8")
     except UnicodeDecodeError:
@@ -106,11 +107,12 @@ codecs.register_error(BY_BYTE, _by_byte)
 # ------------------------------------------------------------------------------------------------ markup
 
 MAX_HREFS: Final = 10_000
-"""Different links of a page that are looked at: pages are made by strangers. At some 40 µs each, a page of nothing but
-links costs less than half a second."""
+"""Different links of a page that are read: pages are made by strangers. At some 40 µs each, a page of nothing but links
+costs less than half a second.
+"""
 
 LINKING: Final = {"a": "href", "area": "href", "frame": "src", "iframe": "src"}
-"""Which attribute of which element leads to a page."""
+"""Elements with a link to a page, and the attribute that has it."""
 
 HTML_TYPES: Final = ("text/html", "application/xhtml+xml")
 
@@ -120,16 +122,16 @@ NOFOLLOW: Final = frozenset(("nofollow", "none"))
 REFRESH: Final = re.compile(
     r"\s*[\d.]+\s*[;,]?\s*(?:url\s*=\s*)?(?P<quote>[\"']?)(?P<url>.*)", re.IGNORECASE | re.DOTALL
 )
-"""The content of ``<meta http-equiv="refresh">``, such as ``0; url=next.html``."""
+"""Content of ``<meta http-equiv="refresh">``, such as ``0; url=next.html``."""
 
 
 class Markup(NamedTuple):
-    """What a page says.
+    """Links and base of a page.
 
     Attributes:
-        encoding: in which its queries are sent: its own, or UTF-8 if that is one of the wide ones.
-        base: of its ``<base>``, as it is written; "" if it has none.
-        hrefs: as they are written, each once, in order; at most MAX_HREFS, and none that is too long for a url.
+        encoding: encoding of its queries: its own, or UTF-8 if that is a wide one.
+        base: href of its ``<base>``, as written; "" if it has none.
+        hrefs: its links as written, each once, in order; at most MAX_HREFS, and none that is too long for a url.
     """
 
     encoding: str
@@ -138,18 +140,18 @@ class Markup(NamedTuple):
 
 
 def is_html(content_type: str) -> bool:
-    """Whether a Content-Type says so; one that says nothing does."""
+    """Return True if a Content-Type means HTML, or is empty."""
     return content_type.partition(";")[0].strip().lower() in ("", *HTML_TYPES)
 
 
 def read(html: str | bytes, content_type: str = "", *, nofollow: bool = False) -> Markup:
-    """Read a page; nothing that it could hold raises an error.
+    """Read the links of a page; no content of it raises an error.
 
     Args:
-        nofollow: leave out the links that the page asks not to be followed: those with ``rel="nofollow"``, and all if
-            a ``<meta name="robots">`` says so.
+        nofollow: leave out links that the page asks not to follow: those with ``rel="nofollow"``, and all if a ``<meta
+            name="robots">`` says so.
     """
-    from lxml import etree  # Not above: 50 ms, which most programs need not spend.
+    from lxml import etree  # Not above: it takes 50 ms, which most programs don't need to spend.
 
     text, encoding = (html, "utf-8") if isinstance(html, str) else page_text(html, content_type)
     target = _Target(nofollow)
@@ -160,12 +162,12 @@ def read(html: str | bytes, content_type: str = "", *, nofollow: bool = False) -
 
 
 def forbids_following(directives: str) -> bool:
-    """Whether the content of ``<meta name="robots">``, or of the header X-Robots-Tag, asks to follow no link."""
+    """Return True if robots directives of a ``<meta>`` or a header X-Robots-Tag ask to follow no link."""
     return not NOFOLLOW.isdisjoint(each.strip().lower() for each in directives.split(","))
 
 
 class _Target:
-    """What lxml calls for each element."""
+    """Parser target that lxml calls for each element."""
 
     def __init__(self, nofollow: bool) -> None:
         self._nofollow = nofollow
@@ -185,7 +187,7 @@ class _Target:
             self._takes_none |= forbids_following(attributes.get("content", ""))
 
     def close(self) -> None:
-        """The page ends; what it says of all its links may come after some of them."""
+        """End the page; its robots directive may come after some of its links."""
         if self._takes_none:
             self.hrefs.clear()
 
@@ -207,14 +209,14 @@ Pattern = str | re.Pattern[str]
 
 
 class Headers(Protocol):
-    """Of an answer: those of every client have them, dicts too."""
+    """Headers of an answer, from any http library, or a dict."""
 
     def items(self) -> Iterable[tuple[str, str]]:
-        """Names, in any case, and values."""
+        """Return pairs of name (in any case) and value."""
 
 
 class LinkOptions(TypedDict, total=False):
-    """Which links of a page count; ``links`` explains them."""
+    """Options of ``links``, which explains them."""
 
     same: Same
     include: Pattern | Iterable[Pattern]
@@ -232,33 +234,33 @@ def links(
     exclude: Pattern | Iterable[Pattern] = (),
     nofollow: bool = False,
 ) -> list[str]:
-    """The pages that a page leads to, for a handler to return: absolute http and https urls, each once, in its order.
+    """Return the urls that a page links to, for a handler to return: absolute http and https urls, each once, in page
+    order.
 
-    They are written in one way: scheme and host in lower case, without fragment, user and password, or a port that goes
-    without saying; what can't stand in a request is percent-encoded. Links are those of ``a``, ``area``, ``frame``,
-    ``iframe`` and of a ``meta`` refresh; a ``base`` element is minded. Everything else (``mailto:``, ``javascript:``,
-    ``file:``, …) is left out, and so are the page itself, urls of more than 8192 characters, and what comes after the
-    first 10,000 links of a page. What robots.txt says is not looked at. No page raises an error. A link costs some
-    40 µs, and the first use 0.1 s of importing.
+    Urls are normalised: scheme and host in lower case, without fragment, user, password and default port; forbidden
+    characters are percent-encoded. Links are those of ``a``, ``area``, ``frame``, ``iframe`` and of a ``meta`` refresh;
+    a ``base`` element is respected. Everything else (``mailto:``, ``javascript:``, ``file:``, …) is left out, and so
+    are the page itself, urls of more than 8192 characters, and all links after the first 10,000. robots.txt is not
+    consulted. No page raises an error. A link costs some 40 µs, and the first use 0.1 s of importing.
 
     Args:
-        html: the page. Bytes are decoded as its byte order mark, the headers or the page itself say. If they say
-            nothing: as UTF-8, or as windows-1252 if they are no UTF-8.
+        html: the page. Bytes are decoded by their byte order mark, the headers or the page's own declaration; without
+            any, as UTF-8, or as windows-1252 if they are not UTF-8.
         base: the page's own url, http or https.
-        headers: of the answer, from whatever client: ``Location`` is a link like others, so that redirects need not be
-            followed blindly; ``Content-Type`` tells the encoding, and that there are no links in what is no HTML.
-        same: which links count. "host": those with the host and port of ``base``; http and https are one. "domain":
-            those with its registered domain, such as example.co.uk, by the public suffix list that comes with the
-            package ``publicsuffixlist``; addresses, and names without a dot, have none and must be equal. "any": all.
-        include: regular expressions, of which one must be found in a url; none: all urls are taken.
-        exclude: regular expressions, of which none may be found in it.
-        nofollow: leave out what the page asks not to be followed: links with ``rel="nofollow"``, and all of its links
-            if ``<meta name="robots">`` or the header ``X-Robots-Tag`` says ``nofollow`` or ``none`` to all robots.
+        headers: headers of the answer, from any client: ``Location`` is a link like others, so that redirects need not
+            be followed blindly; ``Content-Type`` gives the encoding, and a page that is not HTML has no links.
+        same: links to return. "host": those with the host and port of ``base``; http and https are one. "domain": those
+            with its registered domain, such as example.co.uk, by the public suffix list of the package
+            ``publicsuffixlist``; addresses, and names without a dot, have none and must be equal. "any": all.
+        include: regular expressions, of which one must be found in a url; none: all urls.
+        exclude: regular expressions, of which none may be found in a url.
+        nofollow: leave out links that the page asks not to follow: those with ``rel="nofollow"``, and all of them if
+            ``<meta name="robots">`` or the header ``X-Robots-Tag`` says ``nofollow`` or ``none`` to all robots.
 
     Raises:
-        ValueError: ``base`` is no http url, or ``same`` is none of the three.
+        ValueError: ``base`` is not an http url, or ``same`` is none of the three.
         TypeError: the page is neither str nor bytes.
-        re.error: a pattern is no regular expression.
+        re.error: a pattern is not a regular expression.
     """
     page = web_url(base)
     if page is None:
@@ -277,7 +279,7 @@ def links(
 
 
 def _urls(html: str | bytes, page: WebUrl, headers: Mapping[str, str], nofollow: bool) -> Iterator[WebUrl]:
-    """All that the page leads to that can be fetched."""
+    """Iterate over all links of the page that can be fetched."""
     if not isinstance(html, str | bytes):
         raise TypeError(f"html: expected str or bytes, got {type(html).__name__}")
     if (location := headers.get("location")) and (target := web_url(location, page.text)):

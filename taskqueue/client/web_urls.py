@@ -1,9 +1,9 @@
-"""Urls of the web, as they are found in pages: written absolutely and cleanly, and compared by whose they are.
+"""Urls in pages: made absolute and clean, and compared by host or domain.
 
     as it is written ──► joined with its base ──► escaped, host in ASCII ──► http or https with a host ──► a url
                                                                         └──► anything else ──► none
 
-What a page says is a stranger's: no text may raise anything here, or come out as something that opens a local file.
+Pages come from strangers: no text may raise an error here, or become a url that opens a local file.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from taskqueue.protocol.fields import MAX_URL_CHARS
 from taskqueue.registered_domains import registered_domain
 
 OWN_PORTS: Final = {"http": ":80", "https": ":443"}
-"""The port that goes without saying, by scheme."""
+"""Default port of each scheme."""
 
 Same = Literal["host", "domain", "any"]
 SAMES: Final = get_args(Same)
 
 AROUND: Final = "".join(map(chr, range(33)))
-"""Control characters and the space: what browsers drop around a link."""
+"""Control characters and the space, which browsers drop around a link."""
 
 BEFORE_QUERY: Final = re.compile(r"[^?#]*")
-"""Of a url: where a backslash is a slash to browsers."""
+"""Part of a url in which browsers read a backslash as a slash."""
 
 HOST: Final = re.compile(r"[a-z0-9_~-]+(\.[a-z0-9_~-]+)*\.?|\[[0-9a-f:.]+\]", re.ASCII)
 """A name or an address, in lower case. Stricter than RFC 3986, and so are resolvers."""
@@ -36,7 +36,7 @@ DOT: Final = re.compile("%2e", re.IGNORECASE)
 DOTTED: Final = re.compile(r"(\.|%2e){1,2}", re.IGNORECASE)
 """A dot segment."""
 DOTS: Final = re.compile(r"/(\.|%2e)", re.IGNORECASE)
-"""In a path that may have one."""
+"""Beginning of a dot segment in a path."""
 
 AS_REFERENCE: Final = "taskqueue-reference"
 """Error handler of codecs: letters that can't be encoded become ``&#N;``, percent-encoded."""
@@ -46,10 +46,10 @@ class WebUrl:
     """An absolute url of http or https.
 
     Attributes:
-        text: with scheme and host in lower case, what can't stand in a request percent-encoded, a path of at least "/",
-            and neither fragment, user and password, nor a port that goes without saying.
-        host: without the port; an IPv6 address stands in brackets.
-        place: host and port, the latter if it must be said: one for http and https.
+        text: with scheme and host in lower case, forbidden characters percent-encoded, and a path of at least "/";
+            without fragment, user, password and default port.
+        host: host without the port; an IPv6 address is in brackets.
+        place: host and port, without a default port; http and https share it.
     """
 
     __slots__ = ("host", "place", "text")
@@ -63,19 +63,19 @@ class WebUrl:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, as ``text`` begins."""
+        """Scheme, host and port, the beginning of ``text``."""
         return self.text[: self.text.index("/", len("https://"))]
 
 
 def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | None:
-    """The url that is meant; None if nothing can be fetched there by http.
+    """Return the url that is meant; None if it can't be fetched by http.
 
     Args:
-        written: as in a page, relative to ``base`` or absolute.
+        written: text of a page, relative to ``base`` or absolute.
         base: ``text`` of another one; empty: ``written`` is absolute.
-        encoding: of the page, in which browsers write a query.
+        encoding: encoding of the page, in which browsers write a query.
     """
-    from w3lib.url import safe_url_string  # Not above: 50 ms, which most programs need not spend.
+    from w3lib.url import safe_url_string  # Not above: it takes 50 ms, which most programs don't need to spend.
 
     written = BEFORE_QUERY.sub(lambda head: head[0].replace("\\", "/"), written.strip(AROUND), count=1)
     try:
@@ -90,7 +90,7 @@ def web_url(written: str, base: str = "", encoding: str = "utf-8") -> WebUrl | N
 
 
 def _joined(base: str, written: str) -> str:
-    """The reference made absolute. Of relative paths ``urljoin`` drops empty segments, which name other pages."""
+    """Make the reference absolute. ``urljoin`` drops empty segments of relative paths, which name other pages."""
     split = urlsplit(written)
     if not base or split.scheme or split.netloc or not split.path or split.path.startswith("/"):
         return urljoin(base, written)
@@ -98,7 +98,7 @@ def _joined(base: str, written: str) -> str:
 
 
 def _encodable(url: str, encoding: str) -> str:
-    """The url with those letters of its query referred to, as browsers do it, that its page's encoding lacks."""
+    """Replace letters of the query that the page's encoding lacks by references, as browsers do."""
     path, mark, query = url.partition("?")
     return url if query.isascii() else path + mark + query.encode(encoding, AS_REFERENCE).decode(encoding)
 
@@ -112,7 +112,8 @@ codecs.register_error(AS_REFERENCE, _as_reference)
 
 
 def resolved(path: str) -> str:
-    """An absolute path without dot segments (RFC 3986, section 5.2.4), "/" at least; ``%2e`` is a dot to browsers, too.
+    """Return an absolute path, at least "/", without dot segments (RFC 3986, section 5.2.4; ``%2e`` is a dot to
+    browsers).
 
     ``urljoin`` resolves those of some references only.
     """
@@ -133,17 +134,17 @@ def resolved(path: str) -> str:
 
 
 def belongs(url: WebUrl, to: WebUrl, same: Same) -> bool:
-    """Whether a url is of the same host and port, or of the same registered domain, as another; "any": always."""
+    """Return True if a url has the host and port, or the registered domain, of another; "any": always."""
     if same == "any" or url.place == to.place:
         return True
     return same == "domain" and (domain := registered_domain(to.host)) != "" and domain == registered_domain(url.host)
 
 
 def _host(split: SplitResult) -> str:
-    """The host in lower case.
+    """Return the host in lower case.
 
     Raises:
-        ValueError: there is none that could be asked.
+        ValueError: the url has no usable host.
     """
     host = (split.hostname or "").lower()
     host = f"[{host}]" if ":" in host else host

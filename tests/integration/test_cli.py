@@ -166,9 +166,9 @@ def test_lines_that_are_no_urls_are_named_and_the_rest_is_pushed(run: Run, tmp_p
     assert (status, out) == (1, "2 new, 0 merged, 0 ignored, 6 rejected\n")
     assert [line.split(": ")[1] for line in err.splitlines()] == [f"{file}:{number}" for number in (1, 3, 4, 5, 6, 8)]
     assert err.splitlines()[1] == (
-        f"taskqueue push: {file}:3: 'nonsense' is no url, which begins with a scheme such as https:"
+        f"taskqueue push: {file}:3: 'nonsense' is not a url, which begins with a scheme such as https:"
     )
-    assert run("push", "news", "nonsense")[2].startswith("taskqueue push: argument 1: 'nonsense' is no url")
+    assert run("push", "news", "nonsense")[2].startswith("taskqueue push: argument 1: 'nonsense' is not a url")
 
 
 def test_with_any_everything_that_has_a_scheme_is_pushed(run: Run) -> None:

@@ -52,23 +52,24 @@ def said(url: str, timeout: str = "1h") -> str:
 def test_where_nobody_listens_that_is_said_soon() -> None:
     url = f"tcp://{free_address()}"
 
-    assert f"no answer from {url}: nobody listens there. Start it with" in said(url)
+    assert f"no answer from {url}: nothing listens there. Start it with" in said(url)
 
 
 def test_a_host_that_is_not_known_is_said_soon() -> None:
     url = "tcp://no-such-host.invalid:7400"
-    assert f"no answer from {url}: its host is not known (" in said(url)
+    assert f"no answer from {url}: its host is unknown (" in said(url)
 
 
 def test_somebody_else_in_place_of_the_daemon_is_said_soon(web_server: str) -> None:
-    assert f"no answer from {web_server}: who listens there is no taskqueue daemon." in said(web_server)
+    assert f"no answer from {web_server}: the program that listens there is not a taskqueue daemon." in said(web_server)
 
 
 def test_somebody_who_says_nothing_is_told_from_nobody() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"tcp://127.0.0.1:{mute.getsockname()[1]}"
+        why = "a program listens there, but is not a taskqueue daemon, or hangs"
 
-        assert f"no answer from {url}: somebody listens there, but is no taskqueue daemon, or hangs." in said(url, "4s")
+        assert f"no answer from {url}: {why}." in said(url, "4s")
 
 
 def test_a_daemon_that_waits_for_its_disk_says_so_itself(
@@ -103,5 +104,5 @@ def test_a_program_is_told_why_nobody_answers() -> None:
     with Client(url, connect_timeout=0.2) as client, pytest.raises(RequestTimeout) as caught:
         client.status()
 
-    assert (caught.value.why, caught.value.heard) == ("nobody listens there", False)
-    assert str(caught.value) == f"no answer from {url} in 0.2 s: nobody listens there"
+    assert (caught.value.why, caught.value.heard) == ("nothing listens there", False)
+    assert str(caught.value) == f"no answer from {url} in 0.2 s: nothing listens there"

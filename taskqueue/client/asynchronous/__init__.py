@@ -1,5 +1,5 @@
-"""AsyncClient and its namespaces, a file a noun. ``blocking/`` is made of this folder by ``tools/blocking_client.py``.
+"""AsyncClient and its namespaces, one file per noun. ``tools/blocking_client.py`` makes ``blocking/`` from this folder.
 
-Here may live methods that users call, each with what it means to them. How a request is sent, waited for and shared is
-in ``connection/``, ``tasks/`` and ``fetcher/``.
+Here may live methods that users call, each with its meaning to them. ``connection/``, ``tasks/`` and ``fetcher/`` say
+how a request is sent, waited for and shared.
 """

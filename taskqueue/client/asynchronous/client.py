@@ -1,7 +1,7 @@
 """AsyncClient: a producer, fetcher and administrator in one, on one connection, for asyncio.
 
-It sleeps until a frame arrives, a caller asks, or its session's next deadline; it never polls. All rules of the
-protocol are in ``session``; ``exchange`` has the socket, the clock and the callers that wait.
+It sleeps until a frame arrives, a caller asks or its session's next deadline comes; it never polls. All rules of the
+protocol are in ``session``; ``exchange`` has the socket, the clock and the waiting callers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, Async
 from taskqueue.client.asynchronous.slots import AsyncSlots
 from taskqueue.client.asynchronous.tasks import AsyncTasks
 from taskqueue.client.connection.exchange import Exchange, KnownAs, R
-from taskqueue.client.connection.hold_open import Holding
+from taskqueue.client.connection.keep_open import OpenProjects
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.connection.session import ClientSession, HandedOut
 from taskqueue.client.fetcher.draining import Draining
@@ -76,26 +76,30 @@ from taskqueue.protocol.insight import FailureList, Failures, Why
 class AsyncClient:
     """A client of one daemon; close it, or use it as a context manager.
 
-    What producers and fetchers call every day is here; what administrators call is in namespaces, such as
-    ``client.projects.pause``. There ``get`` is one, ``list`` a page, and ``iter`` goes through all of them.
+    The methods that producers and fetchers call every day are here. Those of administrators are in namespaces, such as
+    ``client.projects.pause``. In a namespace, ``get`` returns one, ``list`` a page, and ``iter`` goes through all of
+    them.
 
-    Methods raise ``RequestTimeout`` when no answer came in time, ``RequestRejected`` when the daemon refused,
-    ``MessageTooLarge`` instead of sending what it would not take, ``ClientClosed`` after ``close``. While the daemon is
-    away, requests wait and are sent again when it is back; none is done twice.
+    Methods raise ``RequestTimeout`` if no answer came in time, ``RequestRejected`` if the daemon refused,
+    ``MessageTooLarge`` instead of sending more than the daemon accepts, and ``ClientClosed`` after ``close``. While the
+    daemon is away, requests wait; the client sends them again when the daemon is back, and the daemon carries out each
+    only once.
 
-    It is made anywhere, and used in one event loop.
+    Create it anywhere; use it in one event loop.
 
     Args:
-        daemon: its address; None: the environment's TASKQUEUE_DAEMON, or tcp://127.0.0.1:7400.
+        daemon: address of the daemon; None: the environment's TASKQUEUE_DAEMON, or else tcp://127.0.0.1:7400.
         timeout: seconds to wait for each answer; ``math.inf``: for ever.
-        name: for people, shown among the fetchers and in the log of changes; None: host:pid.
-        connect_timeout: seconds to wait for a daemon where nobody listens, whose host is not known, or in whose place
-            there is somebody else; without it as long as for an answer, because a daemon may be about to start.
+        name: shown to operators among the fetchers and in the log of changes; None: host:pid.
+        connect_timeout: seconds to wait for a daemon if nothing listens at the address, its host is unknown, or another
+            program answers there. By default as long as for an answer, because a daemon may be about to start.
 
     Attributes:
-        daemon_address: of the daemon.
-        projects, groups, tasks, slots, cron, operations, flows: what can be done with them.
-        fetchers, stats, log, daemon: what can be seen of them, and of the daemon.
+        daemon_address: address of the daemon.
+        timeout: seconds to wait for each answer.
+        projects, groups, tasks, slots, cron, operations, flows: namespaces that show and change these.
+        fetchers: fetchers that the daemon knows, and draining them.
+        stats, log, daemon: counts of events, the log of changes, and the daemon's own state.
     """
 
     def __init__(
@@ -123,9 +127,9 @@ class AsyncClient:
         self._single_reports = single_reports(exchange, self._leave, self._fetching.answered)
         self._batch_sender = BatchSender(exchange)
         self._outbox = Outbox(self._single_pushes, self._single_reports)
-        self._holding = Holding(exchange)
+        self._open_projects = OpenProjects(exchange)
         long_poll = LongPoll(exchange)
-        self.projects = AsyncProjects(exchange, long_poll, self._holding)
+        self.projects = AsyncProjects(exchange, long_poll, self._open_projects)
         self.groups = AsyncGroups(exchange, long_poll)
         self.tasks = AsyncTasks(exchange, long_poll)
         self.slots = AsyncSlots(exchange)
@@ -147,8 +151,8 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Give back what this client holds, and disconnect. Calls that wait for an answer raise ClientClosed."""
-        self._holding.close()
+        """Give back the tasks of this client, and disconnect. Calls that wait for an answer raise ClientClosed."""
+        self._open_projects.close()
         self._relay.close()
         self._fetching.close()
         self._kept_leases.close()
@@ -161,15 +165,15 @@ class AsyncClient:
 
     @explains_options
     async def push(self, project: str, url: str, **options: Unpack[PushOptions]) -> PushOutcome:
-        """Hand one task to the daemon; when this returns, it is kept. Returns what became of it.
+        """Push one task; returns its outcome. When this returns, the daemon has stored the task.
 
-        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``.
-        Calls that are under way at the same time share messages, so many of them cost little more than one; each has an
-        outcome or an error of its own, and who is alone waits for nobody.
+        A url that can't be fetched, such as a relative one, is refused: see ``taskqueue.new_task``. Calls that are
+        under way at the same time share messages, so a hundred of them cost little more than one. Each call has an
+        outcome or an error of its own, and a single call is sent at once.
 
         Raises:
-            ValueError, TypeError: it is no task; nothing was sent.
-            RequestRejected: the daemon does not take it, such as for an unknown project.
+            ValueError, TypeError: the arguments make no task; nothing was sent.
+            RequestRejected: the daemon refuses the task, for example because the project is unknown.
         """
         return await self._single_pushes.ask(push_of(project, new_task(url, **options)))
 
@@ -186,44 +190,44 @@ class AsyncClient:
         progress: Callable[[Pushed], object] | None = None,
         outcomes: Callable[[PushedTask], object] | None = None,
     ) -> Pushed:
-        """Hand many tasks to the daemon; when this returns, all that were not rejected are kept.
+        """Push many tasks. When this returns, the daemon has stored all that it did not reject.
 
         An iterable that is not async is read in the event loop, between two messages.
 
         Args:
-            tasks: urls, ``new_task`` values or maps of its arguments; an iterator of millions takes no more memory
-                than one of thousands.
-            batch: tasks a message, at most; large ones make smaller batches.
-            window: messages on their way at once.
-            exetime, delay: one time for all urls, and for all maps that say neither: either unix seconds or an aware
-                datetime, or seconds from the arrival of each message; see ``new_task``.
-            canonical: for urls, and for maps that don't say; see ``new_task``.
+            tasks: urls, ``taskqueue.new_task`` values or maps of its arguments; an iterator of millions takes no more
+                memory than one of thousands.
+            batch: tasks per message, at most; large tasks make smaller batches.
+            window: messages in flight at once.
+            exetime, delay: one time for all urls, and for all maps that name neither: either unix seconds or an aware
+                datetime, or seconds from the arrival of each message; see ``taskqueue.new_task``.
+            canonical: default for urls, and for maps that don't name it; see ``taskqueue.new_task``.
             progress: called with the counts so far, after each message's answer.
-            outcomes: called with what became of each task: its place in the iterable, its outcome, and the state in
-                which the daemon knew it before. Tasks of one message come in order, messages as they are answered.
-                Like ``progress`` it must not wait, because the client itself calls it; what it raises is raised here.
+            outcomes: called once per task with its index in the iterable, its outcome, and the state that it had in the
+                daemon before. Tasks of one message come in order, messages as they are answered. Like ``progress`` it
+                must not wait, because the client itself calls it; an exception of it is raised here.
 
         Returns:
-            How many became what. Rejected tasks, those that are no tasks included, are counted, not raised.
+            Counts by outcome. Rejected tasks, including invalid ones, are counted, not raised.
 
         Raises:
-            ValueError: two times for all are given, or one that can't be; nothing was sent.
-            TypeError: one task is given instead of several; nothing was sent.
+            ValueError: both times are given, or one of them is invalid; nothing was sent.
+            TypeError: a single task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
         checked_count("window", window)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
-        async with self._batch_sender.window(project, window, pushed, progress, outcomes) as sending:
+        async with self._batch_sender.in_flight(project, window, pushed, progress, outcomes) as sending:
             async for full in packer.pack_async(tasks):
                 await sending.send(full)
         return pushed
 
     def flow(self, project: str, name: str | None = None) -> AsyncFlow:
-        """Begin to describe a flow: a graph of tasks that is accepted at once, and then goes by itself.
+        """Begin to describe a flow: a graph of tasks that the daemon accepts as a whole and then runs by itself.
 
         Args:
-            name: 1 to 64 of letters, digits, ``_``, ``-``, ``.``, which no other flow of the project has; None: one
-                by chance.
+            name: 1 to 64 letters, digits, ``_``, ``-`` or ``.``, not the name of another flow of the project; None: a
+                random name.
         """
         return AsyncFlow(self._exchange, project, name or f"flow-{secrets.token_hex(4)}")
 
@@ -237,15 +241,16 @@ class AsyncClient:
         timeout: float | None = None,  # noqa: ASYNC109 - the blocking client has no other way
         priority: int = 0,
     ) -> list[Task]:
-        """Take up to ``limit`` tasks to run, of these projects (None: of any); waits for the first of them.
+        """Take up to ``limit`` tasks to run; wait for the first of them. The list is empty if none came in time.
+
+        End each task by ``done``, ``failed`` or ``release`` before its ``timeout``. When this client is closed, it
+        gives back the tasks that it still has.
 
         Args:
-            timeout: seconds to wait; None: the client's; 0: for nothing but the daemon's word that it has none ready.
-            priority: a task goes to the fetcher with the highest one of those that wait for it. A client has one at a
-                time, the highest of those who take tasks with it.
-
-        Each has to be ended by ``done``, ``failed`` or ``release`` before its ``timeout``; what this client holds
-        when it is closed goes back. An empty list: there was none in time.
+            projects: projects to take tasks of; None: all.
+            timeout: seconds to wait; None: the client's; 0: only until the daemon answers that no task is ready.
+            priority: of the fetchers that wait for a task, the one with the highest priority gets it. A client has one
+                priority at a time, the highest of its callers that take tasks.
         """
         await self._exchange.ready()
         patience = self.timeout if timeout is None else checked_seconds("timeout", timeout)
@@ -270,15 +275,16 @@ class AsyncClient:
         extend: bool = False,
         extend_most: float = EXTEND_MOST,
     ) -> AsyncGenerator[Task, None]:
-        """Tasks to run, one after the other, for ever; while one is being run, the next are on their way.
+        """Take tasks to run, one after the other, for ever; while one runs, the next are on their way.
 
         Args:
-            projects: whose tasks; None is any project's.
-            places: tasks held at once, those that wait here included; what waits here uses up its lease, too.
-            until_drained: end when somebody drains this client's name, instead of waiting until it is resumed.
+            projects: projects to take tasks of; None: all.
+            places: tasks that this client has at once, including those that wait in it; the lease of a waiting task
+                runs, too.
+            until_drained: end when an operator drains this client's name, instead of waiting until it is resumed.
             priority: as for ``select``.
-            extend: keep the lease of each task from here on, as ``keep`` does, until it is reported or the loop is
-                broken off; not of those that wait here, which go back when their leases run out.
+            extend: keep the lease of each task that the loop receives, as ``keep`` does, until the task is reported or
+                the loop is left. Tasks that wait in the client go back when their leases run out.
             extend_most: as for ``keep``.
         """
         checked_capacity("places", places, least=1)
@@ -300,24 +306,25 @@ class AsyncClient:
     async def done(
         self, task: Task, new: Iterable[Item] = (), *, result: Any = None, **facts: Unpack[FetchFacts]
     ) -> Reported:
-        """Say that a task succeeded, and what came out of it.
+        """Report that a task succeeded, with the new tasks and the result that came of it.
 
-        Up to 5,000 new tasks, or 4 MiB of them, are kept together with its end, or not at all. More go ahead in parts,
-        each of which is kept by itself. What was kept stays, whatever happens then; the lease goes on until the last
-        one. If a part is stale, nothing more is sent.
+        The daemon stores up to 5,000 new tasks, or 4 MiB of them, together with the task's success, or nothing. More
+        are sent ahead in parts, each of which is stored by itself and stays stored whatever happens later; the last
+        part carries the success, and the lease lasts until then. If a part is stale, nothing more is sent.
 
         Args:
-            new: urls, ``new_task`` values or maps of its arguments, of the task's project unless they name one; an
-                iterator is asked for a part at a time.
-            result: what it leaves behind, of 65,536 bytes as MessagePack at most; it replaces that of the task's last
-                success. None: nothing.
-            facts: how its fetch went, such as ``status_code=200, headers=response.headers``: see ``Task.fetched``.
+            new: urls, ``taskqueue.new_task`` values or maps of its arguments, in the task's project unless they name
+                another; an iterator is read one part at a time.
+            result: value to keep with the task, at most 65,536 bytes as MessagePack; it replaces that of the task's
+                last success. None: no result.
+            facts: facts of the fetch, such as ``status_code=200, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: one of ``new`` is no task, or the result can't be sent, or a fact can't be; nothing
-                was sent, except for parts that came before it.
-            RequestRejected, MessageTooLarge: the daemon does not take the report, such as for a new task that is too
-                large, which is named; the task is still held. Call ``failed``, or ``done`` with something else.
+            ValueError, TypeError: an element of ``new`` is no task, or the result or a fact is invalid; nothing was
+                sent, except for parts before it.
+            RequestRejected, MessageTooLarge: the daemon refuses the report, for example because of a new task that is
+                too large, which the message names. The lease is still in force: call ``failed``, or ``done`` with other
+                arguments.
         """
         left_behind = packed_result(result)
         if facts:
@@ -340,23 +347,23 @@ class AsyncClient:
         new: Iterable[Item] = (),
         **facts: Unpack[FetchFacts],
     ) -> Reported:
-        """Say that a task failed. How its next attempt is to differ: see ``retry``.
+        """Report that a task failed. To change its next attempt, use ``retry``.
 
         Args:
-            error: why, for people; of more than 2048 bytes the middle is left out.
-            retry_after: run it again after so many seconds, a text such as "5m", or a timedelta, up to a day, without
-                using up a retry, and nothing else of its slot before; None: after the delay of the project's table, if
-                it has retries left.
-            retry: False: it has failed for good.
-            kind: what the error is about, in one line of at most 200 characters: by it failures are grouped, and it is
-                shown where there is no room for more. Empty: the exception of the last traceback in ``error``, else its
-                last line that begins like ``ValueError: ``, else its last line.
-            new: what came out of it all the same, as for ``done``, but 10,000 at most, in one message. They are kept
-                together with the failure, or, if that is stale, not at all.
-            facts: how its fetch went, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
+            error: reason, for operators; of more than 2048 bytes the middle is left out.
+            retry_after: run the task again after this time (seconds, a text such as "5m", or a timedelta; up to a day)
+                without using up a retry; its slot pauses until then. None: after the delay of the project's table, if
+                the task has retries left.
+            retry: False: the task has failed for good.
+            kind: the error's subject in one line of at most 200 characters, by which failures are grouped and shown in
+                short. Empty: the exception of the last traceback in ``error``, else its last line that begins like
+                ``ValueError: ``, else its last line.
+            new: new tasks that came of the attempt all the same, as for ``done``, but at most 10,000, in one message.
+                The daemon stores them together with the failure; if the report is stale, it stores none.
+            facts: facts of the fetch, such as ``status_code=429, headers=response.headers``: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: an argument can't be; nothing was sent.
+            ValueError, TypeError: an argument is invalid; nothing was sent.
             MessageTooLarge: ``new`` is too large for one message; nothing was sent.
         """
         pause, followers = checked_after(retry_after, "retry_after"), new_of_failure(new)
@@ -378,25 +385,26 @@ class AsyncClient:
         kind: str = "",
         **facts: Unpack[FetchFacts],
     ) -> Reported:
-        """Say that a task failed and is to be run again, and how its next attempt differs.
+        """Report that a task failed and is to run again, with changes to its next attempt.
 
-        It keeps its place among equals, and how often it has failed. If it was pushed with ``force_update`` meanwhile,
-        that push wins; if it has no retry left, it has failed for good and stays as it was.
+        The task keeps its place among tasks of equal priority, and its count of failures. If it was pushed with
+        ``force_update`` meanwhile, that push wins. If it has no retry left, it has failed for good and stays unchanged.
 
         Args:
-            after: seconds, a text such as "5m", or a timedelta to wait, up to a day, during which nothing else of its
-                slot runs; None: the delay of the project's table.
-            counts: this attempt uses up a retry; None: it does unless ``after`` is given. One that doesn't is not
-                counted towards the pause of its project, and from the third time in a row waits for a second at least.
-            body: of the task from now on, instead of the whole map of ``fetch``, ``process`` and ``save``, such as
-                ``{**task.body, "save": {"proxy": 2}}``; None: as it was.
-            priority: of the task from now on; None: as it was.
+            after: time to wait: seconds, a text such as "5m", or a timedelta, up to a day; its slot pauses until then.
+                None: the delay of the project's table.
+            counts: True: this attempt uses up a retry; None: it does unless ``after`` is given. An attempt that uses up
+                none does not count towards the pause of its project, and waits at least a second from the third in a
+                row.
+            body: new body of the task, instead of the whole map of ``fetch``, ``process`` and ``save``, such as
+                ``{**task.body, "save": {"proxy": 2}}``; None: unchanged.
+            priority: new priority of the task; None: unchanged.
             error, new, kind, facts: as for ``failed``.
 
         Raises:
-            ValueError, TypeError: an argument can't be; nothing was sent.
+            ValueError, TypeError: an argument is invalid; nothing was sent.
             MessageTooLarge: the body is too large, or ``new`` is for one message; nothing was sent.
-            RequestRejected: the daemon does not take it; the task is still held.
+            RequestRejected: the daemon refuses the report; the lease is still in force.
         """
         again = next_attempt(counts, body, priority)
         check_body(checked_task(task), again, self._exchange.max_message)
@@ -407,41 +415,43 @@ class AsyncClient:
         return await self._single_reports.ask(report)
 
     async def release(self, *tasks: Task) -> int:
-        """Hand back tasks that were not started; no retry is used up. Returns how many leases were in force."""
+        """Give back tasks that were not started; no retry is used up. Returns the number of their leases in force."""
         tokens = [checked_task(task).token for task in tasks]
         self._finish(tokens)
         self._fetching.released(tokens)
         return await self._leases.release(tasks)
 
     async def pass_on(self, *tasks: Task) -> None:
-        """Say that another process has these tasks now, and reports them with a client of its own.
+        """Record that another process has these tasks now and reports them with a client of its own.
 
-        They take no capacity of this client any more; it goes on holding their leases, so it has to live until they are
-        reported. Call this when they are out of your hands; it waits for nothing.
+        They occupy no place of this client any more. It still holds their leases, so it has to live until they are
+        reported. Call this when the other process has the tasks; it does not wait.
         """
         tokens = [checked_task(task).token for task in tasks]
         self._finish(tokens)
         self._relay.pass_on(tokens)
 
     async def extend(self, task: Task, seconds: float | None = None) -> bool:
-        """Give a task's lease ``seconds`` from now; None: its own timeout again. False: it is not in force any more."""
+        """Extend a task's lease to ``seconds`` from now (None: its own timeout). Returns False if it has ended."""
         return await self._leases.extend(checked_task(task), seconds)
 
     def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractAsyncContextManager[Cancelled]:
-        """Keep a task's lease inside: it is extended after two thirds of its time, until the task is reported.
+        """Keep a task's lease inside the block: extend it after each two thirds of its time, until the task is
+        reported.
 
             async with client.keep(task) as lost:
-                ...                                     # look at ``lost``, or wait for it: see ``Task.lost``
+                ...                                     # check ``lost``, or wait for it: see ``Task.lost``
                 await client.done(task)
 
-        When the lease is over all the same, ``task.lost`` is set: because the daemon says so, such as after a cancel,
-        or because it could not be extended in time. Nothing is ended; a report is then most likely ``stale``.
+        ``task.lost`` is set if the lease ends all the same: the daemon ended it, for example after a cancel, or the
+        client could not extend it in time. The block goes on; a report is then most likely ``stale``.
 
         Args:
-            extend_most: leases of its timeout that the task has in all, so that code that hangs keeps no task for ever.
+            extend_most: leases of its timeout that the task gets in all, so that hanging code doesn't keep a task for
+                ever.
 
         Raises:
-            RequestRejected: the daemon refuses it, for a task that another process has sent here.
+            RequestRejected: the daemon refuses to extend, for a task that another process has sent here.
         """
         return self._kept_leases.keeping(checked_task(task), checked_extend_most(extend_most))
 
@@ -457,25 +467,27 @@ class AsyncClient:
         priority: int = 0,
         patience: float = WAIT_SECONDS,
     ) -> Intake:
-        """Begin to take tasks for a loop that must not wait: ``take_now`` gives one that is here, or None, at once.
+        """Begin to take tasks for a loop that must not wait: ``take_now`` returns a task that has arrived, or None, at
+        once.
 
-        Close it to take no more; what was not taken goes back then. What was taken is yours until you report or
-        release it. A daemon that is away is waited for.
+        Close the intake to stop; tasks that were not taken go back then. Tasks that were taken stay yours until you
+        report or release them. The intake waits for a daemon that is away.
 
         Args:
-            projects: whose tasks; None is any project's.
-            room: tasks that run at once, that is taken and not reported; ``intake.room = n`` changes it.
-            on_arrival: called without arguments when ``take_now`` has a task for you: after one has come, its time to
+            projects: projects to take tasks of; None: all.
+            room: tasks that run at once, that is, are taken and not reported; ``intake.room = n`` changes it.
+            on_arrival: called without arguments when ``take_now`` has a task for you: one has arrived, its time to
                 start has come, or there is room again. In asyncio it is called in the loop; else in a thread of the
-                client's, where it has to wake yours, such as by a signal of Qt, and must not wait.
-            prefetch: tasks that wait here beside those that run, as for a ``Worker``; None: as many as are finished in
-                a tenth of a second, none while the median run takes longer than a second.
+                client, where it has to wake your thread, for example by a Qt signal, and must not wait.
+            prefetch: tasks that wait here beside those that run, as for a ``Worker``; None: as many as finish in a
+                tenth of a second, or none while the median run takes longer than a second.
             priority: as for ``select``.
-            patience: seconds that a task may wait here, a quarter of its lease at most; one of a slot by its own time,
-                which is about a second. Then it goes back unstarted, and no others come before you look again.
+            patience: seconds that a task may wait here, at most a quarter of its lease, and about a second in a slot
+                with a pace of its own. Then it goes back unstarted, and no other comes before you call ``take_now``
+                again.
 
         Raises:
-            ValueError, TypeError: such as a name that no project can have; nothing has changed.
+            ValueError, TypeError: an argument is invalid, such as an impossible project name; nothing has changed.
             ClientClosed: after ``close``.
         """
         self._exchange.open()
@@ -486,16 +498,15 @@ class AsyncClient:
 
     @explains_options
     def push_soon(self, project: str, url: str, **options: Unpack[PushOptions]) -> asyncio.Future[PushOutcome]:
-        """Have one task handed to the daemon soon; returns a future, which has its outcome or its error then.
+        """Push one task soon, without waiting; returns a future of its outcome or error.
 
-        What is said so leaves in order: pushes behind pushes, reports behind reports, a report behind all pushes that
-        came before it, a push of a task that is being reported behind that report. To cancel the future changes
-        nothing.
+        Pushes leave in their order, and so do reports. A report leaves after all pushes before it, and a push of a task
+        that is being reported after that report. Cancelling the future changes nothing.
 
-        The event loop logs an error of a future that is never read.
+        The event loop logs the error of a future that is never read.
 
         Raises:
-            ValueError, TypeError: it is no task, or no project can have that name.
+            ValueError, TypeError: the arguments make no task, or the project's name is impossible.
             BacklogFull: 10,000 pushes and reports, or 64 MiB of them, have no outcome yet; nothing was done.
             ClientClosed: after ``close``.
         """
@@ -519,24 +530,25 @@ class AsyncClient:
         priority: int | None = None,
         **facts: Unpack[FetchFacts],
     ) -> asyncio.Future[Reported]:
-        """Have the end of a task said soon; its place is free at once. Returns a future, and order as ``push_soon``.
+        """Report a task soon, without waiting; its place is free at once. Returns a future; the order is that of
+        ``push_soon``.
 
-        Where its lease is kept, it is until the last part of its report leaves.
+        If the client keeps the task's lease, it does so until the last part of the report leaves.
 
         Args:
-            new: as for ``done``, read a part at a time; of a failure as for ``failed``, in one message. In asyncio it
-                is read in the loop; else in a thread of the client's, where it must not wait, nor call the client.
-            result: of a success, as for ``done``.
-            error: None: it succeeded; else it failed, and this is why.
-            retry, kind: of a failure, as for ``failed``.
-            after, counts, body, priority: of a failure, as for ``retry``.
-            facts: how its fetch went, see ``Task.fetched``.
+            new: as for ``done``, read one part at a time; for a failure as for ``failed``, in one message. In asyncio
+                it is read in the loop; else in a thread of the client, where it must neither wait nor call the client.
+            result: for a success, as for ``done``.
+            error: None: the task succeeded; else it failed, for this reason.
+            retry, kind: for a failure, as for ``failed``.
+            after, counts, body, priority: for a failure, as for ``retry``.
+            facts: facts of the fetch: see ``Task.fetched``.
 
         Raises:
-            ValueError, TypeError: an argument can't be, or is not one of a success, or of a failure; the task is still
-                yours. What is wrong behind the first 5,000 of ``new`` of a success is an error of the future.
+            ValueError, TypeError: an argument is invalid, or belongs to the other outcome; the task is still yours. An
+                invalid element of ``new`` of a success beyond the first 5,000 is an error of the future.
             MessageTooLarge: the body is too large; the task is still yours. If ``new`` of a failure is too large for
-                one message, that is an error of the future.
+                one message, the future has this error.
             ClientClosed: after ``close``.
         """
         self._exchange.open()
@@ -558,9 +570,9 @@ class AsyncClient:
         return outcome
 
     async def settled(self) -> None:
-        """Wait until all that ``push_soon`` and ``report_soon`` have been told by now has an outcome or an error.
+        """Wait until every earlier ``push_soon`` and ``report_soon`` has an outcome or an error.
 
-        Call it before the client is closed: what has no outcome then gets ClientClosed.
+        Call it before you close the client: futures without an outcome then get ClientClosed.
         """
         await self._outbox.settled()
 
@@ -571,21 +583,22 @@ class AsyncClient:
             timeout: seconds to wait; None: the client's.
 
         Raises:
-            RequestTimeout: it has not, in time.
-            RequestRejected: it speaks another version of the protocol.
+            RequestTimeout: the daemon has not answered in time.
+            RequestRejected: the daemon speaks another version of the protocol.
         """
         await self._exchange.ready(None if timeout is None else checked_seconds("timeout", timeout))
 
     # ------------------------------------------------------------------------------------ until the end
 
     async def wait_drained(self, timeout: float = inf) -> bool:  # noqa: ASYNC109 - the blocking client has no other way
-        """Wait until an operator has drained this client's name, and all that it held is over: then it may end.
+        """Wait until an operator has drained this client's name and all its tasks are reported, so that the process may
+        end.
 
-        As soon as this client is told, no task comes any more, and those that wait here go back. It ends nothing by
-        itself, and if the name is resumed tasks come again. Returns whether it is so.
+        Once the daemon says so, no task comes any more, and tasks that wait in the client go back. The client ends
+        nothing by itself; if the operator resumes the name, tasks come again. Returns True if the client is drained.
 
         Args:
-            timeout: seconds to wait; 0: only look.
+            timeout: seconds to wait; 0: only check.
         """
         self._exchange.open()
         with suppress(TimeoutError):
@@ -596,7 +609,7 @@ class AsyncClient:
     # ------------------------------------------------------------------------------------ how things are
 
     async def status(self) -> Status:
-        """How the daemon and all its projects together are; pages of these are in ``client.projects``."""
+        """Return the state of the daemon and the totals of all projects; ``client.projects.list`` has each of them."""
         return without_envelope(Status, await self._exchange.ask(StatusShow(limit=1, fetchers=0)))
 
     async def failures(
@@ -607,30 +620,33 @@ class AsyncClient:
         since: Moment | None = None,
         limit: int = 100,
     ) -> Failures:
-        """What failed, counted by what failures have in common: each failed attempt, whatever became of its task.
+        """Count failed attempts by what they have in common, whatever happened to their tasks afterwards.
 
-        The daemon has those of the last seven days, a million at most, and looks at 100,000 in well under a second.
+        The daemon keeps the failures of the last seven days, at most a million, and scans 100,000 in well under a
+        second.
 
         Args:
-            project: None: all of them.
-            by: error: kinds of errors, which differ in more than numbers, ids and urls; host of the url; fetcher;
-                project.
-            since: unix seconds, or an aware datetime: ended at that time or later; None: all that are kept.
-            limit: 1 to 1,000 groups, those with the most failures.
+            project: failures of this project only; None: of all.
+            by: error: kinds of errors, which differ in more than numbers, ids and urls; host: host of the url; fetcher;
+                or project.
+            since: unix seconds, or an aware datetime: attempts that ended at that time or later; None: all that are
+                kept.
+            limit: groups to return, those with the most failures: 1 to 1,000.
 
         Raises:
-            ValueError: since is a datetime without a zone.
-            RequestRejected: there is no such project, or too many ask at once.
+            ValueError: ``since`` is a datetime without a time zone.
+            RequestRejected: the project is unknown, or too many clients ask at once.
         """
         start = unix_seconds_or_0("since", since)
         reply = await self._exchange.ask(FailureList(project=project, by=by, since=start, limit=limit))
         return without_envelope(Failures, reply)
 
     async def why(self, project: str | None = None, taskid: str | None = None) -> str:
-        """Why nothing of a project, or why this task, is not being handed out: one sentence for people.
+        """Say in one sentence why no task of a project, or this task, is being dispatched.
 
         Args:
-            project: None: all; then a line for each that has tasks and stands still, or that none does.
+            project: None: all; returns a line for each project that has tasks and stands still, or says that none does.
+            taskid: task to explain; None: the project as a whole.
         """
         reply = await self._exchange.ask(Why(project=project, taskid=taskid))
         found = [each.sentence for each in reply.projects]
@@ -642,7 +658,7 @@ class AsyncClient:
     async def _ask(self, request: Request[R], patience: float | None = None, known_as: KnownAs = None) -> R:
         """Send any request of the protocol; returns its reply.
 
-        ``patience``: seconds that it may take, if not the client's timeout; ``known_as``: see ``KnownAs``.
+        ``patience``: seconds to wait if not the client's timeout; ``known_as``: see ``KnownAs``.
         """
         return await self._exchange.ask(request, patience, known_as)
 
@@ -667,5 +683,5 @@ class AsyncClient:
 
 
 def _new_session() -> str:
-    """The id of a session: 128 random bits, because whoever knows it can speak in it."""
+    """Make the id of a session: 128 random bits, because a client that knows the id can speak in the session."""
     return secrets.token_hex(16)

@@ -1,4 +1,4 @@
-"""``client.daemon``: how the daemon itself is."""
+"""``client.daemon``: the state of the daemon itself."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from taskqueue.protocol.daemon import DaemonHistory, DaemonPoint, DaemonShow, Da
 
 
 class AsyncDaemon:
-    """The daemon's process: what it does, needs and has done, and whether its state is sound."""
+    """The daemon's process: its work, its resources, its history, and a check of its state."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     async def show(self) -> DaemonStatus:
-        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
+        """Return the state of the daemon's process, turns, memory and store. The cost is the same at any size."""
         return without_envelope(DaemonStatus, await self._exchange.ask(DaemonShow()))
 
     async def verify(self) -> list[str]:
-        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        """Have the daemon check its own invariants; returns a sentence for each that is broken."""
         return (await self._exchange.ask(Verify())).problems
 
     async def history(
         self, *, since: Moment | None = None, until: Moment | None = None
     ) -> AsyncGenerator[DaemonPoint, None]:
-        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
+        """Iterate over the minutes of the last day in which the daemon took a turn, asked for page by page.
 
-        A minute has a point when the first turn after it was taken.
+        A minute's point appears with the first turn after that minute.
 
         Args:
             since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: ``since`` or ``until`` is a datetime without a time zone.
         """
         start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
         more = True

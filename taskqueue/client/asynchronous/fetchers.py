@@ -1,4 +1,4 @@
-"""``client.fetchers``: who wants or holds tasks, and who is to get no more of them."""
+"""``client.fetchers``: fetchers that want tasks or hold leases, and draining them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,19 @@ class AsyncFetchers:
         skip: int = 0,
         projects: Sequence[str] = (),
     ) -> FetcherPage:
-        """Up to ``limit`` of those who want or hold tasks.
+        """Return a page of fetchers that want tasks or hold leases.
 
         Args:
-            after: fetchers whose pseudonyms come after this one; who pages in the order of these goes on so.
-            limit: 1 to 500.
-            project, group: those that may take tasks of it; empty: all.
-            filter: those whose name or address contains it, in upper or lower case.
-            sort: by pseudonym (``session``) or name, or those first that have the most (``capacity``, ``holds``,
-                ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
-                (``silent``).
-            skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
-            projects: those that may take tasks of one of these (at most 200); empty: all.
+            after: session of the last fetcher of the page before, if ``sort`` is ``session``; empty: from the first
+                one.
+            limit: fetchers per page, 1 to 500.
+            project, group: fetchers that may take tasks of this project or group; empty: all.
+            filter: fetchers whose name or address contains this text, in upper or lower case.
+            sort: by ``session`` (a pseudonym) or ``name``, or those first that have the largest ``capacity``,
+                ``holds``, ``done`` or ``failed``, have held a lease for longest (``oldest``) or have been silent for
+                longest (``silent``).
+            skip: fetchers to leave out at the beginning, for further pages if ``sort`` is not ``session``.
+            projects: fetchers that may take tasks of one of these projects (at most 200); empty: all.
         """
         request = Fetchers(
             after=after,
@@ -54,7 +55,7 @@ class AsyncFetchers:
         return without_envelope(FetcherPage, await self._exchange.ask(request))
 
     async def iter(self, project: str = "") -> AsyncGenerator[Fetcher, None]:
-        """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
+        """Iterate over all fetchers, or those that may take tasks of a project, by session, asked for page by page."""
         page = await self.list(limit=500, project=project)
         while True:
             for fetcher in page.fetchers:
@@ -64,24 +65,25 @@ class AsyncFetchers:
             page = await self.list(page.fetchers[-1].session, limit=500, project=project)
 
     async def get(self, name: str) -> FetcherName:
-        """The fetchers of one name; one that has none has its pseudonym.
+        """Return the fetchers of one name. A fetcher without a name has its session as name.
 
         Raises:
-            RequestRejected: nobody of that name is connected, and it is not drained.
+            RequestRejected: no fetcher of that name is connected, and the name is not drained.
         """
         return without_envelope(FetcherName, await self._exchange.ask(FetcherShow(fetcher=name)))
 
     async def drain(self, name: str) -> FetcherName:
-        """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
+        """Dispatch no more tasks to fetchers of this name, including future ones, until ``resume``.
 
-        They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
+        Connected fetchers finish the tasks that they have begun, and give back the rest. No fetcher needs to have the
+        name now: see ``found``.
         """
         return without_envelope(FetcherName, await self._exchange.ask(FetcherDo(fetcher=name, action="drain")))
 
     async def resume(self, name: str) -> FetcherName:
-        """Give tasks to fetchers of this name again.
+        """Dispatch tasks to fetchers of this name again.
 
         Raises:
-            RequestRejected: nobody of that name is connected, and it is not drained.
+            RequestRejected: no fetcher of that name is connected, and the name is not drained.
         """
         return without_envelope(FetcherName, await self._exchange.ask(FetcherDo(fetcher=name, action="resume")))

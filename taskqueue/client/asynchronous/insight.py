@@ -1,4 +1,4 @@
-"""``client.stats``: what happened lately, when, and in all; ``client.log``: who changed what."""
+"""``client.stats``: counts of recent and of all events; ``client.log``: who changed what."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class AsyncStats:
         self._exchange = exchange
 
     async def list(self, after: str = "", limit: int = 100, group: str = "") -> Page[ProjectStats]:
-        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, by name.
+        """Return a page of projects, by name, with their events of the last 5 minutes, hour and day, and of all time.
 
         Args:
             after: the ``next`` of the page before, or any name; empty: from the first one.
-            limit: 1 to 100.
+            limit: projects per page, 1 to 100.
             group: projects of this group only; empty: all.
         """
         reply = await self._exchange.ask(Stats(after=after, limit=limit, group=group))
         return Page(reply.projects, reply.projects[-1].name if reply.more else "")
 
     async def iter(self, group: str = "") -> AsyncGenerator[ProjectStats, None]:
-        """What happened to each project, by name, asked for page by page."""
+        """Iterate over the counts of all projects, by name, asked for page by page."""
         after, more = "", True
         while more:
             page = await self.list(after, group=group)
@@ -46,17 +46,17 @@ class AsyncStats:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> AsyncGenerator[HistoryPoint, None]:
-        """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
+        """Iterate over counts per minute of the last day, or per hour of the last 90 days, asked for page by page.
 
-        Where nothing happened there is no point. A minute has one when it is over.
+        Minutes without events have no point. A minute's point appears after its end.
 
         Args:
-            project: to this one; None: to all together.
+            project: counts of this project; None: of all together.
             every: minute or hour.
             since, until: unix seconds, or aware datetimes; None: from the first, to the last.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: ``since`` or ``until`` is a datetime without a time zone.
         """
         start, end = unix_seconds_or_0("since", since), unix_seconds_or_0("until", until)
         more = True
@@ -68,7 +68,7 @@ class AsyncStats:
 
 
 class AsyncLog:
-    """What people have changed."""
+    """Changes that users have made, with their authors."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -76,17 +76,17 @@ class AsyncLog:
     async def list(
         self, project: str | None = None, *, since: Moment | None = None, after: str = "", limit: int = 100
     ) -> Page[Change]:
-        """A page of what people have changed, the newest change first.
+        """Return a page of changes that users have made, newest first.
 
         Args:
-            project: changes of this project only, also of one that was deleted; None: all.
-            since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
-            after: the ``next`` of the page before; empty: from the newest on. Each page looks at a bounded number of
-                changes, so it may have fewer than ``limit``, or none, and yet not be the last.
-            limit: 1 to 500.
+            project: changes of this project only, even if it was deleted; None: of all.
+            since: unix seconds, or an aware datetime: changes made at that time or later; None: all that are kept.
+            after: the ``next`` of the page before; empty: from the newest on. The daemon scans a bounded number of
+                changes per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
+            limit: changes per page, 1 to 500.
 
         Raises:
-            ValueError: since is a datetime without a zone.
+            ValueError: ``since`` is a datetime without a time zone.
         """
         start = unix_seconds_or_0("since", since)
         before = int(after) if after else 0
@@ -94,7 +94,7 @@ class AsyncLog:
         return Page(reply.entries, str(reply.next) if reply.next else "")
 
     async def iter(self, project: str | None = None, *, since: Moment | None = None) -> AsyncGenerator[Change, None]:
-        """All changes that are kept, the newest first, asked for page by page."""
+        """Iterate over all changes that are kept, newest first, asked for page by page."""
         after, more = "", True
         while more:
             page = await self.list(project, since=since, after=after, limit=500)

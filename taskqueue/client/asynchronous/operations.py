@@ -1,4 +1,4 @@
-"""``client.operations``: doing something with all tasks that a filter names, or with a task and those around it."""
+"""``client.operations``: bulk changes of all tasks that match a filter, and reruns of a task and its relatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from taskqueue.protocol.values import BulkAction, Operation, TaskFilter
 
 
 class AsyncOperations:
-    """Operations go on in the daemon, whatever becomes of the client that started them."""
+    """Operations, which run in the daemon even if the client that started them goes away."""
 
     def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
         self._exchange = exchange
@@ -40,27 +40,28 @@ class AsyncOperations:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> Operation:
-        """Start an operation on all tasks of a project, or of a group, that everything said here is true of.
+        """Start an operation on all tasks of a project, or of a group, that match every condition given here.
 
-        It goes on in the daemon, whatever becomes of this client: see ``wait``. Tasks that are pushed after
-        its start are not met.
+        It runs in the daemon, even if this client goes away: see ``wait``. Tasks pushed after its start are left alone.
 
         Args:
-            action: retry: run now, with all retries; cancel: end; reprioritise: give ``priority``; reschedule: let wait
-                until ``exetime``, or for ``delay``.
-            states: in one of these; empty: those that the action makes sense for (retry: failed only).
-            url: a glob that the url matches.
-            error: a glob that the error of the last attempt matches.
-            until: unix seconds, or an aware datetime: over, or last run, before that; None: at any time.
-            since: the same of those that are over, or were last run, at that time or later.
-            exetime: unix seconds, or an aware datetime; None is now.
-            delay: seconds from the arrival of this at the daemon; wins over exetime.
+            action: retry: run now, with all retries; cancel: end; reprioritise: set ``priority``; reschedule: delay
+                until ``exetime``, or by ``delay``.
+            project, group: project, or group of projects, whose tasks are meant; give one of them.
+            states: tasks in one of these states; empty: those that the action makes sense for (retry: failed only).
+            url: glob that the url matches.
+            error: glob that the error of the last attempt matches.
+            until: unix seconds, or an aware datetime: tasks that finished, or last ran, before that; None: at any time.
+            since: likewise, tasks that finished, or last ran, at that time or later.
+            priority: new priority, for reprioritise.
+            exetime: unix seconds, or an aware datetime; None: now.
+            delay: seconds from the arrival of this request at the daemon; overrides ``exetime``.
             dry_run: change nothing, only count.
-            pushed_since, pushed_before: times as above: first came at that time or later, or before it. A task of which
-                that is unknown, because it came before this was kept, is left out.
+            pushed_since, pushed_before: times as above: tasks first pushed at that time or later, or before it. Tasks
+                without that time, which came before the daemon recorded it, are left out.
 
         Raises:
-            ValueError: a time is a datetime without a zone.
+            ValueError: a time is a datetime without a time zone.
             RequestRejected: neither or both of project and group are given, or the action makes no sense for a state.
         """
         chosen = TaskFilter(
@@ -85,18 +86,19 @@ class AsyncOperations:
         return (await self._exchange.ask(request)).operation
 
     async def cancel(self, id: int) -> Operation:
-        """End an operation; what it has changed stays changed, and what a rerun has reset runs.
+        """End an operation. Its changes so far stay, and tasks that a rerun has reset run.
 
         Raises:
-            RequestRejected: it is unknown, or has ended.
+            RequestRejected: the operation is unknown, or has ended.
         """
         return (await self._exchange.ask(OperationCancel(id=id))).operation
 
     async def get(self, id: int, seconds: float = 0.0) -> Operation:
-        """How far an operation is: when it has ended, or after so many seconds (to 60), whichever comes first.
+        """Return the progress of an operation: when it has ended, or after ``seconds`` (0 to 60), whichever comes
+        first.
 
         Args:
-            id: or ``number``, in all methods that take one.
+            id: id or ``number`` of the operation; all methods with an ``id`` take both.
         """
         patience = self._exchange.patience + checked_seconds("seconds", seconds)
         return await self._long_poll.operation(id, seconds, patience)
@@ -107,15 +109,16 @@ class AsyncOperations:
         progress: Callable[[Operation], object] | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> Operation:
-        """Wait until an operation has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
+        """Wait until an operation has ended; returns its progress then, or (with ``ended_at`` 0) after ``timeout``
+        seconds.
 
         Args:
-            progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
-                client itself calls it.
-            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
+            progress: called with the operation's progress, now, twice a second, and at the end; it must not wait,
+                because the client itself calls it.
+            timeout: seconds to wait; None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return await self._long_poll.ended(id, progress, timeout)
 
     async def list(self) -> builtins.list[Operation]:
-        """The operations under way and the last 100 that have ended, the newest first."""
+        """Return the operations under way and the last 100 that have ended, newest first."""
         return (await self._exchange.ask(OperationList())).operations

@@ -1,7 +1,7 @@
-"""``client.projects``: how projects are, what they do, when they have finished; ``client.groups`` and ``client.cron``.
+"""``client.projects``: state, settings and progress of projects; ``client.groups`` and ``client.cron``.
 
-A group is all projects of which a setting says that they belong to it: what is done with a project is done with each of
-them. A cron job is a task that the daemon pushes to its project by itself, again and again.
+A group is all projects that name it in their setting ``group``; an action on a group is carried out on each of them. A
+cron job is a task that the daemon pushes to its project again and again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import inf
 from typing import Any, Literal
 
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.connection.hold_open import HOLD_SECONDS, Holding, project_of
+from taskqueue.client.connection.keep_open import KEEP_OPEN_SECONDS, OpenProjects, project_of
 from taskqueue.client.connection.long_poll import LongPoll
 from taskqueue.client.tasks.new_task import body_of
 from taskqueue.protocol.base import without_envelope
@@ -41,13 +41,13 @@ from taskqueue.types import Page
 class AsyncProjects:
     """Projects, each by its name."""
 
-    def __init__(self, exchange: Exchange, long_poll: LongPoll, holding: Holding) -> None:
+    def __init__(self, exchange: Exchange, long_poll: LongPoll, open_projects: OpenProjects) -> None:
         self._exchange = exchange
         self._long_poll = long_poll
-        self._holding = holding
+        self._open_projects = open_projects
 
     async def get(self, name: str) -> Project:
-        """A project's state, counts and settings."""
+        """Return a project's state, counts and settings."""
         return project_of(await self._exchange.ask(ProjectShow(project=name)))
 
     async def list(
@@ -60,13 +60,13 @@ class AsyncProjects:
         sort: ProjectSort = "name",
         projects: Iterable[str] = (),
     ) -> Page[Project]:
-        """A page of projects.
+        """Return a page of projects.
 
         Args:
-            after: the ``next`` of the page before or, in the order of names, any name; empty: from the first one.
-            limit: 1 to 200.
+            after: the ``next`` of the page before or, if sorted by name, any name; empty: from the first one.
+            limit: projects per page, 1 to 200.
             group: projects of this group only; empty: all.
-            filter: projects whose names contain it, in upper or lower case.
+            filter: projects whose names contain this text, in upper or lower case.
             sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
                 the last five minutes (``selected_5m``, …).
             projects: only these (at most 200), if they belong to the group; empty: all.
@@ -82,7 +82,7 @@ class AsyncProjects:
         return Page(reply.projects, reply.projects[-1].name if sort == "name" else str(skip + len(reply.projects)))
 
     async def iter(self, group: str = "") -> AsyncGenerator[Project, None]:
-        """All projects, or those of a group, by name, asked for page by page."""
+        """Iterate over all projects, or those of a group, by name, asked for page by page."""
         after, more = "", True
         while more:
             page = await self.list(after, group=group)
@@ -91,9 +91,9 @@ class AsyncProjects:
             after, more = page.next, bool(page.next)
 
     async def watch(self) -> AsyncGenerator[ProjectChanges, None]:
-        """All projects, and then, for ever, those that change, four times a second at most.
+        """Iterate over changes for ever: first all projects, then those that change, at most four times a second.
 
-        A reply that is ``anew`` begins with all projects again: forget what those before said.
+        A reply that is ``anew`` begins with all projects again: forget the replies before it.
         """
         since = ""
         while True:
@@ -104,60 +104,60 @@ class AsyncProjects:
                 yield without_envelope(ProjectChanges, reply)
 
     async def set(self, name: str, settings: Mapping[str, Setting]) -> Project:
-        """Change settings of a project, now and across restarts; an unknown project is made.
+        """Change settings of a project, now and across restarts; an unknown project is created.
 
         Tables, such as ``fetch`` and ``cron``, are changed key by key.
         """
         return project_of(await self._exchange.ask(ProjectSet(project=name, settings=dict(settings))))
 
     async def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
+        """Remove these keys from the settings that ``set`` made; no keys: all. ``cron.JOB`` is one key of a table."""
         return project_of(await self._exchange.ask(ProjectUnset(project=name, keys=list(keys))))
 
     async def pause(self, name: str, seconds: float | None = None) -> Project:
-        """Hand out no more of its tasks until ``resume``; new ones are still taken.
+        """Pause the dispatch of its tasks until ``resume``; the daemon still accepts new ones.
 
         Args:
-            seconds: for so many (to 10,000,000), after which it goes on by itself. Whatever is done next with it, such
-                as another pause, replaces that.
+            seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
+                ``resume``. The next action on the project, such as another pause, replaces it.
         """
         return await self._act(name, "pause", seconds)
 
     async def resume(self, name: str) -> Project:
-        """Hand out its tasks again."""
+        """Resume the dispatch of its tasks."""
         return await self._act(name, "resume")
 
     async def pause_all(self, seconds: float | None = None) -> Operation:
-        """Pause each project, whatever its group; those that are stopped stay so.
+        """Pause each project, whatever its group; stopped projects stay stopped.
 
         Args:
-            seconds: for so many, after which they go on by themselves. A project that an operator has paused until
-                ``resume`` stays so.
+            seconds: length of the pause, after which dispatch resumes by itself; None: until ``resume_all``. A project
+                that an operator has paused until ``resume`` stays paused.
 
         Returns:
-            The operation: ``matched`` projects, of ``seen``, are paused now.
+            The operation: of ``seen`` projects, ``matched`` are paused now.
         """
         request = GroupDo(action="pause", seconds=seconds, all=True)
         return await self._long_poll.done(request)
 
     async def resume_all(self) -> Operation:
-        """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
+        """Resume dispatch for each project that is paused, also automatically; stopped projects stay stopped."""
         return await self._long_poll.done(GroupDo(action="resume", all=True))
 
     async def stop(self, name: str) -> Project:
-        """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
+        """Stop it until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
         return await self._act(name, "stop")
 
     async def start(self, name: str) -> Project:
-        """Start it; an unknown one is made."""
+        """Start it; an unknown project is created."""
         return await self._act(name, "start")
 
     async def clear(self, name: str) -> Project:
-        """Drop its tasks that are live; those that are over stay known."""
+        """Drop its unfinished tasks; finished ones stay known."""
         return await self._act(name, "clear")
 
     async def reset(self, name: str) -> Project:
-        """Forget all that is known of its tasks; its settings, state and pace stay."""
+        """Forget all its tasks; its settings, state and pace stay."""
         return await self._act(name, "reset")
 
     async def delete(self, name: str) -> None:
@@ -173,22 +173,22 @@ class AsyncProjects:
         ignore_retries: bool = False,
         on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
-        """Wait until the project has finished: until no task is left that has to end first.
+        """Wait until the project has finished, that is, no task is left that still has to end.
 
-        Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
-        False: ``timeout`` seconds were over first.
+        Returns True when it has finished, which an empty project has from the start; tasks pushed before the call
+        count. Returns False after ``timeout`` seconds.
 
         Args:
-            timeout: seconds to wait; 0: only look; None: the client's; inf: for ever, also for a daemon that goes away
+            timeout: seconds to wait; 0: only check; None: the client's; inf: for ever, also for a daemon that goes away
                 after the first answer.
-            progress: called now and then with how many tasks are left; it must not wait, because the client itself
+            progress: called now and then with the number of tasks left; it must not wait, because the client itself
                 calls it.
-            ignore_retries: return as soon as only tasks are left that wait for a retry, which may take a day.
-            on_remaining: like ``progress``, but is told how fast it is and how long that may take; called about each
-                30 seconds if there is no ``progress``.
+            ignore_retries: return as soon as all tasks left wait for a retry, which may take a day.
+            on_remaining: like ``progress``, but called with the project's speed and the estimated time left; about
+                every 30 seconds if there is no ``progress``.
 
         Raises:
-            RequestRejected: there is no such project, or it was deleted meanwhile.
+            RequestRejected: the project is unknown, or was deleted meanwhile.
         """
         return await self._long_poll.finished(
             name, progress, timeout, ignore_retries=ignore_retries, on_remaining=on_remaining
@@ -201,39 +201,40 @@ class AsyncProjects:
         *,
         ignore_retries: bool = False,
     ) -> AsyncGenerator[ProjectProgress, None]:
-        """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
+        """Iterate over the progress of a project, now and after each change, at most twice a second, until it has
+        finished.
 
-        ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
-        ``finished``, which the last one does, or how many tasks are ``unfinished``. Without that the iterator has ended
-        after ``timeout`` seconds (0: after the first reply; None: the client's timeout; inf: never).
+        This is ``wait`` as an iterator, for a caller with other work in between. Each reply says whether the project
+        has ``finished``, as the last one does, or how many tasks are ``unfinished``. After ``timeout`` seconds the
+        iterator ends without a ``finished`` reply (0: after the first reply; None: the client's timeout; inf: never).
 
         Args:
-            ignore_retries: as for ``wait``; ``unfinished`` counts what waits for a retry all the same.
+            ignore_retries: as for ``wait``; ``unfinished`` still counts tasks that wait for a retry.
 
         Raises:
-            RequestRejected: there is no such project, or it was deleted meanwhile.
+            RequestRejected: the project is unknown, or was deleted meanwhile.
         """
         async for reply in self._long_poll.standing(name, timeout, ignore_retries=ignore_retries):
             yield without_envelope(ProjectProgress, reply)
 
-    def keep_open(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractAsyncContextManager[None]:
-        """Keep the project from being finished as long as the ``async with`` lasts, such as while it is pushed to.
+    def keep_open(self, name: str, seconds: float = KEEP_OPEN_SECONDS) -> AbstractAsyncContextManager[None]:
+        """Keep the project from finishing inside the ``async with`` block, for example while you push to it.
 
         Args:
-            seconds: for how long it stays open if this process dies; the client says so again three times as often.
+            seconds: time that the project stays open if this process dies; the client renews it three times as often.
         """
-        return self._holding.holding(name, seconds)
+        return self._open_projects.kept_open(name, seconds)
 
     async def _act(self, name: str, action: Action, seconds: float | None = None) -> Project:
         return project_of(await self._exchange.ask(ProjectDo(project=name, action=action, seconds=seconds)))
 
 
 class AsyncGroups:
-    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+    """Actions of ``client.projects``, carried out on each project of a group, in the order of their names.
 
-    Each but ``set`` waits for the end, and goes on in the daemon whatever becomes of this client. It returns the
-    operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is
-    raised if no project belongs to the group.
+    Each method but ``set`` waits for the end; the operation goes on in the daemon even if this client goes away. It
+    returns the operation: of ``seen`` projects, ``matched`` were changed; for the others the action made no sense. The
+    methods raise RequestRejected if no project belongs to the group.
     """
 
     def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
@@ -241,30 +242,30 @@ class AsyncGroups:
         self._long_poll = long_poll
 
     async def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
-        """Change settings of these projects, of all at once; returns how many they are, and the old values.
+        """Change settings of all these projects at once; returns their number and the old values.
 
         Raises:
-            RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
-                reason names the project, and none is changed.
+            RequestRejected: a setting is invalid for one of the projects, which the reason names, or there are more
+                than 1,000 projects; none is changed.
         """
         reply = await self._exchange.ask(GroupSet(group=group, settings=dict(settings)))
         return without_envelope(GroupChange, reply)
 
     async def pause(self, group: str, seconds: float | None = None) -> Operation:
-        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+        """Pause the dispatch of these projects until ``resume``; the daemon still accepts new tasks.
 
         Args:
-            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
-                has paused until ``resume`` stays so.
+            seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
+                ``resume``. A project that an operator has paused until ``resume`` stays paused.
         """
         return await self._act(group, "pause", seconds)
 
     async def resume(self, group: str) -> Operation:
-        """Hand out the tasks of these projects again."""
+        """Resume the dispatch of these projects."""
         return await self._act(group, "resume")
 
     async def stop(self, group: str) -> Operation:
-        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
+        """Stop these projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
         return await self._act(group, "stop")
 
     async def start(self, group: str) -> Operation:
@@ -272,11 +273,11 @@ class AsyncGroups:
         return await self._act(group, "start")
 
     async def clear(self, group: str) -> Operation:
-        """Drop the tasks of these projects that are live; those that are over stay known."""
+        """Drop the unfinished tasks of these projects; finished ones stay known."""
         return await self._act(group, "clear")
 
     async def reset(self, group: str) -> Operation:
-        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
+        """Forget all tasks of these projects; their settings, states and paces stay."""
         return await self._act(group, "reset")
 
     async def delete(self, group: str) -> Operation:
@@ -289,7 +290,7 @@ class AsyncGroups:
 
 
 class AsyncCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, too."""
+    """Cron jobs of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
 
     def __init__(self, projects: AsyncProjects) -> None:
         self._projects = projects
@@ -314,14 +315,17 @@ class AsyncCron:
         age: float | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the task's, not the call's
     ) -> CronJob:
-        """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
+        """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
 
         Args:
             cron: a cron expression, read in ``zone``; or
-            every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC).
-            missed: what to do about runs missed while the daemon was down: skip them, or run once.
-            url, taskid: of the task; empty: made from the job's name. ``{tick}`` stands for the run's unix seconds.
-            fetch, process, save, body, priority, retries, age, timeout: of the task, as in ``new_task``.
+            every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
+            zone: time zone of ``cron``, such as "Europe/Berlin".
+            missed: runs missed while the daemon was down: "skip" them, or run "once".
+            url, taskid: url and taskid of the task; empty: made from the job's name. ``{tick}`` stands for the run's
+                unix seconds.
+            fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
+                ``taskqueue.new_task``.
         """
         task = {
             "url": url,
@@ -337,27 +341,27 @@ class AsyncCron:
         return _job_of(changed, job)
 
     async def list(self, project: str) -> builtins.list[CronJob]:
-        """The jobs of a project, by name, with when each runs next.
+        """Return the jobs of a project, by name, with their next runs.
 
         Raises:
-            RequestRejected: there is no such project.
+            RequestRejected: the project is unknown.
         """
         return (await self._projects.get(project)).cron
 
     async def get(self, project: str, job: str) -> CronJob:
-        """One job of a project.
+        """Return one job of a project.
 
         Raises:
-            RequestRejected: there is no such project.
-            KeyError: it has no job of that name.
+            RequestRejected: the project is unknown.
+            KeyError: the project has no job of that name.
         """
         return _job_of(await self._projects.get(project), job)
 
     async def remove(self, project: str, job: str) -> None:
-        """Forget a job that ``set`` made, or its changes to one of the config."""
+        """Remove a job that ``set`` made, or undo its changes to a job of the config file."""
         await self._projects.unset(project, [f"cron.{job}"])
 
 
 def _job_of(project: Project, name: str) -> CronJob:
-    """The job of that name; a KeyError if there is none."""
+    """Return the job of that name, or raise KeyError."""
     return {job.job: job for job in project.cron}[name]

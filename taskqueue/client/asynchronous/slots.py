@@ -1,4 +1,4 @@
-"""``client.slots``: the parts of a project's tasks, such as those of one host, that have paces of their own."""
+"""``client.slots``: parts of a project with paces of their own, such as its hosts."""
 
 from __future__ import annotations
 
@@ -25,26 +25,28 @@ class AsyncSlots:
         limit: int = 100,
         stored: bool = False,
     ) -> SlotPage:
-        """The first slots of a project, in this order.
+        """Return the first slots of a project, in the given order.
 
         Args:
-            sort: those with the most ready tasks (backlog), the most errors or the longest delay first; or name.
-            limit: 1 to 1,000.
-            stored: also those that are in the store only; the daemon then looks at all of them, or by backlog at all
-                ready tasks, a few thousand at a time between its other work. If not, those in memory, at once: all that
-                may go on next.
+            sort: those with the most ready tasks (backlog), the most errors or the longest delay first; or by name.
+            limit: slots to return, 1 to 1,000.
+            stored: include slots that are only in the store. The daemon then scans all slots (or, sorted by backlog,
+                all ready tasks), a few thousand at a time between its other work. Without it the answer comes at once,
+                from slots in memory: all that may dispatch next.
 
         Raises:
-            RequestRejected: there is no such project, it is not divided into slots, or too many ask for all at once.
+            RequestRejected: the project is unknown or not divided into slots, or too many clients ask for all slots at
+                once.
         """
         request = SlotList(project=project, by=sort, limit=limit, all=stored)
         return without_envelope(SlotPage, await self._exchange.ask(request))
 
     async def get(self, project: str, slot: str) -> SlotDetails:
-        """All that is known of one slot, such as ``example.org``: its pace and who says so, and its next tasks.
+        """Return all that is known of one slot, such as ``example.org``: its pace, the source of each setting, its next
+        tasks.
 
         Raises:
-            RequestRejected: there is no such project, it is not divided into slots, or it has had no task of this slot.
+            RequestRejected: the project is unknown or not divided into slots, or it has had no task of this slot.
         """
         return without_envelope(SlotDetails, await self._exchange.ask(SlotShow(project=project, slot=slot)))
 
@@ -60,22 +62,23 @@ class AsyncSlots:
         max_tasks: float | None = None,
         block_until: float | None = None,
     ) -> SlotDetails:
-        """Say how one slot goes, such as ``example.org``, now and across restarts; it need not have had a task yet.
+        """Override the pace of one slot, such as ``example.org``, now and across restarts, even before its first task.
 
-        What is said of a slot wins over the project's settings; what is None stays as it is.
+        These values override the project's settings; None leaves a value unchanged.
 
         Args:
-            delay: seconds from one hand-out to the next, 0 to 1,000,000, or "auto": as fast as it answers. A delay and
-                a rate replace each other.
-            rate: tasks handed out a second, on average; ``math.inf``: no delay.
-            burst: with a rate: tasks that may be handed out at once after a quiet time.
-            max_processing: tasks that fetchers have at once, at most; ``math.inf`` is unlimited.
-            max_tasks: tasks that have been new in it at which further ones are rejected; ``math.inf`` is unlimited.
-            block_until: nothing is handed out before, in unix seconds, whatever block there was, also one that its host
-                has asked for; ``math.inf``: until it is unset.
+            delay: seconds from one dispatch to the next, 0 to 1,000,000, or "auto": as fast as the site answers. A
+                delay and a rate replace each other.
+            rate: tasks dispatched per second, on average; ``math.inf``: no delay.
+            burst: with a rate: tasks that may be dispatched at once after a quiet time.
+            max_processing: tasks that fetchers may have at once; ``math.inf``: unlimited.
+            max_tasks: number of tasks the slot has ever taken, beyond which new ones are rejected; ``math.inf``:
+                unlimited.
+            block_until: unix seconds before which the slot dispatches nothing; replaces every other block, also one
+                that its host has asked for; ``math.inf``: until it is unset.
 
         Raises:
-            RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
+            RequestRejected: the project is unknown or not divided into slots, or no task can be in that slot.
         """
         request = SlotSet(
             project=project,
@@ -90,14 +93,14 @@ class AsyncSlots:
         return without_envelope(SlotDetails, await self._exchange.ask(request))
 
     async def unset(self, project: str, slot: str, facts: Iterable[SlotFact] = ()) -> SlotDetails:
-        """Forget what ``set`` said of one slot; what the project's settings say of it is in force again.
+        """Remove overrides of one slot that ``set`` made; the project's settings apply again.
 
         Args:
-            facts: names of arguments of ``set``; none: all. With block_until every pause of the slot is over, also one
+            facts: names of arguments of ``set``; none: all. With ``block_until`` every pause of the slot ends, also one
                 that its host has asked for.
 
         Raises:
-            RequestRejected: there is no such project, it is not divided into slots, or no task can be in that slot.
+            RequestRejected: the project is unknown or not divided into slots, or no task can be in that slot.
         """
         request = SlotSet(project=project, slot=slot, unset=tuple(facts) or get_args(SlotFact))
         return without_envelope(SlotDetails, await self._exchange.ask(request))

@@ -38,13 +38,13 @@ from taskqueue.protocol.values import Operation
 from taskqueue.types import Page
 
 NAMES_BYTES: Final = 400 << 10
-"""About the bytes of the taskids in a message: a daemon takes messages of 512 KiB at least."""
+"""Approximate bytes of taskids per message: a daemon accepts messages of at least 512 KiB."""
 
 
 class AsyncTasks:
-    """Tasks that were pushed before. What is done with all that a filter names is in ``client.operations``.
+    """Tasks that were pushed before. ``client.operations`` changes all tasks that match a filter.
 
-    Of more than 10,000 taskids, or 400 KiB of them, each so many are a change of their own.
+    More than 10,000 taskids, or 400 KiB of them, are sent in several messages, each of which is a change of its own.
     """
 
     def __init__(self, exchange: Exchange, long_poll: LongPoll) -> None:
@@ -53,7 +53,9 @@ class AsyncTasks:
         self._parents = ParentPages(exchange)
 
     async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
+        """Return one task with its body and last attempts; name it by its taskid, or by the url that the taskid was
+        made of.
+        """
         return details_of(await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url))))
 
     async def wait(
@@ -64,33 +66,33 @@ class AsyncTasks:
         url: str | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> TaskDetails:
-        """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
+        """Wait until a task is finished, and return it as ``get`` does; its ``state`` is the outcome.
 
-        A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
-        later is waited for.
+        A recurring task never finishes. The client's own timeout limits the first answer only: this waits for a daemon
+        that goes away later.
 
         Args:
-            url: names the task instead of the taskid, if that was made of it.
-            timeout: seconds after which the task is returned that is not over; 0: only look; None: the client's;
-                inf: wait for ever.
+            url: url that the taskid was made of, instead of the taskid.
+            timeout: seconds after which the unfinished task is returned; 0: only check; None: the client's; inf: wait
+                for ever.
 
         Raises:
-            RequestRejected: there is no such task, or it was dropped meanwhile.
+            RequestRejected: the task is unknown, or was dropped meanwhile.
         """
         return details_of(await self._long_poll.task_over(project, _named("wait", taskid, url), timeout))
 
     async def parents(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
-        """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
+        """Iterate over the tasks that a task waits or waited for, with their results, asked for page by page.
 
-        A handler has it as ``task.parents()``.
+        A handler has them as ``task.parents()``.
         """
         async for parent in self._parents.all(project, taskid):
             yield parent
 
     async def children(self, project: str, taskid: str) -> AsyncGenerator[Child, None]:
-        """Tasks that wait for a task, or have waited for it; asked for page by page.
+        """Iterate over the tasks that wait or waited for a task, asked for page by page.
 
-        What is pushed meanwhile may be missing.
+        Tasks pushed meanwhile may be missing.
         """
         after, more = "", True
         while more:
@@ -100,35 +102,36 @@ class AsyncTasks:
             after, more = page.next, bool(page.next)
 
     async def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
+        """Run tasks now, whatever they wait for or ended as; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per
+        task.
 
-        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
+        ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
         ``force_update``.
         """
         return await self._change(taskids, lambda some: TaskRetry(project=project, taskids=some))
 
     async def cancel(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
+        """Cancel tasks; returns ``done``, ``unknown`` or ``ignored`` per task."""
         return await self._change(taskids, lambda some: TaskCancel(project=project, taskids=some))
 
     async def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> builtins.list[TaskOutcome]:
-        """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
+        """Change the priority of tasks; returns ``done``, ``unknown`` or ``ignored`` (it has finished) per task."""
         return await self._change(
             taskids,
             lambda some: TaskReprioritise(project=project, taskids=some, priority=priority),
         )
 
     async def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> Operation:
-        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
+        """Start to run a task and related ones again, each once and in the order of their dependencies.
 
-        It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
-        before it is known which tasks are meant; no task runs before all are reset.
+        The rerun goes on in the daemon even if this client goes away: see ``client.operations.wait``. The daemon first
+        finds all tasks that are meant, then resets them, and runs none before all are reset.
 
         Args:
-            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
-                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
-                only-failed: of it and all that depend on it those that failed or were cancelled.
-            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
+            scope: task: the task alone; downstream: with all tasks that depend on it, directly or not; upstream-failed:
+                with those that it depends on, directly or not but not beyond a success, that failed or were cancelled;
+                only-failed: those of the task and all that depend on it that failed or were cancelled.
+            dry_run: change nothing; when the operation has ended, its ``layers`` list the tasks.
 
         Raises:
             RequestRejected: the project or the task is unknown.
@@ -138,7 +141,7 @@ class AsyncTasks:
     async def _change(
         self, taskids: Iterable[str], request: Callable[[list[str]], Request[TasksReply]]
     ) -> builtins.list[TaskOutcome]:
-        """Ask for the change of some tasks after the other; returns the outcomes of all."""
+        """Ask for the change, one message of taskids after the other; returns all outcomes."""
         outcomes: builtins.list[TaskOutcome] = []
         for some in _messages(taskids):
             outcomes += (await self._exchange.ask(request(some))).outcomes
@@ -158,24 +161,26 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> Page[TaskRow]:
-        """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
+        """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
         Args:
             state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
-                cancelled. A page has tasks of one of them and, without a single ``state``, each task its own.
-            url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
-                it may have fewer than ``limit``, or none, and yet not be the last.
-            error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
-            since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
-            newest: what ended, or was handed out, last comes first; not for what is ready, delayed or blocked.
+                cancelled. A page has tasks of one state only; without a single ``state``, each row names its own.
+            url: glob that the url matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
+                of tasks per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
+            error: glob that the error of the last attempt matches; None: any. Not for processing tasks.
+            since: unix seconds, or an aware datetime: tasks that finished, or if unfinished last ran, at that time or
+                later.
+            newest: list the tasks that finished, or were dispatched, last first; not for ready, delayed or blocked
+                tasks.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
-            limit: 1 to 500.
-            pushed_since, pushed_before: the same times: first came at that time or later, or before it. A task of which
-                that is unknown, because it came before this was kept, is left out.
+            limit: tasks per page, 1 to 500.
+            pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
+                without that time, which came before the daemon recorded it, are left out.
 
         Raises:
-            ValueError: a time is a datetime without a zone.
-            RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
+            ValueError: a time is a datetime without a time zone.
+            RequestRejected: the project is unknown, or the state has no errors or can't be listed backwards.
         """
         request = TaskList(
             project=project,
@@ -205,9 +210,9 @@ class AsyncTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> AsyncGenerator[TaskRow, None]:
-        """All tasks of a project in one state, in some or in any, as ``list`` has them, asked for page by page.
+        """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
-        What changes meanwhile may be missing, or come twice.
+        Tasks that change meanwhile may be missing, or come twice.
         """
         after, more = "", True
         while more:
@@ -229,10 +234,10 @@ class AsyncTasks:
 
 
 def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
-    """The taskids of each message; of none there is one message, which the daemon may refuse.
+    """Divide taskids into messages; without any there is one empty message, which the daemon may refuse.
 
     Raises:
-        TypeError: they are one text.
+        TypeError: ``taskids`` is a single text.
     """
     check_several("taskids", taskids, "taskid")
     some: list[str] = []
@@ -247,12 +252,12 @@ def _messages(taskids: Iterable[str]) -> Iterator[list[str]]:
 
 
 def details_of(reply: TaskReply) -> TaskDetails:
-    """The task, with its body and its result decoded."""
+    """Return the task with its body and result decoded."""
     return replace(without_envelope(TaskDetails, reply), body=decoded(reply.body), result=decoded(reply.result))
 
 
 def _named(method: str, taskid: str | None, url: str | None) -> str:
-    """The taskid of a task that is named by it, or by its url."""
+    """Return the taskid of a task that is named by it, or by its url."""
     if taskid is not None:
         return taskid
     if url is None:

@@ -1,4 +1,4 @@
-"""Client and its namespaces, for code that waits.
+"""Client and its namespaces, for blocking code.
 
-Here may live what ``tools/blocking_client.py`` makes of ``asynchronous/``, and nothing else.
+Here may live only what ``tools/blocking_client.py`` makes from ``asynchronous/``.
 """

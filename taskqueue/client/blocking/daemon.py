@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.daemon``.
+"""Blocking twin of ``taskqueue.client.asynchronous.daemon``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from taskqueue.protocol.daemon import DaemonPoint, DaemonStatus
 
 
 class BlockingDaemon:
-    """The daemon's process: what it does, needs and has done, and whether its state is sound."""
+    """The daemon's process: its work, its resources, its history, and a check of its state."""
 
     def __init__(self, background: Background, daemon: AsyncDaemon) -> None:
         self._background = background
         self._client = daemon
 
     def show(self) -> DaemonStatus:
-        """How the daemon itself is: its process, its turns, its memory, its store. Costs it the same at any size."""
+        """Return the state of the daemon's process, turns, memory and store. The cost is the same at any size."""
         return self._background.run(self._client.show())
 
     def verify(self) -> list[str]:
-        """Have the daemon check its own invariants; returns what is wrong, in words."""
+        """Have the daemon check its own invariants; returns a sentence for each that is broken."""
         return self._background.run(self._client.verify())
 
     def history(self, *, since: Moment | None = None, until: Moment | None = None) -> Iterator[DaemonPoint]:
-        """How the daemon was in each minute of the last day in which it took a turn, asked for page by page.
+        """Iterate over the minutes of the last day in which the daemon took a turn, asked for page by page.
 
-        A minute has a point when the first turn after it was taken.
+        A minute's point appears with the first turn after that minute.
 
         Args:
             since, until: unix seconds, or aware datetimes; None: from a day ago, to now.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: ``since`` or ``until`` is a datetime without a time zone.
         """
         return self._background.iterate(self._client.history(since=since, until=until))

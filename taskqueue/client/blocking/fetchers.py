@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.fetchers``.
+"""Blocking twin of ``taskqueue.client.asynchronous.fetchers``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -32,18 +32,19 @@ class BlockingFetchers:
         skip: int = 0,
         projects: Sequence[str] = (),
     ) -> FetcherPage:
-        """Up to ``limit`` of those who want or hold tasks.
+        """Return a page of fetchers that want tasks or hold leases.
 
         Args:
-            after: fetchers whose pseudonyms come after this one; who pages in the order of these goes on so.
-            limit: 1 to 500.
-            project, group: those that may take tasks of it; empty: all.
-            filter: those whose name or address contains it, in upper or lower case.
-            sort: by pseudonym (``session``) or name, or those first that have the most (``capacity``, ``holds``,
-                ``done``, ``failed``), have held a task for longest (``oldest``) or have not been heard for longest
-                (``silent``).
-            skip: so many of the first ones; who pages in another order than that of pseudonyms goes on so.
-            projects: those that may take tasks of one of these (at most 200); empty: all.
+            after: session of the last fetcher of the page before, if ``sort`` is ``session``; empty: from the first
+                one.
+            limit: fetchers per page, 1 to 500.
+            project, group: fetchers that may take tasks of this project or group; empty: all.
+            filter: fetchers whose name or address contains this text, in upper or lower case.
+            sort: by ``session`` (a pseudonym) or ``name``, or those first that have the largest ``capacity``,
+                ``holds``, ``done`` or ``failed``, have held a lease for longest (``oldest``) or have been silent for
+                longest (``silent``).
+            skip: fetchers to leave out at the beginning, for further pages if ``sort`` is not ``session``.
+            projects: fetchers that may take tasks of one of these projects (at most 200); empty: all.
         """
         return self._background.run(
             self._client.list(
@@ -52,7 +53,7 @@ class BlockingFetchers:
         )
 
     def iter(self, project: str = "") -> Iterator[Fetcher]:
-        """All who want or hold tasks, or may take those of the project, by pseudonym, asked for page by page."""
+        """Iterate over all fetchers, or those that may take tasks of a project, by session, asked for page by page."""
         page = self.list(limit=500, project=project)
         while True:
             yield from page.fetchers
@@ -61,24 +62,25 @@ class BlockingFetchers:
             page = self.list(page.fetchers[-1].session, limit=500, project=project)
 
     def get(self, name: str) -> FetcherName:
-        """The fetchers of one name; one that has none has its pseudonym.
+        """Return the fetchers of one name. A fetcher without a name has its session as name.
 
         Raises:
-            RequestRejected: nobody of that name is connected, and it is not drained.
+            RequestRejected: no fetcher of that name is connected, and the name is not drained.
         """
         return self._background.run(self._client.get(name))
 
     def drain(self, name: str) -> FetcherName:
-        """Give no new tasks to fetchers of this name, nor to those that come later under it, until ``resume``.
+        """Dispatch no more tasks to fetchers of this name, including future ones, until ``resume``.
 
-        They finish what they have begun, and hand back the rest. Nobody has to have the name now: see ``found``.
+        Connected fetchers finish the tasks that they have begun, and give back the rest. No fetcher needs to have the
+        name now: see ``found``.
         """
         return self._background.run(self._client.drain(name))
 
     def resume(self, name: str) -> FetcherName:
-        """Give tasks to fetchers of this name again.
+        """Dispatch tasks to fetchers of this name again.
 
         Raises:
-            RequestRejected: nobody of that name is connected, and it is not drained.
+            RequestRejected: no fetcher of that name is connected, and the name is not drained.
         """
         return self._background.run(self._client.resume(name))

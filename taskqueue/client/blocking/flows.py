@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.flows``.
+"""Blocking twin of ``taskqueue.client.asynchronous.flows``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BlockingFlow:
         flow.task("https://shop.example/report", after=[a, b])
         flow.submit()
 
-    Nothing of it is sent before ``submit``, so a mistake on the way leaves nothing behind.
+    Nothing is sent before ``submit``, so an error on the way leaves nothing behind.
     """
 
     def __init__(self, background: Background, flow: AsyncFlow) -> None:
@@ -35,42 +35,46 @@ class BlockingFlow:
 
     @property
     def name(self) -> str:
-        """Its name in its project, by which ``client.flows`` and ``taskqueue flow`` know it."""
+        """Name of the flow in its project, by which ``client.flows`` and ``taskqueue flow`` know it."""
         return self._client.name
 
     @property
     def size(self) -> int:
-        """How many tasks it has so far."""
+        """Number of its tasks so far."""
         return self._client.size
 
     @explains_options
     def task(self, url: str, after: Iterable[Parent] = (), **options: Unpack[PushOptions]) -> FlowTask:
-        """Describe a task; returns what later ones name it by. It runs when all tasks that it waits for have succeeded.
+        """Describe a task; returns a reference to it for later tasks. It runs when all tasks that it waits for have
+        succeeded.
 
         Args:
-            after: what it waits for, at most 1,000: tasks of this flow, or others: what another flow's ``task``
-                returned, taskids of the same project, (project, taskid).
+            after: tasks to wait for, at most 1,000: values that ``task`` of this flow or another one returned, taskids
+                of the same project, or pairs (project, taskid).
 
         Raises:
-            ValueError, TypeError: it is no task, or its taskid is in the flow already.
+            ValueError, TypeError: the arguments make no task, or its taskid is in the flow already.
         """
         return self._client.task(url, after, **options)
 
     def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> Flow:
-        """Have all of it accepted, or nothing; when this returns, it is kept, and goes on by itself.
+        """Submit the whole flow; the daemon accepts all of it or nothing. When this returns, it is stored and runs by
+        itself.
 
-        The daemon looks at each task first, so the answer to a large flow may take a second longer for each thousand.
-        If none has come in time, call it again: it is answered with the flow if that was accepted, and else goes on.
+        The daemon checks each task first, so the answer to a large flow may take a second longer for each thousand
+        tasks. If no answer came in time, call this again: it returns the flow if the daemon has accepted it, and else
+        goes on.
 
         Args:
-            reuse: tasks that the daemon knows already become part of it as they are, those that are over too; without
-                it one of these refuses the flow.
-            progress: called with how many tasks have been sent, after each message's answer; it must not wait, because
-                the client itself calls it.
+            reuse: tasks that the daemon knows already, including finished ones, become part of the flow as they are;
+                without it such a task refuses the flow.
+            progress: called with the number of tasks sent so far, after each message's answer; it must not wait,
+                because the client itself calls it.
 
         Raises:
-            ValueError: it has no tasks.
-            RequestRejected: a task is known, the project has no room, or there is a flow of this name; nothing runs.
+            ValueError: the flow has no tasks.
+            RequestRejected: a task is known already, the project has no room, or a flow has this name already; nothing
+                runs.
         """
         return self._background.run(self._client.submit(reuse=reuse, progress=progress))
 
@@ -83,17 +87,17 @@ class BlockingFlows:
         self._client = flows
 
     def list(self, project: str = "", after: str = "", limit: int = 100) -> Page[Flow]:
-        """Up to ``limit`` flows, in the order of projects and then of names.
+        """Return a page of flows, ordered by project and then by name.
 
         Args:
-            project: of this one only; empty: of all.
-            after: flows after this one, written as ``project/name``; who pages goes on so.
-            limit: 1 to 500.
+            project: flows of this project only; empty: of all.
+            after: the ``next`` of the page before, or any ``project/name``; empty: from the first one.
+            limit: flows per page, 1 to 500.
         """
         return self._background.run(self._client.list(project, after, limit))
 
     def iter(self, project: str = "") -> Iterator[Flow]:
-        """All flows, of a project or of all, asked for page by page."""
+        """Iterate over all flows, of one project or of all, asked for page by page."""
         after, more = ("", True)
         while more:
             page = self.list(project, after, limit=500)
@@ -101,25 +105,29 @@ class BlockingFlows:
             after, more = (page.next, bool(page.next))
 
     def get(self, project: str, name: str, seconds: float = 0.0) -> Flow:
-        """How far a flow is: when it has ended, or after so many seconds (to 60), whichever comes first."""
+        """Return the progress of a flow: when it has ended, or after ``seconds`` (0 to 60), whichever comes first."""
         return self._background.run(self._client.get(project, name, seconds))
 
     def iter_tasks(self, project: str, name: str) -> Iterator[FlowTaskStatus]:
-        """The tasks of a flow with what each waits for, parents first, asked for page by page."""
+        """Iterate over the tasks of a flow, each with the tasks that it waits for, parents first, asked for page by
+        page.
+        """
         return self._background.iterate(self._client.iter_tasks(project, name))
 
     def wait(
         self, project: str, name: str, progress: Callable[[Flow], object] | None = None, timeout: float | None = inf
     ) -> Flow:
-        """Wait until a flow has ended; returns how it stands then, or (``ended_at`` 0) after ``timeout`` seconds.
+        """Wait until a flow has ended; returns its progress then, or (with ``ended_at`` 0) after ``timeout`` seconds.
 
         Args:
-            progress: called with how it stands, now and twice a second, the end included; it must not wait, because the
-                client itself calls it.
-            timeout: None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
+            progress: called with the flow's progress, now, twice a second, and at the end; it must not wait, because
+                the client itself calls it.
+            timeout: seconds to wait; None: the client's; inf: for ever, also for a daemon that goes away meanwhile.
         """
         return self._background.run(self._client.wait(project, name, progress, timeout))
 
     def cancel(self, project: str, name: str) -> Flow:
-        """End the tasks of a flow that are live, by and by; of one that is not submitted yet, drop what was staged."""
+        """Cancel the unfinished tasks of a flow, step by step; of a flow that is not submitted yet, drop the staged
+        tasks.
+        """
         return self._background.run(self._client.cancel(project, name))

@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.insight``.
+"""Blocking twin of ``taskqueue.client.asynchronous.insight``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class BlockingStats:
         self._client = stats
 
     def list(self, after: str = "", limit: int = 100, group: str = "") -> Page[ProjectStats]:
-        """What happened in the last 5 minutes, hour and day, and in all: a page of projects, by name.
+        """Return a page of projects, by name, with their events of the last 5 minutes, hour and day, and of all time.
 
         Args:
             after: the ``next`` of the page before, or any name; empty: from the first one.
-            limit: 1 to 100.
+            limit: projects per page, 1 to 100.
             group: projects of this group only; empty: all.
         """
         return self._background.run(self._client.list(after, limit, group))
 
     def iter(self, group: str = "") -> Iterator[ProjectStats]:
-        """What happened to each project, by name, asked for page by page."""
+        """Iterate over the counts of all projects, by name, asked for page by page."""
         after, more = ("", True)
         while more:
             page = self.list(after, group=group)
@@ -49,23 +49,23 @@ class BlockingStats:
         since: Moment | None = None,
         until: Moment | None = None,
     ) -> Iterator[HistoryPoint]:
-        """What happened in each minute of the last day, or in each hour of the last 90 days, asked for page by page.
+        """Iterate over counts per minute of the last day, or per hour of the last 90 days, asked for page by page.
 
-        Where nothing happened there is no point. A minute has one when it is over.
+        Minutes without events have no point. A minute's point appears after its end.
 
         Args:
-            project: to this one; None: to all together.
+            project: counts of this project; None: of all together.
             every: minute or hour.
             since, until: unix seconds, or aware datetimes; None: from the first, to the last.
 
         Raises:
-            ValueError: since or until is a datetime without a zone.
+            ValueError: ``since`` or ``until`` is a datetime without a time zone.
         """
         return self._background.iterate(self._client.history(project, every, since=since, until=until))
 
 
 class BlockingLog:
-    """What people have changed."""
+    """Changes that users have made, with their authors."""
 
     def __init__(self, background: Background, log: AsyncLog) -> None:
         self._background = background
@@ -74,22 +74,22 @@ class BlockingLog:
     def list(
         self, project: str | None = None, *, since: Moment | None = None, after: str = "", limit: int = 100
     ) -> Page[Change]:
-        """A page of what people have changed, the newest change first.
+        """Return a page of changes that users have made, newest first.
 
         Args:
-            project: changes of this project only, also of one that was deleted; None: all.
-            since: unix seconds, or an aware datetime: none that were made before; None: all that are kept.
-            after: the ``next`` of the page before; empty: from the newest on. Each page looks at a bounded number of
-                changes, so it may have fewer than ``limit``, or none, and yet not be the last.
-            limit: 1 to 500.
+            project: changes of this project only, even if it was deleted; None: of all.
+            since: unix seconds, or an aware datetime: changes made at that time or later; None: all that are kept.
+            after: the ``next`` of the page before; empty: from the newest on. The daemon scans a bounded number of
+                changes per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
+            limit: changes per page, 1 to 500.
 
         Raises:
-            ValueError: since is a datetime without a zone.
+            ValueError: ``since`` is a datetime without a time zone.
         """
         return self._background.run(self._client.list(project, since=since, after=after, limit=limit))
 
     def iter(self, project: str | None = None, *, since: Moment | None = None) -> Iterator[Change]:
-        """All changes that are kept, the newest first, asked for page by page."""
+        """Iterate over all changes that are kept, newest first, asked for page by page."""
         after, more = ("", True)
         while more:
             page = self.list(project, since=since, after=after, limit=500)

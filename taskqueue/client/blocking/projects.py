@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.projects``.
+"""Blocking twin of ``taskqueue.client.asynchronous.projects``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from taskqueue.client.asynchronous.projects import AsyncCron, AsyncGroups, AsyncProjects
 from taskqueue.client.connection.background import Background
-from taskqueue.client.connection.hold_open import HOLD_SECONDS
+from taskqueue.client.connection.keep_open import KEEP_OPEN_SECONDS
 from taskqueue.protocol.choices import ProjectSort
 from taskqueue.protocol.fields import Setting
 from taskqueue.protocol.insight import ProjectChanges
@@ -36,7 +36,7 @@ class BlockingProjects:
         self._client = projects
 
     def get(self, name: str) -> Project:
-        """A project's state, counts and settings."""
+        """Return a project's state, counts and settings."""
         return self._background.run(self._client.get(name))
 
     def list(
@@ -49,13 +49,13 @@ class BlockingProjects:
         sort: ProjectSort = "name",
         projects: Iterable[str] = (),
     ) -> Page[Project]:
-        """A page of projects.
+        """Return a page of projects.
 
         Args:
-            after: the ``next`` of the page before or, in the order of names, any name; empty: from the first one.
-            limit: 1 to 200.
+            after: the ``next`` of the page before or, if sorted by name, any name; empty: from the first one.
+            limit: projects per page, 1 to 200.
             group: projects of this group only; empty: all.
-            filter: projects whose names contain it, in upper or lower case.
+            filter: projects whose names contain this text, in upper or lower case.
             sort: by name, or those first that have the most tasks in a state (``ready``, …), or had the most events in
                 the last five minutes (``selected_5m``, …).
             projects: only these (at most 200), if they belong to the group; empty: all.
@@ -63,7 +63,7 @@ class BlockingProjects:
         return self._background.run(self._client.list(after, limit, group, filter=filter, sort=sort, projects=projects))
 
     def iter(self, group: str = "") -> Iterator[Project]:
-        """All projects, or those of a group, by name, asked for page by page."""
+        """Iterate over all projects, or those of a group, by name, asked for page by page."""
         after, more = ("", True)
         while more:
             page = self.list(after, group=group)
@@ -71,66 +71,66 @@ class BlockingProjects:
             after, more = (page.next, bool(page.next))
 
     def watch(self) -> Iterator[ProjectChanges]:
-        """All projects, and then, for ever, those that change, four times a second at most.
+        """Iterate over changes for ever: first all projects, then those that change, at most four times a second.
 
-        A reply that is ``anew`` begins with all projects again: forget what those before said.
+        A reply that is ``anew`` begins with all projects again: forget the replies before it.
         """
         return self._background.iterate(self._client.watch())
 
     def set(self, name: str, settings: Mapping[str, Setting]) -> Project:
-        """Change settings of a project, now and across restarts; an unknown project is made.
+        """Change settings of a project, now and across restarts; an unknown project is created.
 
         Tables, such as ``fetch`` and ``cron``, are changed key by key.
         """
         return self._background.run(self._client.set(name, settings))
 
     def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Forget what ``set`` said of these keys; no keys: of all. ``cron.JOB`` is one key of a table."""
+        """Remove these keys from the settings that ``set`` made; no keys: all. ``cron.JOB`` is one key of a table."""
         return self._background.run(self._client.unset(name, keys))
 
     def pause(self, name: str, seconds: float | None = None) -> Project:
-        """Hand out no more of its tasks until ``resume``; new ones are still taken.
+        """Pause the dispatch of its tasks until ``resume``; the daemon still accepts new ones.
 
         Args:
-            seconds: for so many (to 10,000,000), after which it goes on by itself. Whatever is done next with it, such
-                as another pause, replaces that.
+            seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
+                ``resume``. The next action on the project, such as another pause, replaces it.
         """
         return self._background.run(self._client.pause(name, seconds))
 
     def resume(self, name: str) -> Project:
-        """Hand out its tasks again."""
+        """Resume the dispatch of its tasks."""
         return self._background.run(self._client.resume(name))
 
     def pause_all(self, seconds: float | None = None) -> Operation:
-        """Pause each project, whatever its group; those that are stopped stay so.
+        """Pause each project, whatever its group; stopped projects stay stopped.
 
         Args:
-            seconds: for so many, after which they go on by themselves. A project that an operator has paused until
-                ``resume`` stays so.
+            seconds: length of the pause, after which dispatch resumes by itself; None: until ``resume_all``. A project
+                that an operator has paused until ``resume`` stays paused.
 
         Returns:
-            The operation: ``matched`` projects, of ``seen``, are paused now.
+            The operation: of ``seen`` projects, ``matched`` are paused now.
         """
         return self._background.run(self._client.pause_all(seconds))
 
     def resume_all(self) -> Operation:
-        """Hand out the tasks of each project that is paused again, also by itself; those that are stopped stay so."""
+        """Resume dispatch for each project that is paused, also automatically; stopped projects stay stopped."""
         return self._background.run(self._client.resume_all())
 
     def stop(self, name: str) -> Project:
-        """Stop it until ``start``: it keeps and takes tasks, and hands out none."""
+        """Stop it until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
         return self._background.run(self._client.stop(name))
 
     def start(self, name: str) -> Project:
-        """Start it; an unknown one is made."""
+        """Start it; an unknown project is created."""
         return self._background.run(self._client.start(name))
 
     def clear(self, name: str) -> Project:
-        """Drop its tasks that are live; those that are over stay known."""
+        """Drop its unfinished tasks; finished ones stay known."""
         return self._background.run(self._client.clear(name))
 
     def reset(self, name: str) -> Project:
-        """Forget all that is known of its tasks; its settings, state and pace stay."""
+        """Forget all its tasks; its settings, state and pace stay."""
         return self._background.run(self._client.reset(name))
 
     def delete(self, name: str) -> None:
@@ -146,22 +146,22 @@ class BlockingProjects:
         ignore_retries: bool = False,
         on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
-        """Wait until the project has finished: until no task is left that has to end first.
+        """Wait until the project has finished, that is, no task is left that still has to end.
 
-        Returns True when it has, which one with nothing to do has from the start; tasks pushed before are waited for.
-        False: ``timeout`` seconds were over first.
+        Returns True when it has finished, which an empty project has from the start; tasks pushed before the call
+        count. Returns False after ``timeout`` seconds.
 
         Args:
-            timeout: seconds to wait; 0: only look; None: the client's; inf: for ever, also for a daemon that goes away
+            timeout: seconds to wait; 0: only check; None: the client's; inf: for ever, also for a daemon that goes away
                 after the first answer.
-            progress: called now and then with how many tasks are left; it must not wait, because the client itself
+            progress: called now and then with the number of tasks left; it must not wait, because the client itself
                 calls it.
-            ignore_retries: return as soon as only tasks are left that wait for a retry, which may take a day.
-            on_remaining: like ``progress``, but is told how fast it is and how long that may take; called about each
-                30 seconds if there is no ``progress``.
+            ignore_retries: return as soon as all tasks left wait for a retry, which may take a day.
+            on_remaining: like ``progress``, but called with the project's speed and the estimated time left; about
+                every 30 seconds if there is no ``progress``.
 
         Raises:
-            RequestRejected: there is no such project, or it was deleted meanwhile.
+            RequestRejected: the project is unknown, or was deleted meanwhile.
         """
         return self._background.run(
             self._client.wait(name, timeout, progress, ignore_retries=ignore_retries, on_remaining=on_remaining)
@@ -170,35 +170,36 @@ class BlockingProjects:
     def progress(
         self, name: str, timeout: float | None = inf, *, ignore_retries: bool = False
     ) -> Iterator[ProjectProgress]:
-        """How far a project is, now and each time that this changes, twice a second at most, until it has finished.
+        """Iterate over the progress of a project, now and after each change, at most twice a second, until it has
+        finished.
 
-        ``wait`` as an iterator, for a caller who has something to do meanwhile. Each reply says whether the project has
-        ``finished``, which the last one does, or how many tasks are ``unfinished``. Without that the iterator has ended
-        after ``timeout`` seconds (0: after the first reply; None: the client's timeout; inf: never).
+        This is ``wait`` as an iterator, for a caller with other work in between. Each reply says whether the project
+        has ``finished``, as the last one does, or how many tasks are ``unfinished``. After ``timeout`` seconds the
+        iterator ends without a ``finished`` reply (0: after the first reply; None: the client's timeout; inf: never).
 
         Args:
-            ignore_retries: as for ``wait``; ``unfinished`` counts what waits for a retry all the same.
+            ignore_retries: as for ``wait``; ``unfinished`` still counts tasks that wait for a retry.
 
         Raises:
-            RequestRejected: there is no such project, or it was deleted meanwhile.
+            RequestRejected: the project is unknown, or was deleted meanwhile.
         """
         return self._background.iterate(self._client.progress(name, timeout, ignore_retries=ignore_retries))
 
-    def keep_open(self, name: str, seconds: float = HOLD_SECONDS) -> AbstractContextManager[None]:
-        """Keep the project from being finished as long as the ``with`` lasts, such as while it is pushed to.
+    def keep_open(self, name: str, seconds: float = KEEP_OPEN_SECONDS) -> AbstractContextManager[None]:
+        """Keep the project from finishing inside the ``with`` block, for example while you push to it.
 
         Args:
-            seconds: for how long it stays open if this process dies; the client says so again three times as often.
+            seconds: time that the project stays open if this process dies; the client renews it three times as often.
         """
         return self._background.within(self._client.keep_open(name, seconds))
 
 
 class BlockingGroups:
-    """What ``client.projects`` does with one project, done with each of a group, in the order of their names.
+    """Actions of ``client.projects``, carried out on each project of a group, in the order of their names.
 
-    Each but ``set`` waits for the end, and goes on in the daemon whatever becomes of this client. It returns the
-    operation: with ``matched`` projects it was done, of ``seen``; for the others it made no sense. RequestRejected is
-    raised if no project belongs to the group.
+    Each method but ``set`` waits for the end; the operation goes on in the daemon even if this client goes away. It
+    returns the operation: of ``seen`` projects, ``matched`` were changed; for the others the action made no sense. The
+    methods raise RequestRejected if no project belongs to the group.
     """
 
     def __init__(self, background: Background, groups: AsyncGroups) -> None:
@@ -206,29 +207,29 @@ class BlockingGroups:
         self._client = groups
 
     def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
-        """Change settings of these projects, of all at once; returns how many they are, and the old values.
+        """Change settings of all these projects at once; returns their number and the old values.
 
         Raises:
-            RequestRejected: one of the projects can't have one of the settings, or they are more than 1,000; the
-                reason names the project, and none is changed.
+            RequestRejected: a setting is invalid for one of the projects, which the reason names, or there are more
+                than 1,000 projects; none is changed.
         """
         return self._background.run(self._client.set(group, settings))
 
     def pause(self, group: str, seconds: float | None = None) -> Operation:
-        """Hand out no more tasks of these projects until ``resume``; new ones are still taken.
+        """Pause the dispatch of these projects until ``resume``; the daemon still accepts new tasks.
 
         Args:
-            seconds: for so many (to 10,000,000), after which they go on by themselves. A project that an operator
-                has paused until ``resume`` stays so.
+            seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
+                ``resume``. A project that an operator has paused until ``resume`` stays paused.
         """
         return self._background.run(self._client.pause(group, seconds))
 
     def resume(self, group: str) -> Operation:
-        """Hand out the tasks of these projects again."""
+        """Resume the dispatch of these projects."""
         return self._background.run(self._client.resume(group))
 
     def stop(self, group: str) -> Operation:
-        """Stop these projects until ``start``: they keep and take tasks, and hand out none."""
+        """Stop these projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
         return self._background.run(self._client.stop(group))
 
     def start(self, group: str) -> Operation:
@@ -236,11 +237,11 @@ class BlockingGroups:
         return self._background.run(self._client.start(group))
 
     def clear(self, group: str) -> Operation:
-        """Drop the tasks of these projects that are live; those that are over stay known."""
+        """Drop the unfinished tasks of these projects; finished ones stay known."""
         return self._background.run(self._client.clear(group))
 
     def reset(self, group: str) -> Operation:
-        """Forget all that is known of the tasks of these projects; their settings, states and paces stay."""
+        """Forget all tasks of these projects; their settings, states and paces stay."""
         return self._background.run(self._client.reset(group))
 
     def delete(self, group: str) -> Operation:
@@ -249,7 +250,7 @@ class BlockingGroups:
 
 
 class BlockingCron:
-    """Jobs of projects. They are a setting of theirs, so ``projects.get`` has them, too."""
+    """Cron jobs of projects. They are a setting of the project, so ``projects.get`` returns them, too."""
 
     def __init__(self, background: Background, cron: AsyncCron) -> None:
         self._background = background
@@ -275,14 +276,17 @@ class BlockingCron:
         age: float | None = None,
         timeout: float | None = None,
     ) -> CronJob:
-        """Have a task pushed again and again, with ``force_update``; a job of that name is replaced.
+        """Have a task pushed again and again, with ``force_update``; this replaces a job of the same name.
 
         Args:
             cron: a cron expression, read in ``zone``; or
-            every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC).
-            missed: what to do about runs missed while the daemon was down: skip them, or run once.
-            url, taskid: of the task; empty: made from the job's name. ``{tick}`` stands for the run's unix seconds.
-            fetch, process, save, body, priority, retries, age, timeout: of the task, as in ``new_task``.
+            every: an interval such as "90s", "5m", "12h" or "1d": runs are at its multiples since 1970 (UTC).
+            zone: time zone of ``cron``, such as "Europe/Berlin".
+            missed: runs missed while the daemon was down: "skip" them, or run "once".
+            url, taskid: url and taskid of the task; empty: made from the job's name. ``{tick}`` stands for the run's
+                unix seconds.
+            fetch, process, save, body, priority, retries, age, timeout: options of the task, as in
+                ``taskqueue.new_task``.
         """
         return self._background.run(
             self._client.set(
@@ -306,22 +310,22 @@ class BlockingCron:
         )
 
     def list(self, project: str) -> builtins.list[CronJob]:
-        """The jobs of a project, by name, with when each runs next.
+        """Return the jobs of a project, by name, with their next runs.
 
         Raises:
-            RequestRejected: there is no such project.
+            RequestRejected: the project is unknown.
         """
         return self._background.run(self._client.list(project))
 
     def get(self, project: str, job: str) -> CronJob:
-        """One job of a project.
+        """Return one job of a project.
 
         Raises:
-            RequestRejected: there is no such project.
-            KeyError: it has no job of that name.
+            RequestRejected: the project is unknown.
+            KeyError: the project has no job of that name.
         """
         return self._background.run(self._client.get(project, job))
 
     def remove(self, project: str, job: str) -> None:
-        """Forget a job that ``set`` made, or its changes to one of the config."""
+        """Remove a job that ``set`` made, or undo its changes to a job of the config file."""
         self._background.run(self._client.remove(project, job))

@@ -1,6 +1,6 @@
-"""The blocking twin of ``taskqueue.client.asynchronous.tasks``.
+"""Blocking twin of ``taskqueue.client.asynchronous.tasks``.
 
-Made by ``python -m tools.blocking_client``; change that one.
+Made by ``python -m tools.blocking_client``; change the original.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from taskqueue.types import Page
 
 
 class BlockingTasks:
-    """Tasks that were pushed before. What is done with all that a filter names is in ``client.operations``.
+    """Tasks that were pushed before. ``client.operations`` changes all tasks that match a filter.
 
-    Of more than 10,000 taskids, or 400 KiB of them, each so many are a change of their own.
+    More than 10,000 taskids, or 400 KiB of them, are sent in several messages, each of which is a change of its own.
     """
 
     def __init__(self, background: Background, tasks: AsyncTasks) -> None:
@@ -35,68 +35,71 @@ class BlockingTasks:
         self._client = tasks
 
     def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """One task, its body and last attempts included; named by its taskid, or by the url that it was made of."""
+        """Return one task with its body and last attempts; name it by its taskid, or by the url that the taskid was
+        made of.
+        """
         return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
         self, project: str, taskid: str | None = None, *, url: str | None = None, timeout: float | None = inf
     ) -> TaskDetails:
-        """Wait until a task is over, and return it as ``get`` does; its ``state`` says how it ended.
+        """Wait until a task is finished, and return it as ``get`` does; its ``state`` is the outcome.
 
-        A task that recurs is never over. The client's own timeout limits the first answer only: a daemon that goes away
-        later is waited for.
+        A recurring task never finishes. The client's own timeout limits the first answer only: this waits for a daemon
+        that goes away later.
 
         Args:
-            url: names the task instead of the taskid, if that was made of it.
-            timeout: seconds after which the task is returned that is not over; 0: only look; None: the client's;
-                inf: wait for ever.
+            url: url that the taskid was made of, instead of the taskid.
+            timeout: seconds after which the unfinished task is returned; 0: only check; None: the client's; inf: wait
+                for ever.
 
         Raises:
-            RequestRejected: there is no such task, or it was dropped meanwhile.
+            RequestRejected: the task is unknown, or was dropped meanwhile.
         """
         return self._background.run(self._client.wait(project, taskid, url=url, timeout=timeout))
 
     def parents(self, project: str, taskid: str) -> Iterator[Parent]:
-        """What a task waits for, or has waited for, and what that has left behind; asked for page by page.
+        """Iterate over the tasks that a task waits or waited for, with their results, asked for page by page.
 
-        A handler has it as ``task.parents()``.
+        A handler has them as ``task.parents()``.
         """
         return self._background.iterate(self._client.parents(project, taskid))
 
     def children(self, project: str, taskid: str) -> Iterator[Child]:
-        """Tasks that wait for a task, or have waited for it; asked for page by page.
+        """Iterate over the tasks that wait or waited for a task, asked for page by page.
 
-        What is pushed meanwhile may be missing.
+        Tasks pushed meanwhile may be missing.
         """
         return self._background.iterate(self._client.children(project, taskid))
 
     def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """Run tasks now, whatever they wait for or ended as; per task ``done``, ``unknown``, ``ignored`` or ``bare``.
+        """Run tasks now, whatever they wait for or ended as; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per
+        task.
 
-        ``bare``: its url and its body were dropped, as its project keeps such tasks no longer; push it with
+        ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
         ``force_update``.
         """
         return self._background.run(self._client.retry(project, taskids))
 
     def cancel(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """End tasks; per task ``done``, ``unknown`` or ``ignored``."""
+        """Cancel tasks; returns ``done``, ``unknown`` or ``ignored`` per task."""
         return self._background.run(self._client.cancel(project, taskids))
 
     def reprioritise(self, project: str, taskids: Iterable[str], priority: int) -> builtins.list[TaskOutcome]:
-        """Give tasks another priority; per task ``done``, ``unknown``, or ``ignored``: it is over."""
+        """Change the priority of tasks; returns ``done``, ``unknown`` or ``ignored`` (it has finished) per task."""
         return self._background.run(self._client.reprioritise(project, taskids, priority))
 
     def rerun(self, project: str, taskid: str, *, scope: RerunScope = "task", dry_run: bool = False) -> Operation:
-        """Start to run a task again, and others with it, each once and in the order in which they depend on each other.
+        """Start to run a task and related ones again, each once and in the order of their dependencies.
 
-        It goes on in the daemon, whatever becomes of this client: see ``client.operations.wait``. Nothing is touched
-        before it is known which tasks are meant; no task runs before all are reset.
+        The rerun goes on in the daemon even if this client goes away: see ``client.operations.wait``. The daemon first
+        finds all tasks that are meant, then resets them, and runs none before all are reset.
 
         Args:
-            scope: task: it alone; downstream: it and all tasks that depend on it, however far down; upstream-failed: it
-                and those that it depends on, however far up but not behind a success, that failed or were cancelled;
-                only-failed: of it and all that depend on it those that failed or were cancelled.
-            dry_run: change nothing; once it has ended, its ``layers`` say which tasks.
+            scope: task: the task alone; downstream: with all tasks that depend on it, directly or not; upstream-failed:
+                with those that it depends on, directly or not but not beyond a success, that failed or were cancelled;
+                only-failed: those of the task and all that depend on it that failed or were cancelled.
+            dry_run: change nothing; when the operation has ended, its ``layers`` list the tasks.
 
         Raises:
             RequestRejected: the project or the task is unknown.
@@ -117,24 +120,26 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> Page[TaskRow]:
-        """A page of a project's tasks in a state, in the order of that state, with the errors of their last attempts.
+        """Return a page of a project's tasks, in the order of their state, with the errors of their last attempts.
 
         Args:
             state: one or several; None: all, one after the other: ready, delayed, processing, blocked, success, failed,
-                cancelled. A page has tasks of one of them and, without a single ``state``, each task its own.
-            url: a glob, such as ``http://site/news/*``; None is any. Each page looks at a bounded number of tasks, so
-                it may have fewer than ``limit``, or none, and yet not be the last.
-            error: a glob that the error of the last attempt matches; None is any. Not for what is processing.
-            since: unix seconds, or an aware datetime: ended at that time or later or, if it is not over, last run.
-            newest: what ended, or was handed out, last comes first; not for what is ready, delayed or blocked.
+                cancelled. A page has tasks of one state only; without a single ``state``, each row names its own.
+            url: glob that the url matches, such as ``http://site/news/*``; None: any. The daemon scans a bounded number
+                of tasks per page, so a page may have fewer than ``limit``, or none, and yet not be the last.
+            error: glob that the error of the last attempt matches; None: any. Not for processing tasks.
+            since: unix seconds, or an aware datetime: tasks that finished, or if unfinished last ran, at that time or
+                later.
+            newest: list the tasks that finished, or were dispatched, last first; not for ready, delayed or blocked
+                tasks.
             after: the ``next`` of the page before, which is empty on the last one; empty: from the start.
-            limit: 1 to 500.
-            pushed_since, pushed_before: the same times: first came at that time or later, or before it. A task of which
-                that is unknown, because it came before this was kept, is left out.
+            limit: tasks per page, 1 to 500.
+            pushed_since, pushed_before: times likewise: tasks first pushed at that time or later, or before it. Tasks
+                without that time, which came before the daemon recorded it, are left out.
 
         Raises:
-            ValueError: a time is a datetime without a zone.
-            RequestRejected: there is no such project, or the state has no errors or can't be listed backwards.
+            ValueError: a time is a datetime without a time zone.
+            RequestRejected: the project is unknown, or the state has no errors or can't be listed backwards.
         """
         return self._background.run(
             self._client.list(
@@ -163,9 +168,9 @@ class BlockingTasks:
         pushed_since: Moment | None = None,
         pushed_before: Moment | None = None,
     ) -> Iterator[TaskRow]:
-        """All tasks of a project in one state, in some or in any, as ``list`` has them, asked for page by page.
+        """Iterate over all tasks of a project, filtered as in ``list``, asked for page by page.
 
-        What changes meanwhile may be missing, or come twice.
+        Tasks that change meanwhile may be missing, or come twice.
         """
         after, more = ("", True)
         while more:

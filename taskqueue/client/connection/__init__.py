@@ -1,5 +1,5 @@
-"""One client's connection: its session, its socket, what is under way, and whether somebody answers.
+"""Connection of a client: its session, its socket, requests in flight, and whether the daemon answers.
 
-Here may live what every request needs, and what keeps asking or saying the same until it ends: waits and holds. Nothing
-here knows what a task is.
+Here may live what every request needs, and requests that repeat until they end: waits and projects kept open. Nothing
+here knows tasks.
 """

@@ -1,4 +1,4 @@
-"""Addresses of a daemon: what its url names at the moment, and what became of attempts to connect to each of them.
+"""Addresses that a daemon's url stands for at the moment, and results of attempts to connect to each of them.
 
     tcp://[::1]:7400     ──────────────► one address, at once
     tcp://db.example:7400 ──a thread────► its addresses of both families, in the order of the system (RFC 6724)
@@ -6,14 +6,14 @@
 
 libzmq would look up a name itself, but takes one address of it, of one family, and does so in the thread of its I/O.
 
-An address is tried, and the attempt ends in one of these ways, which explain why nobody answers:
+An attempt to connect ends in one of these ways, which explain why no daemon answers:
 
-    REFUSED    nobody listens there, or no way leads there
-    STRANGER   who listens there has hung up, or speaks another protocol
-    MUTE       somebody took the connection and said nothing
+    REFUSED    nothing listens there, or there is no route to it
+    STRANGER   the peer has hung up, or speaks another protocol
+    MUTE       the peer accepted the connection and sent nothing
     SILENT     nothing came back at all
 
-The first two are certain: a client that is not to wait for a daemon gives up. The others may be a daemon that is slow.
+The first two are certain: a client that is not to wait for a daemon gives up. The others may be a slow daemon.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ EXAMPLE = "a url looks like tcp://127.0.0.1:7400 or tcp://[::1]:7400"
 
 
 class Address(NamedTuple):
-    """One place to connect to.
+    """Address of one place to connect to.
 
     Attributes:
-        endpoint: as libzmq takes it.
-        shown: for people, such as ``10.0.0.7:7400`` or ``[::1]:7400``.
-        is_ipv6: libzmq has to be told.
+        endpoint: in the form that libzmq takes.
+        shown: for messages, such as ``10.0.0.7:7400`` or ``[::1]:7400``.
+        is_ipv6: True if libzmq has to use IPv6.
     """
 
     endpoint: str
@@ -46,17 +46,17 @@ class Address(NamedTuple):
 
 
 Found = list[Address] | Exception
-"""What a look-up has found, or why nothing."""
+"""Addresses that a look-up has found, or its error."""
 
 
 class Target:
-    """Where a url leads to.
+    """Destination of a url.
 
     Attributes:
-        name: of the host, which has to be looked up; empty: the url has the address itself.
+        name: host name to look up; empty: the url contains the address itself.
 
     Raises:
-        ClientError: the url is none.
+        ClientError: the url is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -68,10 +68,10 @@ class Target:
             self._parse(url)
 
     def look_up(self, loop: asyncio.AbstractEventLoop, told: Callable[[Found], None]) -> None:
-        """Have ``told`` called with the addresses: at once, or in the loop when the name has been looked up.
+        """Call ``told`` with the addresses: at once, or in the loop when the name has been looked up.
 
-        Not in the executor of the loop, whose threads may all be busy with handlers, and which a program that ends
-        waits for: a look-up may take half a minute.
+        This does not use the loop's executor: its threads may all be busy with handlers, and a program that ends waits
+        for them, while a look-up may take half a minute.
         """
         if not self.name:
             told(self._addresses)
@@ -89,11 +89,11 @@ class Target:
         source, semicolon, place = url.removeprefix("tcp://").rpartition(";")
         host, _, port = place.rpartition(":")
         if not host.strip("[]*") or not port.isascii() or not port.isdigit() or not 0 < int(port) <= 65_535:
-            raise ClientError(f"can't connect to {url!r}: it has no host or no port; {EXAMPLE}")
+            raise ClientError(f"can't connect to {url!r}: the url has no host or no port; {EXAMPLE}")
         self._source, self._port = source + semicolon, int(port)
         if not _is_literal(literal := host.strip("[]")):
             if host != literal:
-                raise ClientError(f"can't connect to {url!r}: {literal!r} is no IPv6 address; {EXAMPLE}")
+                raise ClientError(f"can't connect to {url!r}: {literal!r} is not an IPv6 address; {EXAMPLE}")
             self.name = host
         else:
             self._addresses = [self._address(literal)]
@@ -112,7 +112,7 @@ class Target:
 
 
 def _host(place: Sequence[object]) -> str:
-    """The address of what ``getaddrinfo`` found, with its zone if it has one that is not in it."""
+    """Return the address that ``getaddrinfo`` found, with its zone if that is separate."""
     host, zone = str(place[0]), place[3] if len(place) > 3 else 0
     return f"{host}%{zone}" if zone and "%" not in host else host
 
@@ -125,10 +125,10 @@ def _is_literal(host: str) -> bool:
     return True
 
 
-REFUSED: Final = "nobody listens there"
-UNKNOWN: Final = "its host is not known"
-STRANGER: Final = "who listens there is no taskqueue daemon"
-MUTE: Final = "somebody listens there, but is no taskqueue daemon, or hangs"
+REFUSED: Final = "nothing listens there"
+UNKNOWN: Final = "its host is unknown"
+STRANGER: Final = "the program that listens there is not a taskqueue daemon"
+MUTE: Final = "a program listens there, but is not a taskqueue daemon, or hangs"
 SILENT: Final = "nothing comes back from there"
 
 CERTAIN: Final = (REFUSED, STRANGER)
@@ -138,7 +138,7 @@ class ConnectAttempts:
     """Attempts to connect to the addresses of one url.
 
     Args:
-        name: of the host; empty: the url has the address itself, so that it need not be said again.
+        name: host name; empty: the url contains the address itself, so that messages need not repeat it.
     """
 
     def __init__(self, name: str) -> None:
@@ -147,33 +147,33 @@ class ConnectAttempts:
         self._ends: dict[str, str] = {}
 
     def unknown(self, error: Exception) -> None:
-        """The name can't be looked up."""
+        """Record that the name can't be looked up."""
         self._ends.clear()
         self._unknown = f"{UNKNOWN} ({getattr(error, 'strerror', None) or error})"
 
     def found(self, addresses: Sequence[str]) -> None:
-        """These are tried now, one after the other; what is known of them from before stays."""
+        """Record the addresses that are tried now, one after the other; known results of earlier attempts stay."""
         self._unknown = ""
         self._ends = {address: self._ends.get(address, "") for address in addresses}
 
     def ended(self, address: str, how: str) -> None:
-        """An attempt has ended without a connection, or a connection can't be used so far."""
+        """Record that an attempt has ended without a connection, or that a connection can't be used so far."""
         self._ends[address] = how
 
     def connected(self) -> None:
-        """There is a connection."""
+        """Record that there is a connection."""
         self._unknown = ""
         self._ends = dict.fromkeys(self._ends, "")
 
     @property
     def obstacle(self) -> str:
-        """In words, why there can't be a connection; empty: there is one, or may be soon."""
+        """Reason why there can't be a connection; empty: there is one, or may be soon."""
         is_certain = bool(self._ends) and all(how in CERTAIN for how in self._ends.values())
         return self._unknown or (self.why if is_certain else "")
 
     @property
     def why(self) -> str:
-        """In words, why there is no connection, as far as that is known."""
+        """Reason why there is no connection, as far as it is known."""
         known = {address: how for address, how in self._ends.items() if how}
         if not known:
             return self._unknown or (f"its host {self._name} is being looked up" if self._is_looked_up() else "")

@@ -1,13 +1,13 @@
-"""An event loop in a thread of its own, for callers that wait: coroutines and singles in, results out.
+"""An event loop in a thread of its own, for blocking callers: coroutines and singles in, results out.
 
     thread ──► inbox ──one wake-up for many──► loop
     thread ◄── lock ◄──────────────────────────┘
 
-Waking the loop and waking a caller are what a blocking call costs. So the loop is woken only if it is not going to look
-into the inbox anyway, and a caller waits for a plain lock: a ``concurrent.futures.Future`` costs twice as much.
+Waking the loop and waking the caller are the main cost of a blocking call. So a caller wakes the loop only if the loop
+is not about to read the inbox anyway, and waits for a plain lock: a ``concurrent.futures.Future`` costs twice as much.
 
-A forked process has the inbox and the pipe that wakes the loop, but no loop, and an interpreter that is ending has
-stopped the loop's thread: what they asked would never be answered. So that is looked at first.
+A forked process has the inbox and the pipe that wakes the loop, but no loop, and an ending interpreter has stopped the
+loop's thread. Calls there would never be answered, so that is checked first.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class ThreadFuture(Generic[T]):
     """An answer for which one thread waits, and which the loop sets, once: an ``Answer``.
 
     Args:
-        post: has something called in the loop.
-        forget: called there when the thread waits no more.
+        post: schedules a call in the loop.
+        forget: called in the loop when the thread stops waiting.
     """
 
     __slots__ = ("_done", "_error", "_forget", "_lock", "_post", "_result")
@@ -51,32 +51,32 @@ class ThreadFuture(Generic[T]):
         self._lock.acquire()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        """Run a coroutine, of which it is the future; called in the loop."""
+        """Run a coroutine in the loop, and set its outcome here; call this in the loop."""
         task = asyncio.ensure_future(coroutine)
         self._forget = task.cancel
         task.add_done_callback(self._copy)
 
     def done(self) -> bool:
-        """Whether it is set, or was cancelled."""
+        """Return True if it is set, or was cancelled."""
         return self._done
 
     def set_result(self, result: T) -> None:
-        """Let ``result`` return this."""
+        """Make ``result`` return this value."""
         self._result = result
         self._done = True
         self._lock.release()
 
     def set_exception(self, error: BaseException) -> None:
-        """Let ``result`` raise this."""
+        """Make ``result`` raise this error."""
         self._error = error
         self._done = True
         self._lock.release()
 
     def result(self, seconds: float = inf) -> T:
-        """Wait for the result; raises what was set instead.
+        """Wait for the result and return it, or raise the error that was set.
 
         Raises:
-            TimeoutError: it was not set in so many seconds.
+            TimeoutError: neither was set within ``seconds``.
         """
         try:
             if not self._lock.acquire(timeout=max(0.0, seconds) if seconds < threading.TIMEOUT_MAX else -1):
@@ -90,7 +90,7 @@ class ThreadFuture(Generic[T]):
         return cast(T, self._result)
 
     def cancel(self) -> None:
-        """Have the loop forget it, if it is not set; any thread may call it."""
+        """Have the loop forget the call, if it is not done; any thread may call this."""
         if not self._done:
             self._done = True
             self._post(self._cancel)
@@ -109,7 +109,9 @@ class ThreadFuture(Generic[T]):
 
 
 class Background:
-    """Runs until ``close``. Any thread of its process may call it; in a forked one it raises ClientClosed."""
+    """An event loop that runs until ``close``. Any thread of its process may use it; a forked process gets
+    ClientClosed.
+    """
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -122,19 +124,19 @@ class Background:
         self._thread.start()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> ThreadFuture[T]:
-        """Run it, and wait for nothing.
+        """Run a coroutine without waiting for it.
 
         Raises:
-            ClientClosed: nothing is run any more, or not in this process.
+            ClientClosed: the client is closed, or belongs to another process.
         """
         running: ThreadFuture[T] = ThreadFuture(self._post)
         self._begin(coroutine, running)
         return running
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run it, and wait for its result."""
+        """Run a coroutine, and wait for its result."""
         running: ThreadFuture[T] = ThreadFuture(self._post)
-        # What the loop has been told of is given up whenever a Ctrl-C comes, also before the thread waits.
+        # A Ctrl-C cancels the call at any time, also before the thread waits.
         try:
             self._begin(coroutine, running)
             return running.result()
@@ -145,7 +147,7 @@ class Background:
         if not self._is_alive():
             coroutine.close()
             raise self._dead()
-        # What is posted is begun, and ended: the loop looks once more after the last coroutine.
+        # Posted calls are begun and ended: the loop reads its inbox once more after the last coroutine.
         with self._closing:
             if not self._closed:
                 self._post(partial(running.run, coroutine))
@@ -154,25 +156,25 @@ class Background:
         raise ClientClosed("the client was closed")
 
     def call(self, function: Callable[[], T]) -> T:
-        """Have a function called in the loop, and wait for what it returns; the loop's own thread just calls it."""
+        """Call a function in the loop, and return its result; the loop's own thread calls it directly."""
         if threading.current_thread() is self._thread:
             return function()
         return self.run(_called(function))
 
     def future(self, make: Callable[[], asyncio.Future[T]]) -> Future[T]:
-        """Have a future made in the loop; returns one for threads, which gets the same. It can't be cancelled."""
+        """Make a future in the loop; returns one for threads with the same outcome. It can't be cancelled."""
         made: Future[T] = Future()
         made.set_running_or_notify_cancel()
         self.call(lambda: make().add_done_callback(partial(_copy, made)))
         return made
 
     def ask(self, singles: Batching[I, T], item: I) -> T:
-        """What ``singles.ask`` does, for a thread, and without a coroutine."""
+        """Do ``singles.ask`` for a thread, without a coroutine."""
         if not self._is_alive():
             raise self._dead()
         answer: ThreadFuture[T] = ThreadFuture(self._post, singles.forget)
         must_gather = singles.add(Single(item, answer, singles.size_of(item)))
-        # What the loop has been told of is given up whenever a Ctrl-C comes, also before anybody waits.
+        # A Ctrl-C cancels the call at any time, also before this thread waits.
         try:
             if must_gather:
                 self._post(singles.gather)
@@ -183,7 +185,7 @@ class Background:
             answer.cancel()
 
     def iterate(self, items: AsyncGenerator[T, None]) -> Generator[T, None, None]:
-        """Go through what a generator gives, one by one; left, it is closed."""
+        """Iterate over an asynchronous generator, and close it at the end."""
         try:
             while True:
                 yield self.run(_next(items))
@@ -195,7 +197,7 @@ class Background:
 
     @contextmanager
     def within(self, block: AbstractAsyncContextManager[T]) -> Iterator[T]:
-        """Be inside of it; it is left without an error, whatever the caller's was."""
+        """Enter an asynchronous context manager; leave it without an error, whatever the caller's block raised."""
         entered = self.run(_entered(block))
         try:
             yield entered
@@ -204,7 +206,7 @@ class Background:
                 self.run(_left(block))
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last coroutine, then nothing any more. A forked process has nothing to close."""
+        """Run the last coroutine and stop the loop. In a forked process this does nothing."""
         if not self._is_alive():
             last.close()
             return
@@ -220,7 +222,7 @@ class Background:
         self._thread.join()
 
     def _is_alive(self) -> bool:
-        """Asked before any lock is taken: another thread may have held it when the process was forked."""
+        """Check, before a lock is taken, because another thread may have held it when the process was forked."""
         return self._process == os.getpid() and not is_finalizing()
 
     def _dead(self) -> ClientClosed:
@@ -231,26 +233,26 @@ class Background:
         )
 
     def _post(self, call: Callable[[], None]) -> None:
-        """Have it called in the loop, which is woken once for all that comes before it looks."""
+        """Call a function in the loop, which is woken once for all calls that come before it reads them."""
         self._inbox.append(call)
         if not self._woken:
             try:
                 self._woken = True
                 self._loop.call_soon_threadsafe(self._look)
-            except RuntimeError:  # It is closed: nobody waits for this any more.
+            except RuntimeError:  # The loop is closed, so no caller waits for this any more.
                 return
-            except BaseException:  # A Ctrl-C: the loop may sleep on, so whoever posts next wakes it.
+            except BaseException:  # A Ctrl-C: the loop may sleep on, so the next call wakes it.
                 self._woken = False
                 raise
 
     def _look(self) -> None:
-        # Before looking: what comes after the look needs another one.
+        # Before reading: a call that comes later needs another wake-up.
         self._woken = False
         while self._inbox:
             call = self._inbox.popleft()
             try:
                 call()
-            except Exception as error:  # As the loop does: nobody else has to wait for it.
+            except Exception as error:  # As the loop does: the other calls have to go on.
                 self._loop.call_exception_handler({"message": f"{call!r} failed", "exception": error})
 
     def _live(self) -> None:
@@ -262,7 +264,7 @@ class Background:
         self._loop.close()
 
     async def _end(self) -> None:
-        """Nobody may wait for ever for what still runs, or was about to."""
+        """Cancel all that still runs or is about to run, so that no caller waits for ever."""
         self._look()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
@@ -271,7 +273,7 @@ class Background:
 
 
 class BlockingSingles(Generic[I, T]):
-    """The singles of one kind, for threads."""
+    """Singles of one kind, for threads."""
 
     def __init__(self, background: Background, singles: Batching[I, T]) -> None:
         self._background = background

@@ -1,21 +1,21 @@
-"""Singles that leave together: what many callers ask one by one goes to the daemon in messages of many.
+"""Singles that leave together: requests of many callers go to the daemon in messages of many.
 
     add ──► waiting ──gather──► under way ──answer──► to each caller its own outcome, or its own error
-               ▲ while one message is unanswered, what comes waits here
+               ▲ while one message is unanswered, new singles wait here
 
-A message costs both sides far more than a task in it. Whoever is alone waits for nobody: with no message under way a
-single leaves at the end of the loop's turn. The longer answers take, the more leave with the next message.
+A message costs both sides far more than a task in it. A single caller does not wait: with no message under way its
+single leaves at the end of the loop's turn. The longer answers take, the more singles leave with the next message.
 
 Rules:
-1. First come, first served; a message has at most MOST singles, and about MOST_BYTES unless one alone is larger.
+1. First come, first served; a message has at most MOST singles, and about MOST_BYTES unless a single alone is larger.
 2. Callers that were answered together are given COMPANY_SECONDS to come again, so that they stay together: threads come
-   back one by one, and the first would leave alone, for a message of its own. Measured with 8 threads: 8 tasks a
-   message instead of 4, and a third less CPU time, of the client as well as of the daemon.
-3. What is too large, can't be encoded, or is refused as a whole for what may be one single in it, goes again in halves,
-   so that nobody gets the error of somebody else. It is safe to do so: nothing of it was done. A single that is refused
-   alone may know how to go in parts. Any other refusal, such as for a full disk, is everybody's at once: halves would
-   be refused, too, down to the last single.
-4. Who has given up is passed over. A message that nobody waits for any more is forgotten.
+   back one by one, and the first would leave in a message of its own. Measured with 8 threads: 8 tasks per message
+   instead of 4, and a third less CPU time of both the client and the daemon.
+3. If a message is too large, can't be encoded, or is refused as a whole for a reason that may lie in one single, it is
+   sent again in halves, so that no caller gets the error of another. This is safe: nothing of it was done. A single
+   that is refused alone may be sent in parts. Any other refusal, such as for a full disk, goes to all callers at once:
+   halves would be refused, too, down to the last single.
+4. A single whose caller has given up is skipped. A message that no caller waits for is forgotten.
 5. Any thread may ``add``; all the rest happens in the event loop. A thread that adds while an answer is awaited need
    not wake the loop: that answer does.
 """
@@ -35,26 +35,26 @@ from taskqueue.errors import ClientClosed, ClientError, MessageTooLarge, Request
 from taskqueue.protocol.base import Request
 
 MOST: Final = 256
-"""Singles in a message."""
+"""Singles per message."""
 
 MOST_BYTES: Final = 1 << 20
-"""About the bytes in a message."""
+"""Approximate bytes per message."""
 
 ABOUT_ONE: Final = ("malformed", "too-large")
-"""Codes of refusals of a whole message of which a single in it may be the reason."""
+"""Codes of refusals of a whole message whose reason may lie in a single of it."""
 
 UNENCODABLE: Final = (TypeError, ValueError, RecursionError)
-"""Raised, before anything is sent, for a message that can't be encoded."""
+"""Errors that are raised, before anything is sent, for a message that can't be encoded."""
 
 COMPANY_SECONDS: Final = 0.001
-"""The shortest time that an event loop on epoll sleeps."""
+"""Shortest time that an event loop on epoll sleeps."""
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
 
 
 class Single(Struct, Generic[I, A], eq=False):
-    """What one caller asks; ``size`` is about its bytes in a message."""
+    """Request of one caller; ``size`` is its approximate bytes in a message."""
 
     item: I
     answer: Answer[A]
@@ -62,19 +62,19 @@ class Single(Struct, Generic[I, A], eq=False):
 
 
 class Batching(Generic[I, A]):
-    """The singles of one kind, of one client; the Answer of their message that is under way.
+    """Singles of one kind, of one client; itself the Answer of their message under way.
 
     Args:
-        exchange: by which they leave.
-        size_of: about the bytes of an item in a message.
-        message: makes the message of some items; called when it leaves.
-        outcomes: makes of the reply, for each item in order, its outcome or its error.
-        send_alone: sends a single that was refused although it was alone, such as in parts; raises its error if that
-            can't be.
-        ended: called with the items of a message that was answered, whatever was said, or given up; None: nothing is.
+        exchange: sends the messages.
+        size_of: returns the approximate bytes of an item in a message.
+        message: makes a message of some items; called when it leaves.
+        outcomes: returns, from the reply, an outcome or an error per item, in order.
+        send_alone: sends a single that was refused although it was alone, for example in parts; raises its error if
+            that is impossible.
+        ended: called with the items of a message that was answered, with whatever outcome, or given up; may be None.
 
     Attributes:
-        size_of: as it was given.
+        size_of: as given.
         patience: seconds that each caller waits for its answer; inf: for ever.
     """
 
@@ -105,7 +105,7 @@ class Batching(Generic[I, A]):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def ask(self, item: I) -> A:
-        """Let it leave with the next message, and wait for its outcome.
+        """Send an item with the next message, and wait for its outcome.
 
         Raises:
             RequestTimeout, RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
@@ -126,16 +126,16 @@ class Batching(Generic[I, A]):
                 timer.cancel()
 
     def tell(self, item: I, answer: Answer[A]) -> asyncio.TimerHandle | None:
-        """Let it leave with the next message, and have its outcome, or its error, put into an answer of the caller's.
+        """Send an item with the next message, and set its outcome, or its error, in an answer of the caller's.
 
-        For many small ones: it costs less than ``ask`` does, and no asyncio task has to wait. Who does not want to
-        be told any more has the answer say that it is done, and calls ``forget``.
+        This costs less than ``ask``, and needs no asyncio task. A caller that gives up makes the answer's ``done``
+        return True, and calls ``forget``.
 
         Returns:
-            What ends the waiting; the caller cancels it. None: nothing does.
+            Timer that ends the waiting, which the caller cancels; None: the caller waits for ever.
 
         Raises:
-            ClientClosed: see ``taskqueue.errors``; nothing is told.
+            ClientClosed: see ``taskqueue.errors``; the answer is not set.
         """
         loop = asyncio.get_running_loop()
         if self.add(Single(item, answer, self.size_of(item))):
@@ -144,13 +144,13 @@ class Batching(Generic[I, A]):
         return None if isinf(self.patience) else loop.call_later(self.patience, self._expire, answer)
 
     def add(self, single: Single[I, A]) -> bool:
-        """Let it leave with the next message. True: call ``gather`` in the loop; else that is going to happen.
+        """Add a single to the next message. True: call ``gather`` in the loop; False: a call of it is due anyway.
 
         Raises:
-            ClientClosed: nothing leaves any more.
+            ClientClosed: nothing is sent any more.
         """
         self._waiting.append(single)
-        # Looked at only now: ``close`` answers what was added before it.
+        # Checked only now: ``close`` answers singles that were added before it.
         if self._closed:
             raise _closed()
         if 0 < self._company <= len(self._waiting):
@@ -162,11 +162,11 @@ class Batching(Generic[I, A]):
         return True
 
     def gather(self) -> None:
-        """Send what waits, unless a message is under way."""
+        """Send the waiting singles, unless a message is under way."""
         self._stop_waiting()
         if self._under_way:
             return
-        # Before looking: whoever comes after the look has to say so.
+        # Before taking: a caller that comes later has to call ``gather`` again.
         self._expected = False
         self._under_way = self._take()
         if self._under_way:
@@ -174,16 +174,16 @@ class Batching(Generic[I, A]):
             self._leave()
 
     def forget(self) -> None:
-        """Somebody has given up: let go of the message if nobody waits for it any more."""
+        """Forget the message under way if no caller waits for it any more; called after a caller has given up."""
         if self._give_up is not None and all(single.answer.done() for single in self._under_way):
             self._give_up()
 
     def late(self) -> RequestTimeout:
-        """The error of a caller that has waited for so long as its patience is."""
+        """Make the error of a caller that has waited for its patience."""
         return self._exchange.late(self.patience)
 
     def close(self) -> None:
-        """Whoever waits is told that no answer will come."""
+        """Answer all waiting callers with ClientClosed."""
         self._closed = True
         self._stop_waiting()
         for single in self._under_way:
@@ -204,27 +204,27 @@ class Batching(Generic[I, A]):
     # ------------------------------------------------------------------------------------ a message
 
     def done(self) -> bool:
-        """No reply is waited for."""
+        """Return True if no reply is awaited."""
         return self._give_up is None
 
     def set_result(self, reply: Any) -> None:
-        """Tell each single of the message its outcome."""
+        """Give each single of the message its outcome."""
         self._end()
         try:
             outcomes = self._outcomes(reply)
-        except Exception as error:  # Of a reply that can't be; whoever has asked gets it.
+        except Exception as error:  # An invalid reply; its callers get the error.
             self._fail_message(error)
             return
         _tell_each(self._under_way, outcomes)
         self._go_on_soon()
 
     def set_exception(self, error: Exception) -> None:
-        """Tell each single of the message its error, or send them again in halves."""
+        """Give each single of the message its error, or send them again in halves."""
         self._end()
         self._fail_message(error)
 
     async def send(self, items: list[I]) -> Sequence[A | Exception]:
-        """Send a message when that can be; returns, for each item in order, its outcome or its error.
+        """Send a message when that is possible; returns an outcome or an error per item, in order.
 
         Raises:
             RequestRejected, MessageTooLarge, ClientClosed: see ``taskqueue.errors``.
@@ -237,7 +237,7 @@ class Batching(Generic[I, A]):
                 self._ended(items)
 
     def _leave(self) -> None:
-        """Send what is under way, at once if that can be: a coroutine and a timer would cost more than the message."""
+        """Send the message under way, at once if possible: a coroutine and a timer would cost more than the message."""
         if not self._exchange.is_free:
             self._run(self._send_each(self._under_way))
             return
@@ -274,7 +274,7 @@ class Batching(Generic[I, A]):
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self, _: object = None) -> None:
-        """Comes after the coroutines that were answered have run on, so that what they ask next is here already."""
+        """Continue after the coroutines that were answered have run, so that their next requests are here already."""
         company, self._under_way, self._give_up = len(self._under_way), [], None
         if 1 < company > len(self._waiting) and not self._closed:
             self._company = company
@@ -323,7 +323,7 @@ class Batching(Generic[I, A]):
 
 
 def _may_be_about_one(error: Exception) -> bool:
-    """Without one of its singles the message may be taken."""
+    """Return True if the daemon may accept the message without one of its singles."""
     if isinstance(error, RequestRejected):
         return error.code in ABOUT_ONE
     return isinstance(error, (MessageTooLarge, *UNENCODABLE))

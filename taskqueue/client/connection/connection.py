@@ -1,12 +1,12 @@
-"""The connection of one client to its daemon, made anew whenever it is lost, to what its url stands for then.
+"""Connection of a client to its daemon, made anew after each loss, to an address that the url stands for then.
 
     look up ──► address ──► up ──lost──────────────────┐
        ▲          │ ▲  └── refused, or time is over    │
        │          └─┘ the next one                     │
        └── pause, longer after each round ◄── the last ┘
 
-What can't be sent now is dropped here and sent again by the session, which knows what has been answered. So nothing old
-lies in wait in a socket's queue.
+Frames that can't be sent now are dropped here and sent again by the session, which knows what has been answered. So no
+old frame waits in a socket's queue.
 
 A ``Wire`` is one socket to one address, from the attempt to connect until the connection is lost; it never connects
 again:
@@ -14,12 +14,11 @@ again:
     connecting ──handshake──► up ──lost──► down
         └──refused, a stranger, or ``give_up``──► down
 
-So whatever is sent leaves on a connection that its owner knows of: libzmq would connect again by itself, and what is
-sent before that is noticed would overtake what has to be sent again.
+So each frame leaves on a connection that its owner knows of: libzmq would connect again by itself, and frames sent
+before the owner notices would overtake those that have to be sent again.
 
-The socket is a DEALER that queues nothing for a peer that isn't there. It is read and written without waiting, when
-libzmq's descriptor says that there is something: the sockets of ``zmq.asyncio`` cost several times as much, with a
-future for each frame.
+The socket is a DEALER that queues nothing for an absent peer. It is read and written without waiting, when libzmq's
+descriptor signals: the sockets of ``zmq.asyncio`` cost several times as much, with a future for each frame.
 """
 
 from __future__ import annotations
@@ -48,24 +47,24 @@ from taskqueue.errors import ClientError
 from taskqueue.protocol.codec import MAX_MESSAGE_BYTES
 
 LINGER_MS: Final = 1000
-"""How long closing may take to send what was given to the socket."""
+"""Time that closing may take to send frames already given to the socket."""
 
 PING_MS: Final = 5_000
 GONE_MS: Final = 3 * PING_MS
-"""After a ping that nothing follows for so long the connection is given up; libzmq asks, in its own thread. Together
-20 s at most, so that a call with the default timeout of 30 s has time to be repeated on a new connection.
+"""Time after an unanswered ping at which the connection is given up; libzmq pings in its own thread. Together at most
+20 s, so that a call with the default timeout of 30 s can be repeated on a new connection.
 """
 
 RECEIVE_MARK: Final = 1000
-"""Messages received and not yet read; beyond it TCP makes the daemon's wait. With MAXMSGSIZE it bounds what a client
-takes from whoever is there: six messages of 150 MB took 221 MiB.
+"""Messages received and not yet read, beyond which TCP makes the daemon wait. With MAXMSGSIZE it bounds the memory that
+any peer can occupy: six messages of 150 MB took 221 MiB.
 """
 
 MOST_FRAMES: Final = 100
 """Frames read at once."""
 
 READABLE: Final = int(zmq.POLLIN)
-"""As a plain number, which is compared in a third of the time of pyzmq's enumeration."""
+"""POLLIN as a plain number, which compares in a third of the time of pyzmq's enumeration."""
 
 STRANGE: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -75,17 +74,17 @@ EVENTS: Final = DOWN | zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
 
 
 class Wire:
-    """Begins to connect when it is made.
+    """Socket to one address, which begins to connect when it is created.
 
     Args:
-        most_bytes: of a message; who sends a longer one is let go.
+        most_bytes: size of a message beyond which the peer is disconnected.
 
     Attributes:
-        is_up: the other end speaks ZeroMQ's protocol, so frames may be sent.
-        address: the other end.
+        is_up: True while the peer speaks ZeroMQ's protocol, so that frames may be sent.
+        address: address of the peer.
 
     Raises:
-        zmq.ZMQError: nothing can have that address.
+        zmq.ZMQError: the address is impossible.
     """
 
     def __init__(
@@ -111,13 +110,13 @@ class Wire:
         except zmq.ZMQError:
             self.close(0)
             raise
-        # A descriptor tells nothing before its socket has been looked at once.
+        # A descriptor signals nothing before its socket has been read once.
         loop.call_soon(self._read)
         loop.call_soon(self._watch)
 
     @property
     def is_mute(self) -> bool:
-        """Somebody took the connection, and has not greeted."""
+        """True if the peer has accepted the connection, and not greeted."""
         return self._is_connected and not self.is_up
 
     def send(self, frame: bytes) -> None:
@@ -127,13 +126,13 @@ class Wire:
         self._look_again()
 
     def give_up(self) -> None:
-        """Go down unless the other end has greeted, which may only not have been read yet."""
+        """Go down unless the peer has greeted, which may just not have been read yet."""
         self._watch()
         if not self.is_up and not self._socket.closed:
             self._go_down(MUTE if self._is_connected else SILENT)
 
     def close(self, linger_ms: int) -> None:
-        """Let go of the socket; for so long what is on its way may still leave."""
+        """Close the socket; frames on their way may still leave for ``linger_ms``."""
         if self._socket.closed:
             return
         self.is_up = False
@@ -144,7 +143,7 @@ class Wire:
         self._socket.close(linger_ms)
 
     def _read(self) -> None:
-        """Take what has arrived, but not without end: others want the loop, too."""
+        """Read the frames that have arrived, at most MOST_FRAMES, so that others get the loop, too."""
         self._reading = False
         if self._socket.closed:
             return
@@ -156,13 +155,15 @@ class Wire:
 
     def _frames(self, most: int) -> list[bytes]:
         frames: list[bytes] = []
-        # Asked each time, because to be refused makes an error, which costs three times as much.
+        # Checked each time, because a refused read raises an error, which costs three times as much.
         while len(frames) < most and self._has_frame():
             frames.append(self._socket.recv(zmq.DONTWAIT))
         return frames
 
     def _look_again(self) -> None:
-        """The descriptor tells only once of what is new, and whoever uses the socket meanwhile takes the word away."""
+        """Schedule a read if a frame is there: the descriptor signals once, and any use of the socket clears the
+        signal.
+        """
         if not self._reading and self._has_frame():
             self._reading = True
             self._loop.call_soon(self._read)
@@ -180,7 +181,7 @@ class Wire:
                 self._go_down(STRANGER if self._is_connected else REFUSED)
 
     def _next_event(self) -> int:
-        """The next thing that libzmq tells; 0: nothing."""
+        """Return libzmq's next event; 0: none."""
         with suppress(zmq.Again):
             return int.from_bytes(self._monitor.recv_multipart(zmq.DONTWAIT)[0][:2], sys.byteorder)
         return 0
@@ -195,7 +196,7 @@ class Wire:
             self._look_again()
 
     def _go_down(self, why: str) -> None:
-        """Read what came before the end, such as the answer after which a daemon that stops has hung up."""
+        """Read the frames that came before the end, such as the last answer of a daemon that stops, and close."""
         frames = self._frames(RECEIVE_MARK)
         self.close(0)
         if frames:
@@ -204,12 +205,12 @@ class Wire:
 
 
 class Heard(NamedTuple):
-    """Who is told what becomes of a wire.
+    """Callbacks of a wire.
 
     Attributes:
         frames: called with the frames that have arrived, in order.
-        up: called when the other end has greeted.
-        down: called once, with the wire and the reason in words, when it can't be used any more; it is closed then.
+        up: called when the peer has greeted.
+        down: called once, with the closed wire and the reason in words, when it can't be used any more.
     """
 
     frames: Callable[[list[bytes]], None]
@@ -222,12 +223,12 @@ def _dealer(context: zmq.Context[zmq.Socket[bytes]], address: Address, most_byte
     socket.setsockopt(zmq.IPV6, int(address.is_ipv6))
     socket.setsockopt(zmq.IMMEDIATE, 1)
     socket.setsockopt(zmq.LINGER, 0)
-    # The window of the session bounds what is in flight, so no high-water mark has to.
+    # The session bounds the requests in flight, so no high-water mark has to.
     socket.setsockopt(zmq.SNDHWM, 0)
     socket.setsockopt(zmq.RCVHWM, RECEIVE_MARK)
     socket.setsockopt(zmq.MAXMSGSIZE, most_bytes)
     socket.setsockopt(zmq.RECONNECT_IVL, -1)
-    # Who does not greet is given up by the owner.
+    # The owner gives up a peer that does not greet.
     socket.setsockopt(zmq.HANDSHAKE_IVL, 0)
     socket.setsockopt(zmq.HEARTBEAT_IVL, PING_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, GONE_MS)
@@ -236,36 +237,38 @@ def _dealer(context: zmq.Context[zmq.Socket[bytes]], address: Address, most_byte
 
 
 TRY_SECONDS: Final = 2.0
-"""How long each of several addresses is tried in the first round; twice as long in each further one, up to
-TRY_SECONDS_MOST, so that a daemon behind a slow line is reached in the end. A single one is tried for that long.
+"""Time for which each of several addresses is tried in the first round; doubled in each further round, up to
+TRY_SECONDS_MOST, so that a daemon behind a slow line is reached in the end. A single address is tried for that long.
 """
 TRY_SECONDS_MOST: Final = 16.0
 
 PAUSE_SECONDS: Final = 0.1
 PAUSE_SECONDS_MOST: Final = 1.0
-"""Between rounds, doubled after each; then up to twice as long by chance, lest all clients of a daemon come at once."""
+"""Pause between rounds, doubled after each; then up to twice as long by chance, so that the clients of a daemon don't
+come all at once.
+"""
 
 DOUBLINGS_MOST: Final = 10
 
 MESSAGE_BYTES_MOST: Final = 1 << 30
-"""The largest ``max_message`` that a daemon can be given."""
+"""Largest ``max_message`` that a daemon can be given."""
 
 
 class Connection:
-    """Open until ``close``.
+    """Connection to the daemon at a url, open until ``close``.
 
     Args:
         url: such as ``tcp://127.0.0.1:7400``.
         on_frames: called with the frames that have arrived, in order.
-        on_connected: called whenever a connection has been made, the first one included.
-        on_lost: called whenever one has gone, or could not be made.
+        on_connected: called whenever a connection has been made, including the first.
+        on_lost: called whenever a connection is lost, or could not be made.
 
     Attributes:
-        loop: in which it was made, and is used.
-        attempts: what became of those to connect.
+        loop: loop in which it was made, and is used.
+        attempts: results of attempts to connect.
 
     Raises:
-        ClientError: the url is none.
+        ClientError: the url is invalid.
     """
 
     def __init__(
@@ -303,7 +306,7 @@ class Connection:
             self._wire.send(frame)
 
     def allow(self, max_message: int) -> None:
-        """Take messages of twice as many bytes; if that is more than before, on a new connection."""
+        """Accept messages of twice as many bytes; if that is more than before, on a new connection."""
         most_bytes = 2 * min(max_message, MESSAGE_BYTES_MOST)
         if most_bytes <= self._most_bytes or self._wire is None:
             return
@@ -313,13 +316,13 @@ class Connection:
         self._try_next()
 
     def why_not(self) -> str:
-        """In words, why there is no connection, as far as that is known."""
+        """Return the reason why there is no connection, as far as it is known."""
         if self._wire is not None and self._wire.is_mute:
             self.attempts.ended(self._wire.address.shown, MUTE)
         return self.attempts.why
 
     async def close(self) -> None:
-        """Send what is on its way, for at most a second, and let go of the socket."""
+        """Send the frames on their way, for at most a second, and close the socket."""
         self._let_go(LINGER_MS)
         await self.loop.run_in_executor(None, self._context.term)
 
@@ -366,7 +369,7 @@ class Connection:
         self._on_connected()
 
     def _down(self, wire: Wire, why: str) -> None:
-        """Try the next address; after a connection that was lost, all of them after a pause."""
+        """Try the next address; after a lost connection, all of them after a pause."""
         if wire is not self._wire or self._closed:
             return
         if not self._is_up:

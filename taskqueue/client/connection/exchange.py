@@ -1,14 +1,14 @@
 """Requests and their answers over one connection: the session, its socket, its clock and the callers that wait.
 
-All rules of the protocol are in ``session``; here they meet the event loop. It sleeps until a frame arrives, somebody
-asks, or the session's next deadline.
+All rules of the protocol are in ``session``; here they meet the event loop. It sleeps until a frame arrives, a caller
+asks, or the session's next deadline comes.
 
-    ask ──► room in the window? ──► session ──frames──► connection
-                                      ▲ timer             │
-    caller ◄── future ◄── Answered ◄──┴───── receive ◄────┘
+    ask ──► room in flight? ──► session ──frames──► connection
+                                  ▲ timer             │
+    caller ◄── future ◄── Answered ◄┴──── receive ◄───┘
                     tasks ◄── HandedOut
 
-What waits for a reply is an ``Answer``: the future of ``ask``, or a ``Batching`` for its message, which looks itself
+An ``Answer`` receives a reply: it is the future of ``ask``, or a ``Batching`` for its message, which checks itself
 whether there is room and needs no coroutine for ``send``.
 
 ``Reachability`` is what the client knows of its daemon:
@@ -48,31 +48,31 @@ from taskqueue.protocol.messages import REPLY_TO, AnyRequest
 log = logging.getLogger("taskqueue.client")
 
 OTHER_LOOP: Final = "the client belongs to the event loop in which it was used first; make one in each loop"
-"""Said to a caller in another one, where no answer could arrive."""
+"""Error of a call in another loop, where no answer could arrive."""
 
 A_contra = TypeVar("A_contra", contravariant=True)
 
 
 class Answer(Protocol[A_contra]):
-    """Where what somebody waits for is put, once: its result, or why there is none. A future of asyncio is one."""
+    """Receiver of one outcome: a result or an error, set once. A future of asyncio is one."""
 
     def done(self) -> bool:
-        """There is an outcome, or the caller has given up."""
+        """Return True if there is an outcome, or the caller has given up."""
 
     def set_result(self, result: A_contra, /) -> None:
-        """The outcome."""
+        """Set the result."""
 
     def set_exception(self, error: Exception, /) -> None:
-        """There won't be one."""
+        """Set the error."""
 
 
 class Reachability:
-    """Told by the client's connection; waited for by whoever wants to know.
+    """State of the connection to the daemon, set by the exchange and awaited by its users.
 
     Attributes:
-        answers: set while there is a connection and the daemon has said hello on it.
+        answers: set while there is a connection on which the daemon has answered a hello.
         lost: set while it is known that there is no connection.
-        version: of the daemon, as it said last; empty: it has not.
+        version: version of the daemon in its last answer; empty before the first.
     """
 
     def __init__(self) -> None:
@@ -81,18 +81,18 @@ class Reachability:
         self.version = ""
 
     def welcomed(self, version: str) -> None:
-        """The daemon has answered a hello."""
+        """Record that the daemon has answered a hello."""
         self.version = version
         self.answers.set()
         self.lost.clear()
 
     def disconnected(self) -> None:
-        """There is no connection any more, or none can be made."""
+        """Record that there is no connection any more, or that none can be made."""
         self.answers.clear()
         self.lost.set()
 
     async def known(self, seconds: float) -> None:
-        """Wait until either is known, for so many seconds at most."""
+        """Wait until either event is set, for at most ``seconds``."""
         waiting = [asyncio.ensure_future(event.wait()) for event in (self.answers, self.lost)]
         try:
             await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -102,33 +102,33 @@ class Reachability:
 
 
 GOODBYE_SECONDS: Final = 1.0
-"""How long closing waits for the daemon to hear that nothing is held any more."""
+"""Time that closing waits for the daemon to acknowledge that this client holds no lease any more."""
 
 R = TypeVar("R", bound=AnyReply)
 
 KnownAs = tuple[str, int] | None
-"""A session and a number from 2^61 on, by which the daemon is to know a request, instead of those that it would get.
+"""Session and number (from 2^61 on) by which the daemon is to know a request, instead of the session's own.
 
-Whoever asks the same under the same two, even another process, is answered what was answered then, and nothing is done
-twice. Nobody may ask it twice at a time.
+A caller that repeats the request under the same two, even from another process, gets the first answer, and the daemon
+does nothing twice. Two callers must not ask it at the same time.
 """
 
 
 class Exchange:
-    """Connects on first use, in the event loop of that moment.
+    """Requests and answers of one client; it connects on first use, in the event loop of that moment.
 
     Args:
-        url: of the daemon.
-        session: of this client; nobody else sends its frames.
+        url: address of the daemon.
+        session: session of this client; only the exchange sends its frames.
         patience: seconds that an answer may take; inf: for ever.
-        on_tasks: called with tasks that are handed out, and the loop's time.
+        on_tasks: called with dispatched tasks, and the loop's time.
         on_ended: called with the tokens of leases that the daemon has ended.
-        on_heard: called when the daemon has answered a hello, and while it drains whenever anything was heard.
-        connect_patience: seconds after which whoever wants the first answer is told, if it is known by then, that
-            nobody can be reached; inf: never.
+        on_heard: called when the daemon has answered a hello, and while it drains this client after every frame.
+        connect_patience: seconds after which a caller that waits for the first answer gets an error if it is known by
+            then that the daemon can't be reached; inf: never.
 
     Attributes:
-        patience: as it was given.
+        patience: as given.
         reachability: whether the daemon can be reached.
     """
 
@@ -165,7 +165,7 @@ class Exchange:
         """Send a request and wait for its reply.
 
         Args:
-            patience: seconds that it may take; None: the client's; inf: for ever.
+            patience: seconds to wait; None: the client's; inf: for ever.
             known_as: see ``KnownAs``.
 
         Raises:
@@ -189,10 +189,10 @@ class Exchange:
             self.forget(n)
 
     def send(self, request: Request[R], answer: Answer[R], known_as: KnownAs = None) -> int:
-        """Send a request at once, because ``is_free``; returns its number, by which it may be forgotten.
+        """Send a request at once (``is_free`` must be True); returns its number, for ``forget``.
 
         Args:
-            answer: gets the daemon's reply, or why there is none.
+            answer: receives the daemon's reply, or an error.
             known_as: see ``KnownAs``.
 
         Raises:
@@ -207,25 +207,25 @@ class Exchange:
         return n
 
     def forget(self, n: int) -> None:
-        """Nobody waits for the answer to this request any more, if there is none yet."""
+        """Stop waiting for the answer to this request."""
         if self._unanswered.pop(n, None) is not None:
             self._session.forget(n)
             self._admit_next()
 
     def post(self, request: AnyRequest) -> None:
-        """Send a request whose answer nobody waits for."""
+        """Send a request and ignore its answer."""
         self._session.submit(request)
         self.pump()
 
     async def ready(self, patience: float | None = None) -> None:
-        """Wait until the daemon has said hello; from then on its limits are known. ``patience``: see ``ask``."""
+        """Wait until the daemon has answered a hello; from then on its limits are known. ``patience``: see ``ask``."""
         self._check_open()
         if self._is_ready():
             return
         await self._in_time(self._greet(), self.patience if patience is None else patience)
 
     async def handed_out(self) -> None:
-        """Wait until the daemon has handed out what it has ready, as ``ClientSession.ask_hand_out`` has just asked."""
+        """Wait until the daemon has dispatched its ready tasks, as ``ClientSession.ask_hand_out`` has just asked."""
         self._handed_out.clear()
         await self._in_time(self._hear(), self.patience)
 
@@ -234,7 +234,7 @@ class Exchange:
         self._check_welcomed()
 
     def pump(self) -> None:
-        """Send what the session has to send, and sleep until it has something again."""
+        """Send the session's due frames, and set the timer to its next deadline."""
         if self._connection is None:
             return
         loop = self._connection.loop
@@ -243,7 +243,7 @@ class Exchange:
         self._sleep_until(self._session.next_at(), loop)
 
     async def close(self) -> None:
-        """Give back what is held, and disconnect; whoever waits for an answer gets ClientClosed."""
+        """Give back all leases, and disconnect; callers that wait for an answer get ClientClosed."""
         if self._closed:
             return
         self._closed = True
@@ -268,7 +268,7 @@ class Exchange:
     async def _turn(self) -> None:
         """Wait for a welcome and for room, first come, first served; then the caller has to submit at once.
 
-        The caller's place in the queue is kept until then, so that no later call can see a free session before.
+        The caller stays in the queue until then, so that no later call can see a free session before.
         """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append(turn)
@@ -284,22 +284,22 @@ class Exchange:
         self._queue.remove(turn)
 
     def late(self, patience: float) -> RequestTimeout:
-        """The error of a caller that has waited for so many seconds."""
+        """Make the error of a caller that has waited for ``patience`` seconds."""
         silence = f"no answer from {self._url} in {patience:g} s"
         if said := self._trouble:
-            return RequestTimeout(f"{silence}: it says that {said}", said, heard=True)
+            return RequestTimeout(f"{silence}: it says: {said}", said, heard=True)
         if why := self._connection.why_not() if self._connection else "":
             return RequestTimeout(f"{silence}: {why}", why)
         return RequestTimeout(f"{silence}. Is the daemon running there? If it is, it may have done what was asked.")
 
     @property
     def max_message(self) -> int:
-        """Bytes of the longest message that the daemon takes, as it has told, or its default."""
+        """Bytes of the longest message that the daemon accepts, from its last welcome, or the default."""
         return self._session.max_message
 
     @property
     def is_free(self) -> bool:
-        """A request can be sent at once."""
+        """True if a request can be sent at once."""
         return self._is_ready() and self._session.has_room and not self._queue
 
     def _is_ready(self) -> bool:
@@ -309,7 +309,7 @@ class Exchange:
         """Connect if need be, and wait for the first welcome.
 
         Raises:
-            RequestTimeout: after ``connect_patience`` it was known that there can be none.
+            RequestTimeout: after ``connect_patience`` it was known that no daemon can be reached.
             RequestRejected: the daemon speaks another version of the protocol.
         """
         self.open()
@@ -319,7 +319,7 @@ class Exchange:
         self._check_welcomed()
 
     async def _reach(self) -> None:
-        """Wait for the first welcome; after ``connect_patience`` only while it is not known that there can be none."""
+        """Wait for the first welcome; after ``connect_patience`` only while a daemon may still be reached."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._welcomed.wait(), self._connect_patience)
         while not self._welcomed.is_set():
@@ -329,7 +329,7 @@ class Exchange:
             await self._news.wait()
 
     def _wake(self) -> None:
-        """Let all go on who wait for the first welcome: there is one, or there will be none."""
+        """Wake all callers that wait for the first welcome: it has come, or never will."""
         self._welcomed.set()
         self._news.set()
         self._admit_next()
@@ -340,11 +340,11 @@ class Exchange:
             raise RequestRejected(self._refusal.code, self._refusal.reason)
 
     def open(self) -> None:
-        """Connect, unless there is a connection; doesn't wait for anything.
+        """Connect, unless there is a connection; doesn't wait.
 
         Raises:
             ClientClosed: the client has been closed.
-            ClientError: the url is none.
+            ClientError: the url is invalid.
         """
         self._check_open()
         if self._connection is None:
@@ -357,7 +357,7 @@ class Exchange:
             raise ClientError(OTHER_LOOP)
 
     def _admit_next(self) -> None:
-        """Let the first of the queue go on if it may, or has to hear that it never will."""
+        """Let the first of the queue go on, if there is room or it must learn of an error."""
         if not self._queue or self._queue[0].done():  # Nearly always.
             return
         is_over = self._closed or self._refusal is not None
@@ -377,7 +377,7 @@ class Exchange:
         self._wake()
 
     async def _say_goodbye(self) -> None:
-        """A fetcher's leases go back now, not when it has been silent for long."""
+        """Give back a fetcher's leases now, not when the daemon finds it silent."""
         if not self._session.held and not self._session.capacity:
             return
         self._welcomed.clear()
@@ -431,10 +431,10 @@ class Exchange:
                 log.warning("event=unreadable url=%s reason=%r", self._url, reason)
 
     def _settle(self, n: int, reply: AnyReply) -> None:
-        """Give the reply to what waits for it, or say why it is none to such a request."""
+        """Give the reply to its answer, or an error if it does not fit the request."""
         answer, kind = self._unanswered.pop(n, (None, Reply))
         if answer is None or answer.done():
-            pass  # Nobody waits for it any more.
+            pass  # No caller waits for it any more.
         elif isinstance(reply, kind):
             answer.set_result(reply)
         elif isinstance(reply, ErrorReply):
@@ -452,9 +452,9 @@ class Exchange:
             log.info("event=restarted url=%s epoch=%d", self._url, self._session.epoch)
 
     def _refuse(self, error: ErrorReply) -> None:
-        """A hello that is refused for good, such as one of another version, is what every caller has to know.
+        """Record a refused hello; one that is refused for good, such as for another version, fails every caller.
 
-        Who has waited for too long is told what the daemon could not do meanwhile.
+        If the daemon is unavailable, callers that time out get its reason.
         """
         if error.reason != self._trouble:
             log.warning("event=refused url=%s code=%s reason=%r", self._url, error.code, error.reason)
@@ -468,7 +468,7 @@ class Exchange:
     # ------------------------------------------------------------------------------------ sleeping
 
     def _sleep_until(self, at: float, loop: asyncio.AbstractEventLoop) -> None:
-        """A timer that rings too early stays: it looks again, which is cheaper than another one for each message."""
+        """Set the timer; one that rings too early stays, because that costs less than a new timer for each message."""
         if self._timer is not None:
             if self._timer.when() <= at:
                 return

@@ -1,8 +1,7 @@
-"""Waiting for a project to finish, a task, an operation or a flow to end: requests that are answered when that happens.
+"""Waiting for a project, a task, an operation or a flow to end: requests that the daemon answers when that happens.
 
-Each is asked for WAIT_SECONDS at a time, again and again, so it does not matter whether the daemon was restarted
-meanwhile. The daemon lets a session wait once for one thing; callers of one client that wait for the same take turns,
-and each learns at once when it has happened.
+Each waits for WAIT_SECONDS and is repeated, so it survives a restart of the daemon. The daemon lets a session wait once
+for one thing; callers of one client that wait for the same thing take turns, and each learns at once when it has ended.
 """
 
 from __future__ import annotations
@@ -28,21 +27,21 @@ from taskqueue.protocol.values import Operation
 T = TypeVar("T")
 
 Thing = str | int | tuple[str, str] | tuple[Literal["task", "but retries"], str, str]
-"""What is waited for: a project, an operation, a flow by project and name, a task by project and taskid, or a project's
-end but for its retries.
+"""Object of a wait: a project, an operation, a flow by project and name, a task by project and taskid, or a project's
+end apart from its retries.
 """
 
 WAIT_SECONDS: Final = 30.0
-"""That one request waits for."""
+"""Time that one request waits."""
 
 PROGRESS_SECONDS: Final = 0.5
-"""That one request waits for while somebody wants to see how far it is."""
+"""Time that one request waits if its caller wants to see progress."""
 
 
 class LongPoll:
-    """Waits for things, through an exchange.
+    """Waits of one client.
 
-    A daemon that is away is waited for, too; only the first answer has to come within the client's timeout.
+    They also wait for a daemon that is away; only the first answer has to come within the client's timeout.
     """
 
     def __init__(self, exchange: Exchange) -> None:
@@ -58,12 +57,13 @@ class LongPoll:
         ignore_retries: bool = False,
         on_remaining: Callable[[Remaining], object] | None = None,
     ) -> bool:
-        """Wait until it has finished; False: it has not, in so many seconds (None: the client's timeout).
+        """Wait until a project has finished; False after ``timeout`` seconds (None: the client's timeout).
 
-        That it finished between two questions, and has new tasks already, is seen by how often it has.
+        A project that finished between two requests, and has new tasks already, is detected by its count of finishes.
 
         Args:
-            on_remaining: is told how far it is at first, and each WAIT_SECONDS; more often if there is ``progress``.
+            on_remaining: called with the project's progress at first, and each WAIT_SECONDS; more often if there is
+                ``progress``.
         """
         within = self._limit(timeout)
         seconds = PROGRESS_SECONDS if progress else WAIT_SECONDS
@@ -84,10 +84,10 @@ class LongPoll:
         *,
         ignore_retries: bool = False,
     ) -> AsyncGenerator[WaitReply, None]:
-        """How far the project is, now and each time that this changes, until it has finished.
+        """Iterate over the progress of a project, now and after each change, until it has finished.
 
-        Ends after so many seconds (None: the client's timeout) if it has not. The time limits each request, not what a
-        caller does between two of them.
+        Ends after ``timeout`` seconds (None: the client's timeout) if it has not. The time limits each request, not the
+        caller's work between two of them.
         """
         loop, within = asyncio.get_running_loop(), self._limit(timeout)
         ends_at = None if within is None else loop.time() + within
@@ -99,7 +99,7 @@ class LongPoll:
                     reply = await self._wait(project, PROGRESS_SECONDS, ignore_retries=ignore_retries)
             except TimeoutError:
                 return
-            # Between two questions it may have finished, and have new tasks already.
+            # Between two requests it may have finished, and have new tasks already.
             reply = replace(reply, finished=reply.finished or reply.times > first.times)
             if (reply.finished, reply.unfinished) != (told.finished, told.unfinished):
                 yield reply
@@ -111,9 +111,9 @@ class LongPoll:
         taskid: str,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> TaskReply:
-        """Wait until it is over, or for so many seconds (None: the client's timeout).
+        """Wait until a task has finished, or for ``timeout`` seconds (None: the client's timeout).
 
-        Returns it as it was when it was last shown. One that runs again by then is waited for again.
+        Returns the task as it was last shown. If it runs again by then, this waits again.
         """
         within = self._limit(timeout)
         show = TaskShow(project=project, taskid=taskid)
@@ -132,7 +132,9 @@ class LongPoll:
         progress: Callable[[Operation], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> Operation:
-        """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
+        """Wait until an operation has ended, or for ``timeout`` seconds (None: the client's); returns its progress
+        then.
+        """
         within = self._limit(timeout)
         view = await self.operation(operation, 0.0)
         _tell(progress, view)
@@ -144,12 +146,12 @@ class LongPoll:
         return view
 
     async def done(self, request: GroupDo) -> Operation:
-        """Do something with several projects, and wait until it is done with each of them."""
+        """Change several projects, and wait until each of them is changed."""
         view = (await self._exchange.ask(request)).operation
         return view if view.ended_at else await self.ended(view.id, None, inf)
 
     async def operation(self, operation: int, seconds: float, patience: float | None = None) -> Operation:
-        """How it stands: when it has ended, or in so many seconds."""
+        """Return an operation's progress: when it has ended, or after ``seconds``."""
         return (await self._exchange.ask(OperationShow(id=operation, seconds=seconds), patience)).operation
 
     async def flow_ended(
@@ -159,7 +161,9 @@ class LongPoll:
         progress: Callable[[Flow], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> Flow:
-        """Wait until it has ended, or for so many seconds (None: the client's timeout); returns how it stands then."""
+        """Wait until a flow has ended, or for ``timeout`` seconds (None: the client's timeout); returns its progress
+        then.
+        """
         within = self._limit(timeout)
         view = await self.flow(project, name, 0.0)
         _tell(progress, view)
@@ -171,7 +175,7 @@ class LongPoll:
         return view
 
     async def flow(self, project: str, name: str, seconds: float, patience: float | None = None) -> Flow:
-        """How it stands: when it has ended, or in so many seconds."""
+        """Return a flow's progress: when it has ended, or after ``seconds``."""
         return (await self._exchange.ask(FlowShow(project=project, flow=name, seconds=seconds), patience)).flow
 
     async def _wait(self, project: str, seconds: float, *, ignore_retries: bool) -> WaitReply:
@@ -179,11 +183,11 @@ class LongPoll:
         return await self._exchange.ask(request, inf if seconds else None)
 
     def _limit(self, timeout: float | None) -> float | None:
-        """Seconds as ``asyncio.timeout`` takes them."""
+        """Return seconds in the form that ``asyncio.timeout`` takes."""
         return time_limit("timeout", self._exchange.patience if timeout is None else timeout)
 
     def _turn(self, thing: Thing) -> asyncio.Lock:
-        """Held by the one who waits; forgotten when nobody does."""
+        """Return the lock that the waiting caller holds; it is forgotten when no caller does."""
         turn = self._turns.get(thing)
         if turn is None:
             turn = self._turns[thing] = asyncio.Lock()

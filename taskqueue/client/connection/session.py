@@ -1,4 +1,4 @@
-"""One client session as a value machine: requests in, frames out; frames in, events out.
+"""Client session as a value machine: requests in, frames out; frames in, events out.
 
 No socket, no clock, no chance: the session's id and the time are arguments, so a simulator can own them. Compiled,
 therefore without Structs.
@@ -9,29 +9,30 @@ therefore without Structs.
     (network) ──receive──► select ──► HandedOut | duplicate, ignored | Gap: a new hello is due
 
 Rules:
-1. A request keeps its number and its bytes until it is answered or forgotten; the daemon answers a repeat, so
-   sending again is always safe.
+1. A request keeps its number and its bytes until it is answered or forgotten; the daemon answers a repeat, so sending
+   again is always safe.
 2. A request is sent only while its number is less than OUTCOME_WINDOW above the oldest unanswered one, because the
-   daemon keeps the outcomes of no more. Callers leave a part of the window to hellos: see ``has_room``. A request
-   that waits for something keeps nothing, so it is outside of the window, and holds up nobody.
-3. A hello states facts as they are when it leaves. It is never repeated: a newer one, with a new number, replaces
-   it. One is due at the start, after a change, a gap or a reconnect, when the daemon asks for one, when it was not
-   answered, and each third of ``fetcher_timeout`` while there is something to keep.
+   daemon keeps the outcomes of no more. Callers leave some of these numbers to hellos: see ``has_room``. A request that
+   waits for something keeps nothing, so it is exempt, and delays no other.
+3. A hello states the facts of the moment when it leaves. It is never repeated: a newer one, with a new number, replaces
+   it. A hello is due at the start, after a change, a gap or a reconnect, when the daemon asks for one, when it was not
+   answered, and each third of ``fetcher_timeout`` while the session wants tasks or holds leases.
 4. ``select`` number seen + 1 is taken and no other. A smaller one is a duplicate; a larger one shows a gap.
 5. A token is held from its select until the ``done`` or ``release`` about it is answered, or a welcome says that its
-   lease has ended. A part of a report that was kept leaves it held.
-6. A token is running from ``start`` to ``stop``, whatever becomes of its lease: hellos say so, because it takes room
-   for as long as that. One that was passed on is held, but takes none.
-7. What waits for something is answered when that happens, or after the seconds that it names: only silence beyond those
-   is a sign that it was lost. A new connection repeats it at once, like the others.
-8. A ``hello-wanted`` or a welcome of another epoch says that the daemon has read its store anew, and dropped what it
-   had not answered: all of it is sent again at once. Before the epoch is known any ``hello-wanted`` says so, because to
-   repeat is always safe. A call that is dropped again and again waits longer each time, so that one that the store
-   can't take does not keep the daemon from all others.
-9. Whoever is told that a number is too old, or too far, has company in its session: it goes on in another one, in which
-   the numbers go on, too, so that no answer is taken for another's. What was handed to the old one is reported still.
-10. What is sent again waits longer each time, so that a slow daemon recovers: see ``silence``, ``unavailable`` and
-    ``dropped``.
+   lease has ended. A part of a report that was stored leaves it held.
+6. A token is running from ``start`` to ``stop``, even if its lease ends: hellos say so, because it occupies a place for
+   that long. A token that was passed on is held, but occupies none.
+7. A request that waits for something is answered when that happens, or after the seconds that it names; only silence
+   beyond those is a sign of loss. A new connection repeats it at once, like the others.
+8. A ``hello-wanted`` or a welcome of another epoch says that the daemon has read its store anew, and dropped all
+   requests that it had not answered: all are sent again at once. Before the epoch is known any ``hello-wanted`` means
+   that, because a repeat is always safe. A call that is dropped again and again waits longer each time, so that one
+   that the store can't take does not keep the daemon from all others.
+9. A session that is refused because a number is too old, or too far, has another user. The client goes on in a new
+   session, in which the numbers go on, too, so that no answer is taken for another's. Tasks dispatched to the old
+   session are still reported.
+10. A request that is sent again waits longer each time, so that a slow daemon recovers: see ``silence``,
+   ``unavailable`` and ``dropped``.
 """
 
 from __future__ import annotations
@@ -59,27 +60,27 @@ from taskqueue.visible_text import visible
 
 
 class Answered(NamedTuple):
-    """Request ``n`` has its answer."""
+    """Event: request ``n`` has its answer."""
 
     n: int
     reply: AnyReply
 
 
 class HandedOut(NamedTuple):
-    """Tasks for this fetcher; none if the message only filled a gap. ``fetch``: what their projects say of it."""
+    """Event: tasks for this fetcher; none if the message only filled a gap. ``fetch``: setting of their projects."""
 
     tasks: list[Assignment]
     fetch: dict[str, Raw]
 
 
 class Welcomed(NamedTuple):
-    """A hello was answered.
+    """Event: a hello was answered.
 
     Attributes:
-        restarted: the scheduler that answered has started since the last welcome.
-        ended: tokens that were held, and whose leases the daemon has ended: their time was over, or an operator
-            cancelled the task.
-        handed_out: what was ready has been handed out, as ``ask_hand_out`` asked.
+        restarted: the daemon has restarted since the last welcome.
+        ended: tokens that were held, and whose leases the daemon has ended: they expired, or an operator cancelled the
+            task.
+        handed_out: the ready tasks have been dispatched, as ``ask_hand_out`` asked.
     """
 
     welcome: Welcome
@@ -89,26 +90,26 @@ class Welcomed(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """A ``select`` came that is not the next: the missing ones are asked for."""
+    """Event: a ``select`` came that is not the next one; a hello asks for the missing ones."""
 
     expected: int
     number: int
 
 
 class Refused(NamedTuple):
-    """The daemon could not take something that it can't name (``n`` 0), or a hello, or anything at the moment."""
+    """Event: the daemon refused a message that it can't name (``n`` 0), or a hello, or is unavailable."""
 
     error: ErrorReply
 
 
 class Renewed(NamedTuple):
-    """A hello was refused because somebody else speaks in the session, so another session has taken its place."""
+    """Event: a hello was refused because another client uses the session, so a new session has taken its place."""
 
     error: ErrorReply
 
 
 class Unreadable(NamedTuple):
-    """A frame that is no message of this protocol."""
+    """Event: a frame is not a message of this protocol."""
 
     reason: str
 
@@ -129,19 +130,21 @@ DROPPED_MOST_SECONDS: Final = 60.0
 
 
 def silence(tries: int) -> float:
-    """Seconds without an answer after which what was sent ``tries`` times before is sent again."""
+    """Return the seconds without an answer after which a message that was sent ``tries`` times before is sent again."""
     return _doubled(RESEND_SECONDS, tries, RESEND_MOST_SECONDS)
 
 
 def unavailable(tries: int) -> float:
-    """Seconds after which a daemon is asked again that has said ``tries`` times that its store can't be used."""
+    """Return the seconds until the next request to a daemon that has reported ``tries`` times that its store is
+    unusable.
+    """
     return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
 
 
 def dropped(times: int) -> float:
-    """Seconds after which a call is sent again that the daemon has dropped ``times`` times.
+    """Return the seconds after which a call that the daemon has dropped ``times`` times is sent again.
 
-    None for the first DROPS_AT_ONCE times; after that the call itself may be what its store fails at.
+    0 for the first DROPS_AT_ONCE times; after that the call itself may be the reason why its store fails.
     """
     if times <= DROPS_AT_ONCE:
         return 0.0
@@ -161,9 +164,9 @@ class Call:
     Attributes:
         ends: tokens that its answer ends, those of a ``done`` or ``release``.
         waits: seconds that the daemon may take on purpose.
-        due_at: when to send it, next.
-        drops: how often the daemon has dropped it, as a new epoch told.
-        tries: how often it was sent since it was last dropped.
+        due_at: time of its next sending.
+        drops: times that the daemon has dropped it, as a new epoch showed.
+        tries: times that it was sent since it was last dropped.
     """
 
     __slots__ = ("drops", "due_at", "ends", "frame", "tries", "waits")
@@ -177,7 +180,7 @@ class Call:
 
 
 def call_of(request: AnyRequest, frame: bytes) -> Call:
-    """A request that is to be sent as these bytes."""
+    """Make the call of a request that is to be sent as these bytes."""
     if isinstance(request, Done):
         return Call(frame, [item.token if item else 0 for item in request.tasks])
     if isinstance(request, Release):
@@ -189,33 +192,33 @@ def call_of(request: AnyRequest, frame: bytes) -> Call:
 
 # ------------------------------------------------------------------------------------------------ the session
 
-REQUEST_WINDOW: Final = OUTCOME_WINDOW - 8
-"""Requests unanswered at once; the rest of the window is for hellos."""
+REQUESTS_IN_FLIGHT: Final = OUTCOME_WINDOW - 8
+"""Unanswered requests in flight; the rest of OUTCOME_WINDOW is for hellos."""
 
 IN_COMPANY: Final = ("too-old", "too-far")
-"""Codes of refusals that nobody gets who is alone in the session."""
+"""Codes of refusals that a session with a single user never gets."""
 
 FOREIGN_NUMBERS: Final = 1 << 61
-"""From here on numbers are those of requests that are not this session's; its own never come so far."""
+"""First number of requests that are not this session's; its own never get this far."""
 
 HEARTBEATS: Final = 3
 """Hellos per ``fetcher_timeout``."""
 
 
 class ClientSession:
-    """One session; the module's docstring has its rules. Times are seconds of any one clock that never steps.
+    """Session of a client; the module's docstring has its rules. Times are seconds of any monotonic clock.
 
     Args:
-        session: random, and never used by another process.
-        name: for people, such as host:pid.
+        session: random id, never used by another process.
+        name: shown to operators, such as host:pid.
         another: makes the id of another session; None: there is only this one.
 
     Attributes:
-        id: of the session that it is now.
+        id: id of the current session.
         seen: number of the last ``select`` taken.
-        epoch: of the scheduler, 0 before the first welcome.
-        max_message, fetcher_timeout: as the daemon told, or its defaults before the first welcome.
-        draining: the daemon gives it nothing new, as the welcome of its last hello said.
+        epoch: epoch of the daemon, 0 before the first welcome.
+        max_message, fetcher_timeout: from the last welcome, or the defaults before the first.
+        draining: the daemon dispatches nothing new to it, as the welcome of its last hello said.
     """
 
     def __init__(self, session: str, name: str = "", another: Callable[[], str] | None = None) -> None:
@@ -225,7 +228,7 @@ class ClientSession:
         self.name = name[:128]
         self.capacity = 0
         self.projects: list[str] | None = None
-        self.slots: int | None = None
+        self.places: int | None = None
         self.priority = 0
         self.seen = 0
         self.epoch = 0
@@ -251,8 +254,8 @@ class ClientSession:
 
     @property
     def has_room(self) -> bool:
-        """One more request would be sent at once, not kept waiting behind others."""
-        return self._last_n + 1 < self._oldest() + REQUEST_WINDOW
+        """True if one more request would be sent at once, not kept waiting behind others."""
+        return self._last_n + 1 < self._oldest() + REQUESTS_IN_FLIGHT
 
     def submit(self, request: AnyRequest) -> int:
         """Give the request this session's id and its next number, which is returned; ``frames`` sends it.
@@ -267,10 +270,10 @@ class ClientSession:
         return request.n
 
     def submit_known(self, request: AnyRequest, session: str, n: int) -> int:
-        """Have a request sent as number ``n`` of another session, in which any process may repeat it.
+        """Send a request as number ``n`` of another session, in which any process may repeat it.
 
         Args:
-            n: from FOREIGN_NUMBERS on, and of no request that is unanswered here.
+            n: from FOREIGN_NUMBERS on, and not the number of an unanswered request here.
 
         Raises:
             MessageTooLarge: nothing was done.
@@ -289,52 +292,57 @@ class ClientSession:
         except OverflowError:
             raise ValueError(f"{request.__struct_config__.tag}: a number has more than 64 bits") from None
         if len(frame) > self.max_message:
-            raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon takes {self.max_message}")
+            raise MessageTooLarge(f"the message has {len(frame)} bytes, but the daemon accepts {self.max_message}")
         return call_of(request, frame)
 
     def forget(self, n: int) -> None:
-        """Nobody waits for the answer to request ``n`` any more; it may have been done. Its tokens stay held."""
+        """Stop waiting for the answer to request ``n``, which may have been done. Its tokens stay held."""
         self._take_call(n)
 
-    def want(self, capacity: int, projects: list[str] | None, slots: int | None = None, *, priority: int = 0) -> None:
-        """Say from now on that so many tasks will be had at once, of these projects (None: of any).
+    def want(self, capacity: int, projects: list[str] | None, places: int | None = None, *, priority: int = 0) -> None:
+        """State from now on how many tasks the fetcher wants at once, of these projects (None: of all).
 
         Args:
-            slots: how many of them run at once; None: all.
+            places: how many of them run at once; None: all.
             priority: fetchers with a higher one are served first.
         """
-        if (capacity, projects, slots, priority) != (self.capacity, self.projects, self.slots, self.priority):
-            self.capacity, self.projects, self.slots, self.priority = capacity, projects, slots, priority
+        if (capacity, projects, places, priority) != (self.capacity, self.projects, self.places, self.priority):
+            self.capacity, self.projects, self.places, self.priority = capacity, projects, places, priority
             self.say_hello()
 
     def ask_hand_out(self) -> None:
-        """Have the next hello, and all others until it is answered, be answered after the hand-out."""
+        """Have the daemon answer the next hello, and all further ones until then, after it has dispatched its ready
+        tasks.
+        """
         self._asked_at = 0
         self.say_hello()
 
     def start(self, token: int) -> None:
-        """Somebody's code works on the token's task from now on; the next hello says so, if it still does then."""
+        """Mark the token's task as running; the next hello says so, if it still runs then."""
         self._running.add(token)
 
     def stop(self, token: int) -> None:
-        """Nobody's code works on it any more. If its lease has ended already, there is room again, which is said."""
+        """Mark the token's task as no longer running. If its lease has ended already, a hello says that its place is
+        free.
+        """
         if token in self._running:
             self._running.discard(token)
             if token not in self._leases:
                 self.say_hello()
 
     def pass_on(self, token: int) -> None:
-        """Another process works on the task, and will report it; its place here is free, which is said."""
+        """Record that another process works on the task and reports it; a hello says that its place here is free."""
         if token in self._leases:
             self._running.discard(token)
             self._passed.add(token)
             self.say_hello()
 
     def report_hung(self, hung: Hung | None, since: float = 0.0) -> None:
-        """State in each hello which places hang; one is said now if their number has changed.
+        """State in each hello which places hang; if their number has changed, a hello is due now.
 
         Args:
-            since: when the first of their leases ended, by the caller's clock; hellos make ``seconds`` of it.
+            since: time at which the first of their leases ended, by the caller's clock; hellos derive ``seconds`` from
+                it.
         """
         before = 0 if self._hung is None else self._hung.places
         self._hung, self._hung_since = hung, since
@@ -342,9 +350,9 @@ class ClientSession:
             self.say_hello()
 
     def leave(self) -> None:
-        """Want nothing and hold nothing: leases go back unstarted, but for those that others report.
+        """Want nothing and hold nothing: leases go back unstarted, except those of tasks that were passed on.
 
-        They have as long to do so as a silent fetcher has.
+        Other processes have as long to report those as a silent fetcher has.
         """
         self.capacity = 0
         self._leases = {token: None for token in self._leases if token in self._passed}
@@ -352,35 +360,35 @@ class ClientSession:
         self.say_hello()
 
     def connected(self) -> None:
-        """There is a new connection: what was sent on an older one may be lost."""
+        """Send everything again on a new connection: what was sent on an older one may be lost."""
         for call in chain(self._unanswered.values(), self._waiting.values()):
             call.due_at = -inf
         self._sent_to = 0
         self.say_hello()
 
     def holds(self, token: int) -> bool:
-        """The token's task was handed to this session, and no answer about it has been counted yet."""
+        """Return True if the token's task was dispatched to this session, and no answer has ended it yet."""
         return token in self._leases
 
     @property
     def passed(self) -> int:
-        """How many of the tokens that are held have been passed on."""
+        """Number of held tokens that have been passed on."""
         return len(self._passed)
 
     @property
     def held(self) -> int:
-        """How many tokens are held."""
+        """Number of held tokens."""
         return len(self._leases)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is held, and nobody's code works on a task."""
+        """True if no token is held, and no task runs."""
         return not self._leases and not self._running
 
     # ------------------------------------------------------------------------------------ what is to be sent
 
     def frames(self, now: float) -> list[bytes]:
-        """Everything that is to be sent now, in order; it counts as sent."""
+        """Return all frames that are due now, in order, and count them as sent."""
         frames = [self._hello(now)] if self._hello_at <= now and self._hello_fits() else []
         for call in self._sendable():
             if call.due_at <= now:
@@ -390,14 +398,14 @@ class ClientSession:
         return frames
 
     def next_at(self) -> float:
-        """When ``frames`` will have something, if nothing happens before; inf: never."""
+        """Return the time at which ``frames`` will have something, if nothing happens before; inf: never."""
         resend_at = min((call.due_at for call in self._sendable()), default=inf)
         return min(resend_at, self._hello_at) if self._hello_fits() else resend_at
 
     def _sendable(self) -> Iterator[Call]:
-        return chain(self._in_window(), self._waiting.values())
+        return chain(self._in_flight(), self._waiting.values())
 
-    def _in_window(self) -> Iterator[Call]:
+    def _in_flight(self) -> Iterator[Call]:
         end = self._oldest() + OUTCOME_WINDOW
         for n, call in self._unanswered.items():
             if n >= end:
@@ -405,11 +413,11 @@ class ClientSession:
             yield call
 
     def _oldest(self) -> int:
-        """The smallest number that may still be sent again."""
+        """Return the smallest number that may still be sent again."""
         return next(iter(self._unanswered), self._last_n + 1)
 
     def say_hello(self) -> None:
-        """State the facts anew, and hear which leases have ended."""
+        """Make a hello due now, which states the facts anew and learns which leases have ended."""
         self._hello_at = -inf
         self._hello_tries = 0
 
@@ -434,7 +442,7 @@ class ClientSession:
                 name=self.name,
                 running=list(self._running),
                 passed=list(self._passed),
-                slots=self.slots,
+                slots=self.places,
                 priority=self.priority,
                 hung=self._hung and replace(self._hung, seconds=max(0.0, now - self._hung_since)),
                 after_hand_out=self._asked_at is not None,
@@ -444,7 +452,7 @@ class ClientSession:
     # ------------------------------------------------------------------------------------ what is heard
 
     def receive(self, frame: bytes, now: float) -> SessionEvent | None:
-        """Take in a frame; None if it tells nothing new."""
+        """Process a frame; returns None if it contains nothing new."""
         try:
             said = decode_outgoing(frame)
         except Rejected as rejected:
@@ -462,9 +470,10 @@ class ClientSession:
         return self._answered(said, now)
 
     def _heed_wish(self, epoch: int, now: float) -> None:
-        """Repeat what a daemon of another epoch has dropped, and say hello unless there is nothing to state.
+        """Repeat the requests that a daemon of another epoch has dropped, and say hello unless there is nothing to
+        state.
 
-        Thousands of producers that said hello at once would keep the daemon from what they have asked.
+        Hellos of thousands of idle producers would keep the daemon from their requests.
         """
         is_dropped = epoch != self._sent_to
         if is_dropped:
@@ -474,7 +483,7 @@ class ClientSession:
             self.say_hello()
 
     def _repeat_dropped(self, now: float) -> None:
-        """Have everything that was sent and not answered sent again, because the daemon has dropped it."""
+        """Make every unanswered request due again, because the daemon has dropped it."""
         for call in chain(self._unanswered.values(), self._waiting.values()):
             if call.tries:
                 call.drops += 1
@@ -494,7 +503,7 @@ class ClientSession:
         return HandedOut(select.tasks, select.fetch)
 
     def _miss(self, number: int) -> Gap | None:
-        """One hello per gap: what follows the first missing message would only ask for the same again."""
+        """Ask once per gap: the messages that follow the first missing one would only ask for the same again."""
         if self._gap_after == self.seen:
             return None
         self._gap_after = self.seen
@@ -521,7 +530,7 @@ class ClientSession:
         return Welcomed(welcome, restarted, [], handed_out)
 
     def _heed_ended(self, tokens: Iterable[int]) -> list[int]:
-        """Hold no longer what is not in force; only the last hello's answer tells. Room that this makes is said."""
+        """Drop tokens whose leases have ended; only the last hello's answer says so. A hello reports freed places."""
         ended = [token for token in tokens if token in self._leases]
         made_room = any(token not in self._running and token not in self._passed for token in ended)
         self._drop(ended)
@@ -579,7 +588,9 @@ class ClientSession:
 
 
 def _make_visible(said: AnyReply | HelloWanted) -> None:
-    """Let nothing in a reason be obeyed by a terminal: it becomes the text of an error, which any program prints."""
+    """Escape control characters in reasons and codes: they become the text of errors, which programs print to
+    terminals.
+    """
     if isinstance(said, ErrorReply):
         said.code, said.reason = visible(said.code), visible(said.reason)
     elif isinstance(said, NewTasksReply | DoneReply | FlowStaged) and said.errors:

@@ -1,4 +1,4 @@
-"""What a client has fetched: how much it asks for, who gets it, how its leases are kept, what was passed on.
+"""Fetching side of a client: what it asks for, which caller gets it, how leases are kept, and tasks passed on.
 
 Here may live what a fetcher states in its hellos. Nothing here calls a handler.
 """

@@ -1,8 +1,8 @@
-"""Whether the daemon has told a client to finish, and whether it has.
+"""Draining of a client: whether the daemon drains it, and whether it has finished.
 
-(takes tasks) ──welcome──► told: what was not started goes back ──all is reported──► finished
-      ▲                     │                                                          │
-      └───────welcome───────┴──────────────────────────────────────────────────────────┘
+(takes tasks) ──welcome──► told: tasks not started go back ──all are reported──► finished
+      ▲                     │                                                      │
+      └───────welcome───────┴──────────────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from taskqueue.client.connection.session import ClientSession
 
 
 class Draining:
-    """Asked to look whenever the session may have heard of it; waited for by whoever wants to know.
+    """State of draining, updated whenever the session may have heard of it, and awaited by its users.
 
     Args:
-        session: knows what the daemon says, and what is held.
+        session: knows what the daemon says, and which leases are held.
 
     Attributes:
-        told: set while the daemon gives this client no new tasks, because somebody drains its name.
-        taking: set while it is not so.
-        finished: set while it drains, and neither holds a task any more nor runs one.
+        told: set while the daemon dispatches no new tasks to this client, because an operator drains its name.
+        taking: set while ``told`` is not.
+        finished: set while the client is drained, and neither holds a lease nor runs a task.
     """
 
     def __init__(self, session: ClientSession) -> None:
@@ -33,11 +33,11 @@ class Draining:
 
     @property
     def name(self) -> str:
-        """The name that is drained."""
+        """Name that is drained."""
         return self._session.name
 
     def look(self) -> bool:
-        """Set the events as they are to be; returns whether it has been told to finish since the last look."""
+        """Update the events; returns True if draining has begun since the last call."""
         is_told, was_told = self._session.draining, self.told.is_set()
         if not is_told and not was_told:
             return False

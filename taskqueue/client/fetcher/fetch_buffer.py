@@ -1,18 +1,19 @@
-"""What a client has fetched and not yet run, who waits for it, and the capacity to state because of that.
+"""Buffer of tasks that a client has fetched and not yet run, its consumers, and the capacity to state for them.
 
-    select(n)      wants n once: capacity is n more than what it got before and has not finished
-    tasks(...)     a standing capacity: as many leases at once, in hand or in the buffer, as long as it goes on
+    select(n)      wants n once: capacity is n more than the tasks that it got before and has not finished
+    stream(...)    a standing capacity: as many leases at once, in hand or in the buffer, as long as it goes on
 
-To the daemon a client is one fetcher: its priority is the highest of its consumers, and what comes goes to that first.
-A task that arrives and that nobody here wants any more goes back at once, unstarted; so does one that waits longer than
-its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before anything goes back, because
-the daemon would hand out the same again; not while the session drains, because the daemon hands out nothing then.
+To the daemon a client is one fetcher: its priority is the highest of its consumers, and tasks that arrive go to that
+consumer first. A task that arrives and that no consumer wants any more goes back at once, unstarted; so does one that
+waits longer than its consumer's patience, or whose lease runs out meanwhile. The capacity is lowered before a task goes
+back, because the daemon would dispatch the same one again; not while the session drains, because the daemon dispatches
+nothing then.
 
     arrival ──► early ──not_before──► in the buffer ──► taken
                                          └── later than start_within, its consumer's patience, its lease ──► back
 
-What is early stands apart: it holds up nothing, and a consumer that says so wants as many others meanwhile. What is of
-a slot that a task of this client puts off is not taken; see ``put_offs``.
+Early tasks stand apart: they delay nothing, and a consumer may want as many others meanwhile (``ahead``). Tasks of a
+slot that a running task of this client may put off are not taken; see ``put_offs``.
 """
 
 from __future__ import annotations
@@ -42,32 +43,32 @@ from taskqueue.protocol.fields import MAX_CAPACITY
 from taskqueue.protocol.values import Assignment
 
 WAIT_PART: Final = 0.25
-"""Of its lease, that a task may wait for somebody who has patience for a while only, or that has to be started soon."""
+"""Part of its lease for which a task may wait for a consumer with limited patience, or if it has to be started soon."""
 
 
 class Consumer(Struct, eq=False):
-    """What takes tasks: a stream, a select or an intake.
+    """Caller that takes tasks: a stream, a select or an intake.
 
     Attributes:
-        projects: whose; None is any project's.
+        projects: projects to take tasks of; None: all.
         standing: leases that it wants to have at once, all the time.
-        slots: how many of them it runs at once.
-        patience: seconds that a task may wait in the buffer, and a quarter of its lease at most; inf: as long as that.
-        priority: fetchers, and consumers of one client, with a higher one are served first.
-        wanted: tasks that it waits for now, beside that.
-        ahead: while tasks of it are early it wants as many others beside ``standing``, so many at most.
+        places: tasks that it runs at once.
+        patience: seconds that a task may wait in the buffer, at most a quarter of its lease; inf: its whole lease.
+        priority: fetchers, and consumers of one client, with a higher priority are served first.
+        wanted: tasks that it waits for now, beside those.
+        ahead: most other tasks that it wants, beside ``standing``, while as many of its tasks are early.
         returned: tasks that have gone back because they waited too long.
-        is_lazy: after one went back it wants none beside those that it runs, until it says so.
-        arrived: called when tasks have come, or may be started now.
-        ended: called with the token of each task that it has begun and that is over. None: nobody says so, and all is
-            over when it leaves.
+        is_lazy: after a task went back it wants none beside those that it runs, until it asks again.
+        arrived: called when tasks have arrived, or may be started now.
+        ended: called with the token of each task that it has begun and that has ended. None: nothing reports ends, and
+            all its tasks end when it leaves.
         lost: called with the token of each task that it has begun and whose lease the daemon has ended.
-        closed: called when the client is closed, after which nothing comes.
+        closed: called when the client is closed, after which no task comes.
     """
 
     projects: frozenset[str] | None
     standing: int = 0
-    slots: int = 0
+    places: int = 0
     patience: float = inf
     priority: int = 0
     wanted: int = 0
@@ -84,11 +85,11 @@ class Consumer(Struct, eq=False):
 
 
 class BufferedTask(NamedTuple):
-    """A task, for whom it was meant when it came, and its times by the loop's clock.
+    """A task, the consumer that it was meant for on arrival, and its times by the loop's clock.
 
     Attributes:
-        starts_at: before that it must not be started; its lease counts from then.
-        until: then it goes back.
+        starts_at: earliest start; its lease counts from then.
+        until: time at which it goes back.
     """
 
     task: Task
@@ -97,12 +98,12 @@ class BufferedTask(NamedTuple):
     until: float
 
     def next_at(self, now: float) -> float:
-        """When something is to be done about it."""
+        """Return the time at which it may start, or else goes back."""
         return self.starts_at if self.starts_at > now else self.until
 
 
 def buffered(task: Task, now: float, consumer: Consumer) -> BufferedTask:
-    """A task that has just come."""
+    """Make the buffered task of one that has just arrived."""
     starts_at = now + task.not_before
     wait = min(consumer.patience, task.timeout * WAIT_PART) if consumer.patience < inf else task.timeout
     if task.start_within is not None:
@@ -113,17 +114,17 @@ def buffered(task: Task, now: float, consumer: Consumer) -> BufferedTask:
 
 
 EARLY_SECONDS: Final = 0.1
-"""Between two hellos that only tell that other tasks are early, at least."""
+"""Shortest time between two hellos that only report other early tasks."""
 
 
 class FetchBuffer:
-    """The fetcher's side of a client.
+    """Fetching side of a client.
 
     Args:
-        session: told what is wanted.
-        restate: called when the session has something new to say.
-        release: called with tasks that nobody wants any more.
-        parents: asks for what tasks have waited for.
+        session: states what is wanted.
+        restate: called when the session has something new to state.
+        release: called with tasks that no consumer wants any more.
+        parents: asks for the tasks that others have waited for.
     """
 
     def __init__(
@@ -154,28 +155,31 @@ class FetchBuffer:
         self,
         projects: Iterable[str] | None,
         standing: int = 0,
-        slots: int | None = None,
+        places: int | None = None,
         patience: float = inf,
         priority: int = 0,
         wanted: int = 0,
     ) -> Consumer:
-        """Start to take tasks; ``slots``: how many run at once, None is all; ``wanted``: for once, beside these.
+        """Start to take tasks.
+
+        Args:
+            places: tasks that run at once; None: all.
+            wanted: tasks to take once, beside the standing ones.
 
         Raises:
-            ValueError: no project is named so, or the capacity or the priority is none; nothing has changed.
+            ValueError: a project's name, the capacity or the priority is invalid; nothing has changed.
         """
         standing = checked_capacity("capacity", standing)
-        running = standing if slots is None else slots
+        running = standing if places is None else places
         consumer = Consumer(checked_names(projects), standing, running, patience, checked_priority(priority), wanted)
         insort(self._consumers, consumer, key=lambda other: -other.priority)
         self.tell_session()
         return consumer
 
     def leave(self, consumer: Consumer) -> None:
-        """Take no more; what is in the buffer only for this consumer goes back.
+        """Stop taking tasks; tasks in the buffer that only this consumer wants go back.
 
-        What it has begun and not reported takes room for as long as its lease then, if its caller does not say when
-        it is over.
+        Tasks that it has begun and not reported occupy places until their leases end, unless it has ``ended``.
         """
         self._consumers.remove(consumer)
         if consumer.ended is None:
@@ -191,17 +195,19 @@ class FetchBuffer:
             self._wake()
 
     def resize(self, consumer: Consumer, standing: int, ahead: int = 0) -> None:
-        """From now on this consumer wants so many leases at once, and for ``ahead`` early ones as many others."""
+        """Change the number of leases that a consumer wants at once, and of others that it wants for early ones."""
         consumer.standing, consumer.ahead = standing, ahead
         self.tell_session()
 
     async def take(self, consumer: Consumer, n: int, *, until_drained: bool = False) -> list[Task]:
-        """At least one task, at most ``n``; waits for the first, or ``until_drained``: none, as soon as it drains."""
+        """Take at least one task, at most ``n``; waits for the first. With ``until_drained``, [] once the client
+        drains.
+        """
         while not (tasks := self._pop(consumer, n)):
             if until_drained and self._session.draining:
                 return []
-            if consumer.standing < consumer.slots and self._begun_by(consumer) >= consumer.standing:
-                self.resize(consumer, min(2 * consumer.standing, consumer.slots))
+            if consumer.standing < consumer.places and self._begun_by(consumer) >= consumer.standing:
+                self.resize(consumer, min(2 * consumer.standing, consumer.places))
             await self.news(consumer)
         return tasks
 
@@ -212,7 +218,7 @@ class FetchBuffer:
         await sleeper
 
     def take_now(self, consumer: Consumer, now: float) -> Task | None:
-        """What ``take`` would begin with, if it is there."""
+        """Take the task that ``take`` would begin with, if there is one."""
         if not self._early and not self._put_offs:
             if not self._buffer:
                 return None
@@ -222,7 +228,7 @@ class FetchBuffer:
         return next(iter(self._pop(consumer, 1)), None)
 
     def has_one(self, consumer: Consumer, now: float) -> bool:
-        """There is a task that this consumer may begin."""
+        """Return True if there is a task that this consumer may begin."""
         return any(
             each.starts_at <= now < each.until and consumer.wants(each.task) and not each.task.is_put_off
             for each in self._all()
@@ -235,10 +241,10 @@ class FetchBuffer:
         priority: int = 0,
         handed_out: Callable[[], Awaitable[None]] | None = None,
     ) -> list[Task]:
-        """Take at most ``n`` tasks, for once.
+        """Take at most ``n`` tasks, once.
 
         Args:
-            handed_out: returns when the daemon has handed out what it has ready now, which may be nothing; None: wait
+            handed_out: returns when the daemon has dispatched its ready tasks, of which there may be none; None: wait
                 for the first task.
         """
         wanted = checked_capacity("limit", n)
@@ -258,8 +264,8 @@ class FetchBuffer:
             self.leave(consumer)
 
     def arrive(self, handed: Sequence[Assignment], fetch: Mapping[str, Raw], now: float) -> None:
-        """Tasks have been handed to this client, with what their projects say of ``fetch``, by name."""
-        # Out of the frame, which may hold a thousand tasks.
+        """Take in dispatched tasks, with the setting ``fetch`` of their projects, by project."""
+        # Copied out of the frame, which may contain a thousand tasks.
         defaults = {project: raw.copy() for project, raw in fetch.items()}
         self._parents.note_loop()
         self._loop = asyncio.get_running_loop()
@@ -281,7 +287,7 @@ class FetchBuffer:
         self._wake()
 
     def drain(self) -> None:
-        """Nothing new comes: hand back what nobody has taken, and tell those who wait."""
+        """Give back all tasks in the buffer, and wake the callers that wait for one."""
         unwanted = [waiting.task for waiting in self._all()]
         self._buffer.clear()
         self._early.clear()
@@ -290,9 +296,9 @@ class FetchBuffer:
         self._wake()
 
     def finished(self, tokens: Iterable[int]) -> None:
-        """Their callers are done with these tasks: capacity that selected ones took is not to be filled again.
+        """End tasks that their callers have finished, and lower the capacity by the selected ones.
 
-        Called before what is said of them is sent, so that the daemon hears it first.
+        Called before their reports are sent, so that the daemon learns the capacity first.
         """
         tokens = list(tokens)
         for token in tokens:
@@ -304,22 +310,22 @@ class FetchBuffer:
             self.tell_session()
 
     def leaving(self, tokens: Sequence[int]) -> None:
-        """Hand back, right after the reports of these tasks, what waits here of slots that they put off."""
+        """Give back, right after the reports of these tasks, buffered tasks of slots that the reports put off."""
         if slots := self._put_offs.leave(tokens):
             asyncio.get_running_loop().call_soon(self._give_back_of, slots)
 
     def released(self, tokens: Iterable[int]) -> None:
-        """These tasks go back without a report, and put nothing off."""
+        """Forget tasks that go back without a report, and put nothing off."""
         for token in tokens:
             self._put_offs.forget(token)
 
     def answered(self, tokens: Sequence[int]) -> None:
-        """Hand back what has come meanwhile of slots that reports which have counted put off."""
+        """Give back tasks that have arrived meanwhile, of slots that accepted reports put off."""
         if self._put_offs:
             self._give_back_of(self._put_offs.answer(tokens))
 
     def _give_back_of(self, slots: set[SlotOf]) -> None:
-        """Hand back what waits of these slots. The capacity stays: the daemon hands out nothing of them for a while."""
+        """Give back buffered tasks of these slots. The capacity stays: the daemon dispatches none of them now."""
         back = [each.task for each in self._all() if SlotOf(each.task.project, each.task.slot) in slots]
         if back:
             self._drop({task.token for task in back})
@@ -327,7 +333,7 @@ class FetchBuffer:
         self._wake()
 
     def _drop(self, tokens: Collection[int]) -> None:
-        """Let go of tasks that wait here, which makes room."""
+        """Remove tasks from the buffer, which makes room."""
         waiting = len(self._buffer) + len(self._early)
         self._buffer = deque(each for each in self._buffer if each.task.token not in tokens)
         self._early = [each for each in self._early if each.task.token not in tokens]
@@ -335,7 +341,7 @@ class FetchBuffer:
             self.tell_session()
 
     def lose(self, tokens: Iterable[int]) -> None:
-        """Drop tasks that wait here if the daemon has ended their leases, and tell those that run them."""
+        """Drop buffered tasks whose leases the daemon has ended, and tell the consumers that run such tasks."""
         self._drop(frozenset(tokens))
         if self._put_offs:
             self._wake()
@@ -345,26 +351,26 @@ class FetchBuffer:
                 consumer.lost(token)
 
     def begin(self, token: int, consumer: Consumer) -> None:
-        """A consumer's code works on this task, whatever becomes of its lease, until ``end`` or a report."""
+        """Count a task as running in a consumer until ``end`` or a report, even if its lease ends."""
         self._begun[token] = consumer
         self._session.start(token)
 
     def end(self, token: int) -> None:
-        """No handler and no caller works on it any more."""
+        """Count a task as no longer running."""
         consumer = self._begun.pop(token, None)
         self._session.stop(token)
         if consumer is not None and consumer.ended is not None:
             consumer.ended(token)
 
     def holds(self, token: int) -> bool:
-        """The token's lease is in force, as far as is known here."""
+        """Return True if the token's lease is in force, as far as is known here."""
         return self._session.holds(token)
 
     def tell_hung(self, consumer: Consumer, hung: Hung | None, since: float) -> None:
-        """State which places of a consumer hang, beside those of the others; None: none does.
+        """State which places of a consumer hang, beside those of the others; None: none.
 
         Args:
-            since: when the first of their leases ended, by the loop's clock.
+            since: time at which the first of their leases ended, by the loop's clock.
         """
         self._hung.pop(consumer, None)
         if hung is not None:
@@ -378,18 +384,18 @@ class FetchBuffer:
         self._restate()
 
     def give_back(self, late: Sequence[Task], consumer: Consumer) -> None:
-        """Hand back what a consumer has not begun in time, after lowering what it wants to what it can begin."""
+        """Give back tasks that a consumer has not begun in time, after lowering its wants to what it can begin."""
         consumer.returned += len(late)
         consumer.ahead = 0
-        consumer.standing = min(consumer.standing, self._begun_by(consumer) if consumer.is_lazy else consumer.slots)
+        consumer.standing = min(consumer.standing, self._begun_by(consumer) if consumer.is_lazy else consumer.places)
         if consumer.standing and consumer.patience == inf and any(task.start_within is not None for task in late):
-            # Nobody knows how many its caller runs at once: as many as it has begun now, until it waits for more.
+            # Its caller's concurrency is unknown: assume what it has begun now, until it waits for more.
             consumer.standing = max(1, self._begun_by(consumer))
         self.tell_session()
         self._release(late)
 
     def give_back_excess(self, consumer: Consumer) -> None:
-        """Hand back what a consumer has no room for any more: what came last, and what is early, first."""
+        """Give back tasks beyond a consumer's room: early ones first, then the last to arrive."""
         mine = [each.task for each in self._all() if each.consumer is consumer]
         excess = mine[max(0, consumer.standing - self._begun_by(consumer)) :]
         if excess:
@@ -397,14 +403,14 @@ class FetchBuffer:
             self._release(excess)
 
     def tell_session(self) -> None:
-        """Tell the session what is wanted now."""
+        """State what is wanted now."""
         self._early_told = len(self._early)
         capacity = self._capacity()
-        self._session.want(capacity, self._projects(), self._slots(capacity), priority=self._priority())
+        self._session.want(capacity, self._projects(), self._places(capacity), priority=self._priority())
         self._restate()
 
     def close(self) -> None:
-        """Whoever waits for a task is told that there won't be one."""
+        """Answer callers that wait for a task with ClientClosed."""
         for _, sleeper in self._sleepers:
             if not sleeper.done():
                 sleeper.set_exception(ClientClosed("the client was closed"))
@@ -450,14 +456,14 @@ class FetchBuffer:
         return sum(beginner is consumer for beginner in self._begun.values())
 
     def _ripen(self, now: float) -> bool:
-        """Put what is early no more into the buffer; returns whether there was any."""
+        """Move tasks whose time has come into the buffer; returns whether there were any."""
         due = bisect_right(self._early, now, key=attrgetter("starts_at"))
         self._buffer.extend(self._early[:due])
         del self._early[:due]
         return due > 0
 
     def _tell_early(self, now: float) -> None:
-        """Tell the session how many are early, if that was not told just now; else the timer will."""
+        """State the number of early tasks, unless it was just stated; else set the timer."""
         if now >= self._early_told_at + EARLY_SECONDS:
             self._early_told_at = now
             self.tell_session()
@@ -465,11 +471,11 @@ class FetchBuffer:
             self._ring_at(self._early_told_at + EARLY_SECONDS)
 
     def _watch(self, waiting: Iterable[BufferedTask], now: float) -> None:
-        """Look again when the first of these may start, or has waited for long enough."""
+        """Set the timer to the time when the first of these may start, or has waited for too long."""
         self._ring_at(min((each.next_at(now) for each in waiting), default=inf))
 
     def _ring_at(self, at: float) -> None:
-        """Look at everything at that time, or before; there is one timer."""
+        """Set the only timer to that time, unless it rings before."""
         if at == inf or (self._timer is not None and self._timer.when() <= at):
             return
         if self._timer is not None:
@@ -477,7 +483,7 @@ class FetchBuffer:
         self._timer = asyncio.get_running_loop().call_at(at, self._look)
 
     def _look(self) -> None:
-        """Let start what is early no more, and hand back what has waited too long."""
+        """Let early tasks start whose time has come, and give back tasks that have waited too long."""
         self._timer = None
         now = asyncio.get_running_loop().time()
         if self._ripen(now):
@@ -494,7 +500,7 @@ class FetchBuffer:
     def _wanted(self, task: Task) -> Consumer | None:
         if self._session.draining:
             return None
-        for consumer in self._consumers:  # Not by ``next``: a generator for each task takes thrice as long.
+        for consumer in self._consumers:  # Not by ``next``: a generator per task takes three times as long.
             if consumer.wants(task):
                 return consumer
         return None
@@ -509,7 +515,7 @@ class FetchBuffer:
                 consumer.arrived()
 
     def _wake_soon(self) -> None:
-        """From any thread."""
+        """Wake waiting callers, from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # The loop has been closed meanwhile.
                 self._loop.call_soon_threadsafe(self._wake)
@@ -523,22 +529,22 @@ class FetchBuffer:
         return min(wanted + len(self._selected), MAX_CAPACITY)
 
     def _forget(self, tokens: set[int]) -> None:
-        """Their callers are done with these tasks, or can't be waited for: the leases have ended."""
+        """Forget selected tasks that are reported, or whose leases have ended."""
         self._selected -= tokens
         for token in tokens:
             self._session.stop(token)
 
-    def _slots(self, capacity: int) -> int | None:
-        """How many run at once; None: all that are wanted."""
-        slots = len(self._selected) + sum(consumer.slots + consumer.wanted for consumer in self._consumers)
-        return max(1, slots) if slots < capacity else None
+    def _places(self, capacity: int) -> int | None:
+        """Return how many tasks run at once; None: all that are wanted."""
+        places = len(self._selected) + sum(consumer.places + consumer.wanted for consumer in self._consumers)
+        return max(1, places) if places < capacity else None
 
     def _priority(self) -> int:
-        """The highest of all consumers; of the last one if there is none now, so that nothing changes needlessly."""
+        """Return the highest priority of all consumers; without any, the last one, so that no hello is needed."""
         return self._consumers[0].priority if self._consumers else self._session.priority
 
     def _projects(self) -> list[str] | None:
-        """Of all consumers together; of the last one if there is none now, so that nothing changes needlessly."""
+        """Return the projects of all consumers; without any, those of the last one, so that no hello is needed."""
         wishes = [consumer.projects for consumer in self._consumers]
         if not wishes:
             return self._session.projects

@@ -1,30 +1,30 @@
 """Tasks for a caller that runs several at once: a Worker, which awaits them, or a loop that can't await.
 
-    daemon ──► buffer of the client ──take, take_now──► running ──its report is said, or ``end``──► free
-                   └── waited too long, or its lease is over: back, unstarted
+    daemon ──► buffer of the client ──take, take_now──► running ──it is reported, or ``end``──► free
+                   └── waited too long, or its lease has ended: back, unstarted
 
 Rules:
-1. At most ``room`` tasks run at once: a task runs from the moment at which it is taken until its report is said, or it
-   is released or passed on, whatever becomes of its lease.
-2. What waits here beside them follows what is really finished, see rules 5 to 9; the daemon is told which tasks run and
-   which only wait.
-3. While too much that was said waits for the daemon's answer, no task is handed out: see ``outbox``.
-4. A caller that lets tasks wait too long is given no others beside those that it runs, until it looks again. One that
-   awaits its tasks is not: it is about to take what comes.
+1. At most ``room`` tasks run at once: a task runs from the moment when it is taken until it is reported, released or
+   passed on, even if its lease ends.
+2. The number of tasks that wait here beside them follows the rate of finished runs, see rules 5 to 9; hellos say which
+   tasks run and which only wait.
+3. While too many reports and pushes wait for the daemon's answer, no task is given out: see ``outbox``.
+4. A caller that lets tasks wait too long gets no others beside those that it runs, until it asks again. A caller that
+   awaits tasks is exempt: it is about to take the next one.
 
-``Prefetch`` is how many tasks are to wait beside those that run, so that a free slot has one at once. The time of a
-lease belongs to the run: a task that waits here uses up its own. So what waits follows what the slots really finish:
+``Prefetch`` is the number of tasks that wait beside those that run, so that a free place has a task at once. A task
+that waits here uses up its lease, so the number follows what the places really finish:
 
-5. At most PREFETCH_SECONDS of it, and at most one a slot; none at the start, when nothing is known.
-6. None while the median run takes longer than SLOW_SECONDS: then the moment that a free slot waits for its next task
-   is nothing beside the run.
-7. It changes at most once in LOOK_SECONDS, because each change is a message to the daemon.
+5. As many as finish in PREFETCH_SECONDS, and at most one per place; none at the start, when nothing is known.
+6. None while the median run takes longer than SLOW_SECONDS: then the moment that a free place waits for its next task
+   is negligible.
+7. The number changes at most once in LOOK_SECONDS, because each change is a message to the daemon.
 8. None after a task had to go back because it waited too long, until a run ends that is not slow.
-9. While tasks are early, which must not be started yet, as many others are wanted, at most one a slot; by rules 6 to 8,
-   and none at the start. So a slot does not wait for a time that is a second away, and where runs are slow, what is
-   early finds its slot free when its time comes.
+9. While tasks are early, which must not be started yet, as many others are wanted, at most one per place; by rules 6 to
+   8, and none at the start. So a place does not wait for a time that is a second away, and where runs are slow, an
+   early task finds its place free when its time comes.
 
-Somebody may name another number for rule 5; the others hold all the same.
+A caller may fix the number of rule 5; the others still apply.
 
 A ``BlockingIntake`` is one for threads: the client's own thread has the tasks, and is asked for each.
 
@@ -54,26 +54,24 @@ from taskqueue.errors import ClientClosed
 from taskqueue.protocol.fetchers import Hung
 
 WAIT_SECONDS: Final = 10.0
-"""A task that has waited so long for a loop goes back, or after a quarter of its lease if that is less."""
+"""Time after which a task that waits for a loop goes back; a quarter of its lease if that is less."""
 
 
 class Intake:
-    """Takes tasks until it is closed; made by ``client.intake``. A context manager, too.
+    """Takes tasks until it is closed; made by ``client.intake``. Also a context manager.
 
     Args:
-        fetching: of the client.
-        outbox: of the client.
-        kept_leases: of the client.
-        projects: whose tasks; None is any project's.
+        fetching, outbox, kept_leases: parts of the client.
+        projects: projects to take tasks of; None: all.
         room: tasks that run at once.
-        prefetch: see ``Prefetch``.
+        prefetch: tasks that wait beside them; None: as many as the rate of finished runs suggests.
         priority: fetchers with a higher one are served first.
         patience: seconds that a task may wait here.
         on_arrival: see ``client.intake``.
 
     Attributes:
-        on_lost: called with a task that runs when the daemon ends its lease, by a caller that sets ``task.lost`` itself
-            and puts this here before it takes any. None: the client sets it, also when it is closed.
+        on_lost: called with a running task when the daemon ends its lease, for a caller that sets ``task.lost`` itself;
+            set it before the first task is taken. None: the client sets ``task.lost``, also when it is closed.
     """
 
     def __init__(
@@ -119,13 +117,13 @@ class Intake:
 
     @property
     def room(self) -> int:
-        """Tasks that run at once; when it is lowered, what has no room any more goes back unstarted."""
+        """Tasks that run at once; if it is lowered, waiting tasks beyond it go back unstarted."""
         return self._room
 
     @room.setter
     def room(self, room: int) -> None:
         is_lower = checked_capacity("room", room) < self._room
-        self._room = self._prefetch.slots = self._consumer.slots = room
+        self._room = self._prefetch.places = self._consumer.places = room
         if self._closed:
             return
         self._want()
@@ -135,14 +133,14 @@ class Intake:
 
     @property
     def running(self) -> int:
-        """Tasks that were taken and not reported, released or passed on yet."""
+        """Number of tasks that were taken and not reported, released or passed on yet."""
         return len(self._running)
 
     def take_now(self) -> Task | None:
-        """The next task to run, if one is here and may begin; None: there is none, no room, or the intake is closed.
+        """Return the next task to run, if one is here and may begin; None: no task, no room, or the intake is closed.
 
-        It waits for nothing. Each task has to be ended by a report, ``release`` or ``pass_on``, also if
-        ``task.cancelled`` says meanwhile that its lease is over.
+        This does not wait. End each task by a report, ``release`` or ``pass_on``, even if ``task.cancelled`` says
+        meanwhile that its lease has ended.
         """
         if len(self._running) >= self._room or self._outbox.is_busy or self._closed:
             return None
@@ -150,15 +148,15 @@ class Intake:
         task = self._fetching.take_now(self._consumer, now)
         if task is not None:
             return self._begin(task, now)
-        if self._consumer.standing < self._room:  # Some went back because nobody looked.
+        if self._consumer.standing < self._room:  # Some went back because the caller did not look.
             self._want()
         return None
 
     async def take(self) -> Task:
-        """The next task to run, as soon as there are one and room for it. Several coroutines may wait.
+        """Return the next task to run, as soon as there are a task and room for it. Several coroutines may wait.
 
         Raises:
-            ClientClosed: the intake, or its client, is or was meanwhile closed.
+            ClientClosed: the intake or its client is closed, or was meanwhile.
         """
         self._consumer.is_lazy = False
         while (task := self.take_now()) is None:
@@ -172,35 +170,35 @@ class Intake:
         return task
 
     def close(self) -> None:
-        """Take no more; what was not taken goes back unstarted. What runs is still to be reported."""
+        """Take no more; tasks that were not taken go back unstarted. Running tasks are still to be reported."""
         if self._closed:
             return
         self._note_closed()
         self._tell_no_more()
         self._fetching.leave(self._consumer)
 
-    # ------------------------------------------------------------------------------------ what a Worker says
+    # ------------------------------------------------------------------------------------ calls of a Worker
 
     def holds(self, task: Task) -> bool:
-        """The task's lease is in force, as far as is known here."""
+        """Return True if the task's lease is in force, as far as is known here."""
         return self._fetching.holds(task.token)
 
     def tell_hung(self, hung: Hung | None, since: float) -> None:
-        """Tell the daemon which places hang; None: none. ``since``: when the first lease ended, by the loop's clock."""
+        """State which places hang; None: none. ``since``: time at which the first lease ended, by the loop's clock."""
         self._fetching.tell_hung(self._consumer, hung, since)
 
     def end(self, task: Task) -> None:
-        """The task does not run any more, and makes room for another one."""
+        """Count the task as no longer running; its place is free."""
         self._fetching.end(task.token)
 
     def give_back(self, task: Task) -> None:
-        """It was too late for its handler to be called: it goes back, and its place is free."""
+        """Give back a task that came too late for its handler to be called; its place is free."""
         del self._running[task.token]
         self._fetching.end(task.token)
         self._freed.set()
         self._fetching.give_back([task], self._consumer)
 
-    # ------------------------------------------------------------------------------------ what happens
+    # ------------------------------------------------------------------------------------ events
 
     def _begin(self, task: Task, now: float) -> Task:
         self._running[task.token] = task, now
@@ -252,7 +250,7 @@ class Intake:
     # ------------------------------------------------------------------------------------ telling
 
     def _tell_soon(self) -> None:
-        """Tell the caller, once for all that happens in this turn of the loop, if there is a task for it then."""
+        """Call ``on_arrival`` once for all events of this turn of the loop, if there is a task then."""
         if not self._will_tell and not self._closed:
             self._will_tell = True
             self._loop.call_soon(self._tell)
@@ -266,7 +264,7 @@ class Intake:
 
 
 class BlockingIntake:
-    """Takes tasks until it is closed; made by ``client.intake``, used by any thread. A context manager, too."""
+    """Takes tasks until it is closed; made by ``client.intake``, used by any thread. Also a context manager."""
 
     def __init__(self, background: Background, make: Callable[[], Intake]) -> None:
         self._background = background
@@ -282,7 +280,7 @@ class BlockingIntake:
 
     @property
     def room(self) -> int:
-        """See ``Intake.room``."""
+        """Tasks that run at once; if it is lowered, waiting tasks beyond it go back unstarted."""
         return self._intake.room
 
     @room.setter
@@ -291,17 +289,21 @@ class BlockingIntake:
 
     @property
     def running(self) -> int:
-        """See ``Intake.running``."""
+        """Number of tasks that were taken and not reported, released or passed on yet."""
         return self._intake.running
 
     def take_now(self) -> Task | None:
-        """See ``Intake.take_now``."""
+        """Return the next task to run, if one is here and may begin; None: no task, no room, or the intake is closed.
+
+        This does not wait for the daemon. End each task by a report, ``release`` or ``pass_on``, even if
+        ``task.cancelled`` says meanwhile that its lease has ended.
+        """
         with suppress(ClientClosed):
             return self._background.call(self._intake.take_now)
         return None
 
     def close(self) -> None:
-        """See ``Intake.close``."""
+        """Take no more; tasks that were not taken go back unstarted. Running tasks are still to be reported."""
         with suppress(ClientClosed):
             self._background.call(self._intake.close)
 
@@ -311,26 +313,26 @@ SLOW_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 0.2
 
 MEDIAN_RUNS: Final = 31
-"""Of so many last runs."""
+"""Last runs of which the median is taken."""
 
 
 class Prefetch:
-    """The number for one worker.
+    """Number of tasks that wait in one intake.
 
     Args:
-        slots: tasks that run at once.
-        fixed: so many, instead of what rule 5 says; None: as it says.
+        places: tasks that run at once.
+        fixed: the number, instead of rule 5; None: by rule 5.
 
     Attributes:
-        slots: as it was given; it may change.
-        size: how many are to wait, now.
-        ahead: how many others are wanted at most, now, while as many are early.
+        places: as given; may change.
+        size: number of tasks that are to wait, now.
+        ahead: most other tasks that are wanted, now, while as many are early.
     """
 
-    def __init__(self, slots: int, fixed: int | None = None) -> None:
+    def __init__(self, places: int, fixed: int | None = None) -> None:
         self.size = fixed or 0
         self.ahead = 0
-        self.slots = slots
+        self.places = places
         self._fixed = fixed
         self._lasted: deque[float] = deque(maxlen=MEDIAN_RUNS)
         self._ended = 0
@@ -338,7 +340,7 @@ class Prefetch:
         self._waited_too_long = False
 
     def ran(self, seconds: float, now: float) -> bool:
-        """A run has ended that took so long; True: ``size`` or ``ahead`` is another one now."""
+        """Record the length of an ended run; returns True if ``size`` or ``ahead`` has changed."""
         self._lasted.append(seconds)
         self._ended += 1
         if seconds <= SLOW_SECONDS:
@@ -349,15 +351,15 @@ class Prefetch:
         before = self.size, self.ahead
         is_slow = self._waited_too_long or median(self._lasted) > SLOW_SECONDS
         self.size = 0 if is_slow else self._fitting(self._ended / since)
-        self.ahead = 0 if is_slow else self.slots
+        self.ahead = 0 if is_slow else self.places
         self._looked_at = now
         self._ended = 0
         return before != (self.size, self.ahead)
 
     def waited_too_long(self) -> None:
-        """A task had to go back."""
+        """Record that a task had to go back."""
         self.size = self.ahead = 0
         self._waited_too_long = True
 
     def _fitting(self, rate: float) -> int:
-        return min(self.slots, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed
+        return min(self.places, int(rate * PREFETCH_SECONDS)) if self._fixed is None else self._fixed

@@ -1,10 +1,10 @@
 """Leases of one client: given back, extended, kept for callers that have tasks in hand, passed on to other processes.
 
-What a lease is, and when it ends by itself, is the daemon's business. Those of tasks in hand are extended while they
-are kept, and ``task.lost`` tells when they are over:
+The daemon decides what a lease is, and when it ends by itself. The client extends those of tasks that are kept, and
+sets ``task.lost`` when they end:
 
-    keep ──► EXTEND_AT of the lease ──► extended ──► … ──► the last of ``most`` leases ──► over: task.lost
-      ├── reported, released, passed on, left: nothing any more
+    keep ──► EXTEND_AT of the lease ──► extended ──► … ──► the last of ``most`` leases ──► ended: task.lost
+      ├── reported, released, passed on, left: no more extensions
       └── the daemon has ended it: task.lost
 
 1. A task has ``most`` leases in all, one after the other, so a loop or a handler that hangs keeps no task for ever.
@@ -13,10 +13,10 @@ are kept, and ``task.lost`` tells when they are over:
 3. A task that another process has sent here is extended at once: nothing is known of its lease.
 4. Before a report leaves, its task is kept no longer, so no extension comes after it.
 
-Of tasks that were passed on to another process the daemon is told that they take no room here any more (``Relay``).
-Each hello lists all that is held, so the more has been passed on, the rarer it is said: at once if nothing was said
-lately, else together with what follows. What was passed on and not reported yet is bounded, too: beyond PASSED_MOST it
-keeps its room, so that a fetcher whose processors are gone comes to rest.
+Hellos say of tasks that were passed on to another process that they occupy no place here any more (``Relay``). Each
+hello lists all held tokens, so the more have been passed on, the rarer hellos are: at once if none was sent lately,
+else together with the next ones. The number of tasks passed on and not reported yet is bounded, too: beyond PASSED_MOST
+they keep their places, so that a fetcher whose processors are gone comes to rest.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from taskqueue.visible_text import visible
 log = logging.getLogger("taskqueue.client")
 
 LEASES_MOST: Final = 2000
-"""Leases in a message. Each takes 240 bytes at most, and a daemon takes messages of 512 KiB at least."""
+"""Leases per message. Each takes 240 bytes at most, and a daemon accepts messages of at least 512 KiB."""
 
 
 class Leases:
-    """What is asked about them, through an exchange."""
+    """Requests about leases."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     async def release(self, tasks: Sequence[Task]) -> int:
-        """Hand tasks back; returns how many of their leases were in force."""
+        """Give tasks back; returns how many of their leases were in force."""
         counted = 0
         for leases in _chunks(tasks):
             reply = await self._exchange.ask(Release(leases=leases))
@@ -58,12 +58,12 @@ class Leases:
         return counted
 
     def release_soon(self, tasks: Sequence[Task]) -> None:
-        """Hand tasks back; nobody waits for the answer."""
+        """Give tasks back without waiting for the answer."""
         for leases in _chunks(tasks):
             self._exchange.post(Release(leases=leases))
 
     async def extend(self, task: Task, seconds: float | None, patience: float | None = None) -> bool:
-        """Give a lease ``seconds`` from now; None: the task's own timeout. False: it is not in force any more.
+        """Extend a lease to ``seconds`` from now (None: the task's own timeout); False: it has ended.
 
         Args:
             patience: seconds that the answer may take; None: the client's.
@@ -87,23 +87,23 @@ EXTEND_AT: Final = 2 / 3
 """Part of a lease after which it is extended."""
 
 EXTEND_MOST: Final = 10.0
-"""Leases that a task has in all, if nothing else is said."""
+"""Default of the leases that a task has in all."""
 
 ExtendLease = Callable[[Task, float | None, float | None], Awaitable[bool]]
-"""``Leases.extend``."""
+"""Type of ``Leases.extend``."""
 
 
 def checked_extend_most(leases: float) -> float:
     """Return the number of leases that a task may have.
 
     Raises:
-        TypeError, ValueError: it is less than 1, or no number.
+        TypeError, ValueError: it is less than 1, or not a number.
     """
     return checked_number("extend_most", leases, least=1)
 
 
 class Keeping:
-    """Keep the lease of one task until ``end``, or until its last lease is over.
+    """Keeps the lease of one task until ``end``, or until its last lease has ended.
 
     Args:
         extend: asks the daemon.
@@ -125,7 +125,7 @@ class Keeping:
         self._look()
 
     def end(self) -> None:
-        """Extend the lease no longer; it runs out by itself."""
+        """Stop extending the lease; it runs out by itself."""
         if self._timer is not None:
             self._timer.cancel()
         if self._asking is not None:
@@ -142,7 +142,7 @@ class Keeping:
             self._timer = self._loop.call_at(next_at, self._look)
 
     def _due_at(self) -> float:
-        """Return when the next extension is due; inf: the last lease has begun."""
+        """Return the time of the next extension; inf: the last lease has begun."""
         ends_at = self._task.lease_ends_at
         return inf if ends_at >= self._until else ends_at - (1 - EXTEND_AT) * self._task.timeout
 
@@ -150,7 +150,7 @@ class Keeping:
         try:
             is_in_force = await self._extended()
         except ClientError as error:
-            # Not asked again: the daemon refuses it, or the client is closed. The timer tells when its time is over.
+            # Not asked again: the daemon refuses it, or the client is closed. The timer rings when the lease ends.
             _warn(self._task, error)
             return
         if not is_in_force:
@@ -167,13 +167,13 @@ class Keeping:
 
 
 class InHand(NamedTuple):
-    """A task that a caller has; ``keeping``: extends its lease, None if nothing does."""
+    """A task that a caller has; ``keeping`` extends its lease, and may be None."""
 
     task: Task
     keeping: Keeping | None = None
 
     def end(self) -> None:
-        """Extend its lease no longer."""
+        """Stop extending its lease."""
         if self.keeping is not None:
             self.keeping.end()
 
@@ -190,14 +190,14 @@ class KeptLeases:
         self._in_hand: dict[int, list[InHand]] = {}
 
     def hand_over(self, task: Task, most: float = 1, owner: object = None) -> None:
-        """Note that a caller has a task now, until it is reported; its lease is kept if it may have more than one."""
+        """Record that a caller has a task, until it is reported; keep its lease if it may have more than one."""
         if most > 1:
             self.keep(task, most, owner)
         else:
             self._add(InHand(task))
 
     def keep(self, task: Task, most: float, owner: object = None) -> InHand:
-        """Extend the lease of a task, up to so many leases in all, until it is reported, or ``end`` is called."""
+        """Extend the lease of a task, up to ``most`` leases in all, until it is reported, or ``end`` is called."""
         return self._add(InHand(task, Keeping(self._extend, task, most, owner)))
 
     def _add(self, in_hand: InHand) -> InHand:
@@ -205,7 +205,7 @@ class KeptLeases:
         return in_hand
 
     def end(self, in_hand: InHand) -> None:
-        """End what ``keep`` has begun, for this caller: the task may be in other hands, too."""
+        """End what ``keep`` has begun, for this caller; other callers may have the same task."""
         in_hand.end()
         token = in_hand.task.token
         others = [other for other in self._in_hand.pop(token, ()) if other is not in_hand]
@@ -214,7 +214,7 @@ class KeptLeases:
 
     @asynccontextmanager
     async def keeping(self, task: Task, most: float) -> AsyncIterator[Cancelled]:
-        """Keep the lease of a task inside; gives the event that tells that it is lost."""
+        """Keep the lease of a task inside the block; yields the event of its loss."""
         if task.lease_ends_at == inf and not await self._extend(task, None, None):
             task.lost.set()  # Nothing is known of its lease, so there is nothing to wait for.
             yield task.lost
@@ -226,26 +226,26 @@ class KeptLeases:
             self.end(kept)
 
     def finish(self, tokens: Iterable[int]) -> None:
-        """Forget tasks that are reported, or handed back, or passed on."""
+        """Forget tasks that are reported, given back, or passed on."""
         for token in tokens:
             for in_hand in self._in_hand.pop(token, ()):
                 in_hand.end()
 
     def lose(self, tokens: Iterable[int]) -> None:
-        """Tell that the daemon has ended these leases."""
+        """Set ``lost`` of the tasks whose leases the daemon has ended."""
         for token in tokens:
             for in_hand in self._in_hand.pop(token, ()):
                 in_hand.end()
                 in_hand.task.lost.set()
 
     def leave(self, owner: object) -> None:
-        """Extend nothing of this owner any more: nobody may ever say what became of its tasks."""
+        """Stop extending the leases of this owner, which may never report its tasks."""
         for in_hand in chain.from_iterable(self._in_hand.values()):
             if in_hand.keeping is not None and in_hand.keeping.owner is owner:
                 in_hand.end()
 
     def close(self) -> None:
-        """Tell that all leases are over: what a closed client holds goes back."""
+        """Set ``lost`` of all tasks: those of a closed client go back."""
         self.lose(list(self._in_hand))
 
 
@@ -257,19 +257,19 @@ PASSED_MOST: Final = 10_000
 """Tasks that are passed on and not reported, as far as is known here."""
 
 PAUSE_SECONDS: Final = 0.001
-"""Between two hellos, at least."""
+"""Shortest time between two hellos."""
 PAUSE_EACH_SECONDS: Final = 0.000_01
-"""Between two hellos, for each task that they list as passed on."""
+"""Addition to that time for each task that the hellos list as passed on."""
 FULL_SECONDS: Final = 1.0
-"""Between two hellos that only ask whether some of them have been reported."""
+"""Time between two hellos that only ask whether some of the tasks have been reported."""
 
 
 class Relay:
-    """The passed on tasks of one client.
+    """Passed on tasks of one client.
 
     Args:
-        session: knows them.
-        restate: called when the session has something new to say.
+        session: states them.
+        restate: called when the session has something new to state.
     """
 
     def __init__(self, session: ClientSession, restate: Callable[[], None]) -> None:
@@ -279,13 +279,13 @@ class Relay:
         self._timer: asyncio.TimerHandle | None = None
 
     def pass_on(self, tokens: Iterable[int]) -> None:
-        """Others report the tasks of these tokens."""
+        """Record that other processes report the tasks of these tokens."""
         self._untold.extend(tokens)
         if self._timer is None:
             self._tell()
 
     def close(self) -> None:
-        """Tell no more."""
+        """Cancel the timer, and record all tasks that wait for it."""
         if self._timer is not None:
             self._timer.cancel()
         self._tell_all(self._untold)

@@ -1,20 +1,20 @@
-"""How the fetch of a task went: as its fetcher says it, or as an exception tells it; and as a report carries it.
+"""Facts of a fetch: stated by its fetcher, or derived from an exception; and their form in a report.
 
     status, headers ──► status_code, etag, last_modified; retry_after, of an answer that refuses
-                304 ──► not changed, and what was known of the page stays
+                304 ──► not changed, and the known facts of the page stay
 
-What can be no such fact is an error where it is said; what a server says is left out where it can't be sent.
+An invalid fact of the fetcher is an error; a header that can't be sent is left out.
 
-What an exception of a handler tells: the status and headers of an answer, or why there was none. Libraries are known by
-the names of their classes and by what their exceptions carry; none of them is imported. Looked at are the exception and
-what led to it, one after the other:
+An exception of a handler yields the status and headers of an answer, or the reason why there was none. Libraries are
+recognised by the names of their classes and by attributes of their exceptions; none is imported. The exception and its
+causes are examined one after the other:
 
     raised ──► __cause__, or __context__ ──► … ; the reason of a URLError
 
-1. The first that carries an answer tells status and headers: ``response`` of requests and httpx, ``status`` and
+1. The first one with an answer yields status and headers: ``response`` of requests and httpx, ``status`` and
    ``headers`` of aiohttp, ``code`` and ``headers`` of urllib.
-2. Else the first that is known tells the kind. What went wrong before there was a connection, in time or not, is
-   ``connection``: a dead host is one, however its death shows.
+2. Else the first one that is known yields the kind. A failure before there was a connection, timeouts included, is
+   ``connection``: a dead host is one, however it shows.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from taskqueue.protocol.fields import MAX_RETRY_AFTER_SECONDS, MAX_VALIDATOR_CHA
 from taskqueue.protocol.values import Fetched
 
 Headers = Mapping[Any, Any] | Iterable[tuple[Any, Any]]
-"""Of an answer, as requests, httpx, aiohttp, urllib or Scrapy have them: text or bytes, in upper or lower case."""
+"""Headers of an answer, as requests, httpx, aiohttp, urllib or Scrapy have them: text or bytes, in any case."""
 
 RETRY_AFTER_LEAST: Final = 1.0
-"""Seconds; a server that asks for less, or for a moment that is over, would be asked again at once."""
+"""Shortest pause in seconds: a server that asks for less, or for a past moment, would get the next request at once."""
 
 REFUSALS: Final = 400
-"""The first status whose Retry-After says when to try again; that of a redirect says something else."""
+"""First status whose Retry-After says when to try again; that of a redirect means something else."""
 NOT_MODIFIED: Final = 304
 
 _WANTED: Final = frozenset(("retry-after", "etag", "last-modified", "date"))
 
 
 class PageFacts(TypedDict, total=False):
-    """What can be said of a fetch beside the answer's status and headers."""
+    """Facts of a fetch beside the answer's status and headers."""
 
     seconds: float | None
     error_kind: ErrorKind | None
@@ -60,18 +60,18 @@ class PageFacts(TypedDict, total=False):
 
 
 class FetchFacts(PageFacts, total=False):
-    """All that can be said of a fetch."""
+    """All facts of a fetch."""
 
     status_code: int | None
     headers: Headers | None
 
 
 def joined(before: Fetched | None, facts: Mapping[str, Any]) -> Fetched:
-    """What was said before, and what is said now, which wins; None or an empty text says nothing.
+    """Join earlier facts and new ones, which win; None and empty texts are ignored.
 
     Raises:
         TypeError: a fact is unknown.
-        ValueError: one is out of its range; the message names it.
+        ValueError: a fact is out of its range; the message names it.
     """
     if unknown := sorted(facts.keys() - set(Fetched.__struct_fields__)):
         raise TypeError(f"{unknown[0]}: unknown; a fetch has {', '.join(sorted(FetchFacts.__annotations__))}")
@@ -84,7 +84,7 @@ def joined(before: Fetched | None, facts: Mapping[str, Any]) -> Fetched:
 
 
 def said_by(headers: Headers | None) -> dict[str, str]:
-    """Those of an answer's headers that count here, by their names in lower case."""
+    """Return the relevant headers of an answer, by their names in lower case."""
     if headers is None:
         return {}
     found: dict[str, str] = {}
@@ -95,16 +95,16 @@ def said_by(headers: Headers | None) -> dict[str, str]:
 
 
 def validators(headers: Mapping[str, str]) -> dict[str, str]:
-    """The etag and last_modified among headers; what is too long to be kept is left out."""
+    """Return etag and last_modified of the headers; a value too long to be kept is left out."""
     found = {"etag": headers.get("etag", ""), "last_modified": headers.get("last-modified", "")}
     return {name: value for name, value in found.items() if 0 < len(value) <= MAX_VALIDATOR_CHARS}
 
 
 def retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    """The seconds that Retry-After asks for (RFC 9110, section 10.2.3), 1 to 86,400; None: it asks for none.
+    """Return the seconds that Retry-After asks for (RFC 9110, section 10.2.3), 1 to 86,400; None: it asks for none.
 
     Args:
-        now: unix seconds, for a date in headers that do not say when they were sent.
+        now: unix seconds, for a date in headers without a ``date`` of their own.
     """
     said = headers.get("retry-after", "")
     if said.isdecimal() and said.isascii():
@@ -118,7 +118,7 @@ def retry_after(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _unix_seconds(written: str) -> float | None:
-    """The moment of an HTTP-date; None: it is none."""
+    """Return the moment of an HTTP-date; None: it is invalid."""
     try:
         at = parsedate_to_datetime(written)
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
@@ -127,22 +127,22 @@ def _unix_seconds(written: str) -> float | None:
 
 
 def _text(value: Any) -> str:
-    """Of a header's name or value; the last one, if there are several."""
+    """Return the text of a header's name or value; the last one, if there are several."""
     if isinstance(value, list | tuple):
         value = value[-1] if value else ""
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _plain(fact: Any) -> Any:
-    """The number of a status that is one of an enumeration, such as ``http.HTTPStatus``."""
+    """Return the number of a status that is an enumeration member, such as ``http.HTTPStatus``."""
     return int(fact) if isinstance(fact, int) and not isinstance(fact, bool) else fact
 
 
 CHAIN_MOST: Final = 10
-"""Exceptions of a chain that are looked at."""
+"""Exceptions of a chain that are examined."""
 
 LIBRARIES: Final = ("requests.", "httpx", "httpcore", "urllib3.", "aiohttp.", "curl_cffi.")
-"""How the modules begin whose classes are known by name; elsewhere the same names mean other things."""
+"""First letters of modules whose classes are known by name; elsewhere the same names mean other things."""
 
 CONNECTION_CLASSES: Final = frozenset(
     (
@@ -157,11 +157,11 @@ TIMEOUT_CLASSES: Final = frozenset(
 UNREACHABLE: Final = frozenset(
     (errno.EHOSTUNREACH, errno.EHOSTDOWN, errno.ENETUNREACH, errno.ENETDOWN, errno.ETIMEDOUT, errno.EADDRNOTAVAIL)
 )
-"""Of an OSError; a timeout that has one is the kernel's, when it connects."""
+"""Errno values of an OSError without a connection; a timeout with one of them is the kernel's, while it connects."""
 
 
 class Told(NamedTuple):
-    """What an exception tells; ``kind`` is None if it tells nothing."""
+    """Facts of an exception; ``kind`` is None if there are none."""
 
     kind: ErrorKind | None
     status_code: int | None = None
@@ -169,7 +169,7 @@ class Told(NamedTuple):
 
 
 def told_by(error: BaseException) -> Told:
-    """What the exception tells, or those that led to it."""
+    """Return the facts of an exception, or of those that led to it."""
     chain = list(_chain(error))
     for each in chain:
         if (answer := _answer(each)) is not None:
@@ -186,7 +186,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _answer(error: BaseException) -> Told | None:
-    """The answer that it carries."""
+    """Return the answer that an exception carries."""
     response = getattr(error, "response", None)
     if response is not None:
         return _told(response, ("status_code", "status"))

@@ -1,19 +1,19 @@
-"""New flows, as producers describe them: tasks, each after some of those before it; and how they get to the daemon.
+"""New flows, as producers describe them: tasks, each after some of the earlier ones; and their way to the daemon.
 
     a ──┬──► d       a = plan.add(url, …)
     b ──┘            b = plan.add(url, …)
                      d = plan.add(url, …, after=[a, b])
 
-Who names a task has been given it before, so parents always come first and there can be no cycle to be searched for.
-The tasks go in messages of bounded size, one after the other, then one that accepts all:
+A task can only name tasks that exist already, so parents always come first and no search for cycles is needed. The
+tasks go in messages of bounded size, one after the other, then one that accepts all:
 
     tasks ──► batch ──► flow-stage ──► batch ──► flow-stage ──► … ──► flow-submit ──► the flow
 
-Nothing of it runs before it is accepted, and what was staged by a producer that died is dropped by the daemon.
+Nothing of a flow runs before it is accepted, and the daemon drops the staged tasks of a producer that died.
 
-The answer to the last message may get lost, and the flow have been accepted: so a repeat of the call first asks for
-that answer again, and stages only what the daemon does not have. Only who has sent it may take a flow of that name for
-it: to all others the name is taken.
+The answer to the last message may get lost after the flow has been accepted: so a repeat of the call first asks for
+that answer again, and stages only what the daemon does not have. Only the session that sent it gets this answer: for
+all others the name is taken.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ from taskqueue.protocol.values import NewTask, TaskOf
 
 
 class FlowTask(Struct, frozen=True, gc=False):
-    """A task of a flow, as later tasks name it.
+    """A task of a flow, for later tasks to refer to.
 
     Attributes:
-        index: its place in the flow, from 0.
+        project, flow: names of its project and of its flow.
+        index: its position in the flow, from 0.
+        taskid: its identity in the project.
     """
 
     project: str
@@ -48,15 +50,15 @@ class FlowTask(Struct, frozen=True, gc=False):
 
 
 Parent = FlowTask | str | tuple[str, str]
-"""What a task can wait for: a task of a flow, the taskid of one in the same project, or project and taskid."""
+"""Task to wait for: a task of a flow, the taskid of one in the same project, or project and taskid."""
 
 
 class FlowPlan:
-    """The tasks of one flow.
+    """Tasks of one flow.
 
     Attributes:
-        tasks: them, parents first.
-        edges: how many parents they have together.
+        tasks: the tasks, parents first.
+        edges: total number of their parents.
     """
 
     def __init__(self, project: str, name: str) -> None:
@@ -71,8 +73,9 @@ class FlowPlan:
         """Describe a task that waits for those of ``after``; options are those of a push.
 
         Raises:
-            ValueError: it is no task, its taskid is in the flow already or was waited for, or it waits for too many.
-            TypeError: an option, or one of ``after``, is of a type that it can't be.
+            ValueError: the arguments make no task, its taskid is in the flow already or was waited for, or it waits for
+                too many.
+            TypeError: an option, or an element of ``after``, has the wrong type.
         """
         if options.get("depends_on"):
             raise ValueError("depends_on: a task of a flow says with after what it waits for")
@@ -85,7 +88,7 @@ class FlowPlan:
         return self._keep(task, parents)
 
     def views(self) -> Iterator[FlowTaskStatus]:
-        """The tasks as they would be shown, were they staged."""
+        """Iterate over the tasks in the form that ``client.flows.iter_tasks`` would give."""
         for index, task in enumerate(self.tasks):
             yield FlowTaskStatus(
                 index, task.taskid, task.url, "staged", [self._place(each) for each in task.depends_on]
@@ -103,7 +106,7 @@ class FlowPlan:
             raise ValueError(f"taskid: task {index} of this flow waits for {taskid!r}, so it has to come before that")
 
     def _parents(self, after: Iterable[Parent], taskid: str) -> tuple[str | TaskOf, ...]:
-        """What the daemon is told of them, each once."""
+        """Return the parents in the form that the daemon takes, each once."""
         if isinstance(after, FlowTask | str):
             raise TypeError(f"after: expected several tasks, got one {type(after).__name__}; put it into a list")
         return tuple(dict.fromkeys(self._named(parent, taskid) for parent in after))
@@ -137,14 +140,14 @@ BATCH_TASKS: Final = 1000
 """Most tasks of one message."""
 
 CHECKED_A_SECOND: Final = 1000
-"""Tasks that the daemon checks in a second at the very least, before it accepts a flow."""
+"""Tasks that the daemon checks per second, at the very least, before it accepts a flow."""
 
 Progress = Callable[[int], object] | None
-"""Called with how many tasks are staged."""
+"""Called with the number of tasks staged so far."""
 
 
 def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
-    """The tasks in parts, each of which fits into a message in number, parents and (about) bytes."""
+    """Divide the tasks into parts, each of which fits into a message by number, parents and approximate bytes."""
     batch: list[NewTask] = []
     edges = size = 0
     for task in tasks:
@@ -160,18 +163,18 @@ def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
 
 
 class Staging:
-    """Sends a flow, through an exchange."""
+    """Sends a flow."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
         self._unanswered = 0
-        """Tasks of the submission whose answer has not come; 0: none is awaited."""
+        """Tasks of the submission whose answer is missing; 0: none is awaited."""
 
     async def submit(self, plan: FlowPlan, reuse: bool, progress: Progress) -> Flow:
-        """Stage all tasks and have them accepted; if that has happened, and only the answer was lost, give it again.
+        """Stage all tasks and have them accepted; if only the answer to that was lost, get it again.
 
         Raises:
-            RequestRejected: one of them, or all together, can't be taken; nothing of the flow runs.
+            RequestRejected: a task, or the flow, is refused; nothing of it runs.
         """
         if self._unanswered == len(plan.tasks):
             try:
@@ -200,7 +203,7 @@ class Staging:
         return flow
 
     async def _stage(self, plan: FlowPlan, first: int, tasks: Sequence[NewTask]) -> None:
-        """Stage some tasks; those that are too large for one message go in parts."""
+        """Stage some tasks; a message that is too large goes in halves."""
         request = FlowStage(project=plan.project, flow=plan.name, first=first, tasks=list(tasks))
         try:
             reply = await self._exchange.ask(request)

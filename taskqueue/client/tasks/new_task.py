@@ -1,21 +1,21 @@
-"""New tasks, as producers describe them: url, taskid, body, schedule. What can't be is refused where it was written.
+"""New tasks, as producers describe them: url, taskid, body, schedule. Invalid ones are refused where they are made.
 
-The body that is sent is a map with those of ``fetch``, ``process`` and ``save`` that were given, or whatever ``body``
-is. The daemon never looks into it. Which requests are the same task, their taskids say: ``default_taskid`` if none is
-given. ``canonical_url`` writes urls that mean the same page in one way.
+The body is a map of the given parts ``fetch``, ``process`` and ``save``, or the value of ``body``; the daemon never
+decodes it. Requests with the same taskid are the same task; the default is ``default_taskid``. ``canonical_url`` writes
+urls of the same page in one way.
 
-To the daemon a url is text, and what it means is between a project's producers and its fetchers; so ``new_task`` takes
-any. But where a url alone stands for a task (``push``, ``push_many``, what a handler returns, what ``done`` takes), or
-a map of ``new_task``'s arguments, it is most likely a link that somebody forgot to look at. It is refused if
+To the daemon a url is text whose meaning is up to a project's producers and fetchers; so ``new_task`` accepts any. But
+a url alone (in ``push``, ``push_many``, returned by a handler, in ``done``), or in a map of ``new_task``'s arguments,
+is most likely a link that was not checked. It is refused if
 
 1. there is white space around it, such as the end of a line, or a control character in it;
 2. it is relative: it begins with ``/``, ``?``, ``#`` or ``.``;
 3. it is http or https without a host;
-4. its scheme leads to no page: ``NO_PAGES``. ``file`` is among these, because whoever writes a page could have local
+4. its scheme leads to no page: ``NO_PAGES``. ``file`` is one of these, because the author of a page could have local
    files read with it.
 
-Everything else is taken, with a scheme or without: ``data:,on_start``, ``s3://bucket/key``, ``user-42``. The command
-line is stricter, because what stands there was typed or comes from a list: see ``check_typed``.
+Everything else is accepted, with a scheme or without: ``data:,on_start``, ``s3://bucket/key``, ``user-42``. The command
+line is stricter, because its urls are typed or come from a list: see ``check_typed``.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ NO_PAGES: Final = frozenset(
     ("about", "blob", "callto", "chrome", "facetime", "file", "geo", "intent", "javascript", "magnet", "mailto", "maps",
      "market", "skype", "sms", "tel", "vbscript", "view-source", "viber", "webcal", "whatsapp", "xmpp")
 )  # fmt: skip
-"""Schemes of links that stand in pages and are none to pages."""
+"""Schemes of links in pages that lead to no page."""
 
 WEB: Final = ("http", "https")
 
 ORDINARY: Final = re.compile(r"https?://[^/?#\s]", re.IGNORECASE)
-"""How nearly all urls begin."""
+"""Beginning of nearly all urls."""
 
 SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 CONTROL: Final = re.compile(r"[\0-\x1f\x7f]")
@@ -65,7 +65,7 @@ RELATIVE: Final = ("/", "?", "#", ".")
 
 
 def check_meant(url: object) -> None:
-    """See that a url that stands for a task can be one that is fetched; what is no text is not looked at.
+    """Check that a url that stands for a task can be fetched; other types than text are ignored.
 
     Raises:
         ValueError: it can't, by the rules above.
@@ -79,20 +79,20 @@ def check_meant(url: object) -> None:
     if scheme in WEB and not ORDINARY.match(url):
         raise ValueError(f"url: {shown(url)} has no host")
     if scheme in NO_PAGES:
-        remedy = "taskqueue.links leaves such links out, and new_task takes them if they are meant"
+        remedy = "taskqueue.links leaves such links out, and new_task accepts them if they are meant"
         raise ValueError(f"url: {shown(url)} leads to no page; {remedy}")
 
 
 def check_typed(url: object, *, any_scheme: bool) -> None:
-    """See that what stands in a line, or on the command line, is a url: http or https with a host, or ``data:``.
+    """Check that a typed text, or a line of a file, is a url: http or https with a host, or ``data:``.
 
-    What is no text, or empty, is left to ``new_task``.
+    Other types and empty texts are left to ``new_task``.
 
     Args:
-        any_scheme: take whatever has a scheme.
+        any_scheme: accept every scheme.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not such a url.
     """
     if not isinstance(url, str) or not url:
         return
@@ -101,12 +101,12 @@ def check_typed(url: object, *, any_scheme: bool) -> None:
         return
     scheme = scheme_of(url)
     if not scheme:
-        raise ValueError(f"{shown(url)} is no url, which begins with a scheme such as https:")
+        raise ValueError(f"{shown(url)} is not a url, which begins with a scheme such as https:")
     if any_scheme or scheme == "data":
         return
     if scheme in WEB:
         raise ValueError(f"{shown(url)} has no host")
-    raise ValueError(f"{shown(url)} is no url of http, https or data; with --any-scheme it is taken")
+    raise ValueError(f"{shown(url)} is not a url of http, https or data; --any-scheme accepts it")
 
 
 def _check_edges(url: str) -> None:
@@ -115,13 +115,13 @@ def _check_edges(url: str) -> None:
 
 
 def scheme_of(url: str) -> str:
-    """What stands before the first colon, in lower case, if that can be a scheme; else ""."""
+    """Return the scheme in lower case, that is, the text before the first colon; "" if there is none."""
     found = SCHEME.match(url)
     return found[1].lower() if found else ""
 
 
 def shown(url: str) -> str:
-    """The url, quoted, and cut if it is long."""
+    """Return the url quoted, and cut if it is long."""
     return repr(url if len(url) <= 100 else f"{url[:99]}…")
 
 
@@ -131,12 +131,13 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
-    """The identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain GET.
+    """Return the identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain
+    GET.
 
-    docs/reference/protocol.md says which bytes are hashed, so that other clients come to the same.
+    docs/reference/protocol.md says which bytes are hashed, so that other clients make the same taskids.
 
     Raises:
-        TypeError: url is no text, or fetch no map.
+        TypeError: ``url`` is not a text, or ``fetch`` not a map.
     """
     hashed = as_text("url", url).partition("#")[0].encode()
     if fetch is not None and not isinstance(fetch, Mapping):
@@ -149,19 +150,19 @@ def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
 
 
 def canonical_url(url: str) -> str:
-    """One way to write urls that mean the same page, so that they are one task: what ``w3lib.url`` makes of it, and no
-    port that goes without saying.
+    """Return one form for all urls of the same page, so that they are one task: that of ``w3lib.url``, without default
+    ports.
 
     Scheme and host are in lower case, the host in ASCII as browsers write it (UTS 46); dot segments of the path are
-    resolved; query arguments are sorted by name, then by value, empty ones kept; what has to be percent-encoded is, in
-    capitals, and a space in the query is ``+``; the fragment is gone, and so is a port that is empty or the scheme's
-    own. Other ports, a closing slash and the case of the path stay as they are. The first use costs some 50 ms of
+    resolved; query arguments are sorted by name, then by value, empty ones kept; characters are percent-encoded where
+    necessary, in capitals, and a space in the query is ``+``; the fragment is removed, and so is a port that is empty
+    or the scheme's own. Other ports, a closing slash and the case of the path stay. The first use costs some 50 ms of
     importing, each one about 40 µs.
 
     Raises:
-        ValueError: it is no url.
+        ValueError: ``url`` is not a url.
     """
-    from w3lib.url import canonicalize_url  # Not above: 50 ms, which most programs need not spend.
+    from w3lib.url import canonicalize_url  # Not above: it takes 50 ms, which most programs don't need to spend.
 
     try:
         return _without_own_port(canonicalize_url(with_ascii_host(as_text("url", url))))
@@ -184,10 +185,10 @@ def _bytes_of(data: Any) -> bytes:
 
 
 def as_text(field: str, value: str) -> str:
-    """The value, if it is a text that can be sent.
+    """Return the value, if it is a text that can be sent.
 
     Raises:
-        TypeError, ValueError: it is none; the message names the field.
+        TypeError, ValueError: it is not; the message names the field.
     """
     if not isinstance(value, str):
         raise TypeError(f"{field}: expected str, got {type(value).__name__}")
@@ -201,18 +202,18 @@ def as_text(field: str, value: str) -> str:
 # ------------------------------------------------------------------------------------------------ tasks
 
 ENCODING: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""What encoding can raise."""
+"""Errors that encoding can raise."""
 TOO_LARGE: Final = "expected an integer of at most 64 bits"
 CULPRIT_DEPTH: Final = 10
 
 WAITS: Final = frozenset({"depends_on", "on_parent_failure"})
-"""Options that say what a task waits for."""
+"""Options for the tasks that a task waits for."""
 
 BODIES: Final = frozenset({"fetch", "process", "save", "body"})
 """Options that are sent along: parts of a body, or the body."""
 
 SCHEDULES: Final = OPTIONS - WAITS - BODIES - {"taskid", "canonical"}
-"""Options that say when and how often it runs."""
+"""Options that say when and how often a task runs."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder: Final[msgspec.msgpack.Decoder[NewTask]] = msgspec.msgpack.Decoder(NewTask)
@@ -223,16 +224,15 @@ def new_task(url: str, *, project: str | None = None, **options: Unpack[PushOpti
     """Describe a task, for ``push_many``, for ``done(new=...)`` and for handlers to return.
 
     Args:
-        url: what to crawl; at most 8192 characters.
-        project: another project than that of the call it is passed to.
+        url: url to crawl; at most 8192 characters.
+        project: project of the task, if not that of the call it is passed to.
         options: see below.
 
     Raises:
         ValueError: an argument is out of its range, or body and one of its parts are both given.
-        TypeError: an argument is unknown, or of a type that it can't be, such as a body that can't be encoded as
-            MessagePack.
+        TypeError: an argument is unknown, or has the wrong type, such as a body that can't be encoded as MessagePack.
 
-    Each error names the argument, and where in it the trouble is.
+    Each error names the argument, and the place in it.
     """
     if not options:
         return _checked(NewTask(default_taskid(url), url, PLAIN, NIL, project))
@@ -261,7 +261,7 @@ def _packed_body(said: PushOptions) -> Raw:
 
 
 def _schedule(said: PushOptions) -> Schedule:
-    # Most tasks say none of these; a call for each would take as long as half of the schedule.
+    # Most tasks have none of these; a call for each would take as long as half of the schedule.
     exetime, expires_at = said.get("exetime"), said.get("expires_at")
     delay, age, timeout = said.get("delay"), said.get("age"), said.get("timeout")
     recrawl = said.get("recrawl")
@@ -283,7 +283,7 @@ def _schedule(said: PushOptions) -> Schedule:
 
 
 def body_of(fetch: Any, process: Any, save: Any, body: Any) -> Any:
-    """The body, or the map of the parts that were given; None if nothing was.
+    """Return the body, or the map of the given parts; None if nothing was given.
 
     Raises:
         ValueError: both were given.
@@ -296,7 +296,7 @@ def body_of(fetch: Any, process: Any, save: Any, body: Any) -> Any:
 
 
 def _checked(task: NewTask) -> NewTask:
-    """The task, if the daemon would take it: a mistake shows where it was made, not in a batch of thousands."""
+    """Return the task if the daemon would accept it: an error shows where it was made, not in a batch of thousands."""
     as_text("url", task.url)
     if len(as_text("taskid", task.taskid).encode()) > MAX_TASKID_BYTES:
         raise ValueError(f"taskid: expected at most {MAX_TASKID_BYTES} bytes of utf-8")
@@ -318,10 +318,10 @@ def _checked(task: NewTask) -> NewTask:
 
 
 def packed(value: Any, parts: Mapping[str, Any]) -> Raw:
-    """A value as it is sent; ``parts`` are the arguments that it was made of.
+    """Encode a value; ``parts`` are the arguments that it was made of.
 
     Raises:
-        TypeError, ValueError: it can't be said in MessagePack; names the innermost argument, key or index.
+        TypeError, ValueError: it has no form in MessagePack; the message names the innermost argument, key or index.
     """
     try:
         return Raw(_encoder.encode(value))
@@ -344,7 +344,7 @@ def _reason(error: Exception) -> str:
 
 
 def _culprit(name: str, value: Any, depth: int = 0) -> tuple[str, Any]:
-    """What in a value can't be encoded: its path, and itself; not deeper than anybody would read."""
+    """Return the path and value of what can't be encoded, at most CULPRIT_DEPTH levels deep."""
     inner: list[tuple[str, Any]] = []
     if isinstance(value, Mapping):
         inner = [(f"{name}.{key}" if name else str(key), part) for key, part in value.items()]

@@ -1,19 +1,19 @@
-"""Pushes and reports of callers that can't await: each leaves soon, and its outcome is told when there is one.
+"""Pushes and reports of callers that can't await: each leaves soon, and its outcome is passed on when it comes.
 
-    push ────► its task is being reported? ──no──────────────────► message ──► settled
-                   └── yes: held until that report is settled ────────┘  │
+    push ────► its task is being reported? ──no────────────────────► message ──► settled
+                   └── yes: waits until that report is settled ────────┘  │
     report ──► earlier pushes unsettled? ──no──► part ──► … ──► message ──► settled
-                   └── yes: held until they are settled
+                   └── yes: waits until they are settled
 
 Rules:
-1. Pushes leave in the order in which they were said, and so do reports.
-2. A report never overtakes a push that was said before it: a page's links are known before the page is over, so that
-   a project does not look finished between the two.
-3. A push of a task whose report was said before it waits for that report: else it would be ignored, because the task
-   is still being run. Other pushes may overtake reports, so that a page's pushes share messages with other pages'.
-4. Whatever waits here waits for something that was said before it, so the oldest one can always leave.
-5. At BUSY_AT unsettled ones no intake hands out tasks. At UNSETTLED_MOST, or UNSETTLED_BYTES, no push is taken any
-   more. Reports always are: there is one for each task that was taken.
+1. Pushes leave in the order of their calls, and so do reports.
+2. A report never overtakes an earlier push: a page's links are known before the page has finished, so that a project
+   does not look finished between the two.
+3. A push of a task that was reported before waits for that report: else the daemon would ignore it, because the task
+   still runs. Other pushes may overtake reports, so that pushes of several pages share messages.
+4. Each entry waits for earlier ones only, so the oldest one can always leave.
+5. At BUSY_AT unsettled ones no intake gives out tasks. At UNSETTLED_MOST, or UNSETTLED_BYTES, no push is accepted any
+   more. Reports always are: there is one per task taken.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ BUSY_AT: Final = 1000
 """Unsettled pushes and reports at which no more tasks are begun."""
 
 UNSETTLED_MOST: Final = 10_000
-"""Unsettled pushes and reports of one client at which no push is taken."""
+"""Unsettled pushes and reports of one client at which no push is accepted."""
 
 UNSETTLED_BYTES: Final = 64 << 20
-"""About the bytes of unsettled pushes of one client at which no push is taken."""
+"""Approximate bytes of unsettled pushes of one client at which no push is accepted."""
 
 A = TypeVar("A")
 
 NO_MORE: Final[Iterator[TaskReport]] = iter(())
-"""The further parts of a report that has one part only."""
+"""Further parts of a report with a single part."""
 
 Named = tuple[str, str]
-"""Names a task: project and taskid."""
+"""Reference to a task: project and taskid."""
 
 
 class Outgoing(Struct, eq=False):
     """A push, or the parts of a report, until it is settled. It is an Answer.
 
     Attributes:
-        outbox: that it is in.
-        singles: by which it leaves.
-        n: number in the order in which things were said.
-        named: what it is about.
-        item: the push, or a part of the report.
-        parts: that follow it; each is made when the one before it was kept.
+        outbox: outbox that it is in.
+        singles: batching that sends it.
+        n: number in the order of calls.
+        named: task that it is about.
+        item: the push, or the current part of the report.
+        parts: parts that follow; each is made when the one before it was stored.
         told: called once with the outcome or the error.
-        size: about the bytes of a push; 0 for reports, which are bounded by the tasks that were taken.
+        size: approximate bytes of a push; 0 for reports, which are bounded by the tasks taken.
         waits_for: number of the report that has to be settled before; 0: none.
-        kept: what became of the parts that have left.
+        kept: outcome of the parts that have left.
         is_over: it is settled.
-        timer: ends the waiting for an answer to what has left; None: nothing does.
+        timer: ends the wait for an answer; None: nothing does.
     """
 
     outbox: Outbox
@@ -84,25 +84,25 @@ class Outgoing(Struct, eq=False):
     timer: asyncio.TimerHandle | None = None
 
     def leave(self) -> None:
-        """Have it sent with the next message."""
+        """Send it with the next message."""
         try:
             self.timer = self.singles.tell(self.item, self)
         except ClientError as error:
             self.end(error)
 
     def done(self) -> bool:
-        """Whether it is settled."""
+        """Return True if it is settled."""
         return self.is_over
 
     def set_result(self, said: Any) -> None:
-        """Take in the outcome of what has left: it is settled then, unless it was a part."""
+        """Process an outcome: unless it is that of a part, it settles this."""
         if isinstance(said, Reported):
             said = said if self.kept is None else self.kept.and_then(said)
             if said.outcome == "kept":
                 self.kept = said
                 self._leave_next()
                 return
-        # As ``end`` does: what is settled at each run of a worker is told without two more calls.
+        # As ``end`` does, without two more calls, because each run of a worker comes here.
         self.is_over = True
         if self.timer is not None:
             self.timer.cancel()
@@ -110,7 +110,7 @@ class Outgoing(Struct, eq=False):
         self.told(said)
 
     def set_exception(self, error: Exception) -> None:
-        """Settle it with an error: there is no outcome."""
+        """Settle it with an error."""
         self.end(error)
 
     def end(self, said: object) -> None:
@@ -119,7 +119,7 @@ class Outgoing(Struct, eq=False):
         self.told(said)
 
     def give_up(self) -> None:
-        """Settle it, and tell nothing. If it has not left, it does not leave."""
+        """Settle it without a call of ``told``. If it has not left, it does not leave."""
         self._settle()
         self.singles.forget()
 
@@ -134,20 +134,20 @@ class Outgoing(Struct, eq=False):
             self.timer.cancel()
         try:
             self.item = next(self.parts)
-        except Exception as error:  # Of the caller's iterator, or what it gives is no task.
+        except Exception as error:  # The caller's iterator failed, or its item is not a task.
             self.end(error)
         else:
             self.leave()
 
 
 class Outbox:
-    """What one client has said and what is not settled. Used in its event loop.
+    """Unsettled pushes and reports of one client. Used in its event loop.
 
     Args:
-        pushes, reports: of the client.
+        pushes, reports: those of the client.
 
     Attributes:
-        is_busy: so many are unsettled that no more tasks are to be begun.
+        is_busy: so much is unsettled that no more tasks are to be begun.
     """
 
     def __init__(self, pushes: Batching[Push, PushOutcome], reports: Batching[TaskReport, Reported]) -> None:
@@ -167,7 +167,7 @@ class Outbox:
         self._when_idle: list[Callable[[], None]] = []
 
     def push(self, push: Push, told: Callable[[PushOutcome | Exception], object]) -> Outgoing:
-        """Have a task pushed.
+        """Push a task.
 
         Raises:
             BacklogFull: nothing was done.
@@ -192,7 +192,7 @@ class Outbox:
         told: Callable[[Reported | Exception], object],
         parts: Iterator[TaskReport] = NO_MORE,
     ) -> Outgoing:
-        """Have a task reported, by a first part and those that follow it."""
+        """Report a task, by a first part and those that follow it."""
         named = first.project, first.taskid
         outgoing = Outgoing(self, self._reports, self._last_n + 1, named, first, parts, told)
         self._take(outgoing)
@@ -204,18 +204,18 @@ class Outbox:
         return outgoing
 
     async def settled(self) -> None:
-        """Wait until all that has been said by now is settled."""
+        """Wait until all earlier pushes and reports are settled."""
         last = self._last_n
         while next(iter(self._unsettled), inf) <= last:
             await self._wait()
 
     def when_idle(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Have this called each time that tasks may be begun again; returns what ends that."""
+        """Register a function to be called each time tasks may be begun again; returns a function that removes it."""
         self._when_idle.append(call)
         return partial(self._when_idle.remove, call)
 
     def forget(self, outgoing: Outgoing) -> None:
-        """It is settled: let what has waited for it leave."""
+        """Remove a settled entry, and send those that have waited for it."""
         if self._unsettled.pop(outgoing.n, None) is None:
             return
         if outgoing.size:
@@ -233,7 +233,7 @@ class Outbox:
                 call()
 
     def close(self) -> None:
-        """Settle what has not left yet: it does not leave any more."""
+        """Settle all entries that have not left yet, with ClientClosed."""
         unsaid = (each for each in (*self._held_pushes, *self._held_reports) if not each.is_over)
         held = sorted(unsaid, key=lambda each: each.n)
         self._held_pushes.clear()
@@ -257,8 +257,8 @@ class Outbox:
             self.is_busy = True
 
     def _release(self) -> None:
-        """Let all leave that wait for nothing any more."""
-        # Not again from within: what can't leave is settled at once, and 10,000 of them would be as many calls deep.
+        """Send all entries that wait for nothing any more."""
+        # Not nested: entries that can't leave are settled at once, and 10,000 of them would be as many calls deep.
         self._releasing = True
         while (outgoing := self._next_free()) is not None:
             if outgoing.n in self._unsettled:  # It may have been given up.
@@ -279,7 +279,7 @@ class Outbox:
 
 
 def in_future(future: asyncio.Future[A], outcome: A | Exception) -> None:
-    """Put an outcome or an error into a future, unless its owner has cancelled that."""
+    """Set a future's outcome or error, unless its owner has cancelled it."""
     if future.done():
         return
     if isinstance(outcome, Exception):

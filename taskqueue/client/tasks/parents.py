@@ -1,4 +1,4 @@
-"""What a task has waited for: asked of the daemon page by page, when somebody goes through it.
+"""Parents of a task: asked of the daemon page by page, while a caller iterates over them.
 
 async for parent in task.parents()      in a coroutine
 for parent in task.parents()            in a thread, also that of a plain handler
@@ -27,7 +27,7 @@ def _parent(packed: PackedParent) -> Parent:
 
 
 def decoded(packed: Raw) -> Any:
-    """What a body or a result is; one that Python can't hold, such as text that is not utf-8, stays as MessagePack."""
+    """Decode a body or a result; one that Python can't represent, such as text that is not utf-8, stays MessagePack."""
     try:
         return msgspec.msgpack.decode(packed)
     except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
@@ -35,7 +35,7 @@ def decoded(packed: Raw) -> Any:
 
 
 class ParentPages:
-    """Asks for the parents of tasks, through the exchange of a client."""
+    """Asks for the parents of tasks."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -43,11 +43,11 @@ class ParentPages:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def note_loop(self) -> None:
-        """The client lives in the loop that runs here, and answers threads from there."""
+        """Record the running loop as the client's, which answers threads."""
         self._loop = asyncio.get_running_loop()
 
     async def all(self, project: str, taskid: str) -> AsyncGenerator[Parent, None]:
-        """All parents of a task, in an order that stays the same; raises as any call of the client."""
+        """Iterate over all parents of a task, in a constant order; raises as any call of the client."""
         after: int | None = 0
         while after is not None:
             page = await self._page(project, taskid, after)
@@ -56,7 +56,7 @@ class ParentPages:
             after = page.next
 
     def all_in_thread(self, project: str, taskid: str) -> Iterator[Parent]:
-        """The same for a thread, which waits for each page."""
+        """Iterate over all parents of a task in a thread, which waits for each page."""
         after: int | None = 0
         while after is not None:
             page = self._wait_for_page(project, taskid, after)
@@ -64,7 +64,7 @@ class ParentPages:
             after = page.next
 
     def is_in_loop(self) -> bool:
-        """Whether the client's loop runs here."""
+        """Return True in the client's loop."""
         try:
             return asyncio.get_running_loop() is self._loop
         except RuntimeError:
@@ -91,10 +91,10 @@ class ParentPages:
 
 
 class Parents:
-    """The parents of one task, to be gone through in either way, as often as wanted; each time they are asked for anew.
+    """Parents of one task, for ``for`` or ``async for``, as often as wanted; each iteration asks the daemon anew.
 
     Raises:
-        RuntimeError: it is gone through with ``for`` in the client's event loop, or with ``async for`` in another one.
+        RuntimeError: it is used with ``for`` in the client's event loop, or with ``async for`` in another one.
     """
 
     __slots__ = ("_pages", "_project", "_taskid")

@@ -1,7 +1,7 @@
-"""What can be said of a task when it is pushed, typed and explained once for everybody who takes it.
+"""Options of a task that is pushed, typed and explained once for all functions that take them.
 
-``push``, ``new_task`` and whoever wraps them take these keywords as ``**options: Unpack[PushOptions]`` (PEP 692), so
-editors and type checkers see each with its type; ``explains_options`` adds what is said of each here to a docstring.
+``push``, ``new_task`` and functions around them take these keywords as ``**options: Unpack[PushOptions]`` (PEP 692), so
+editors and type checkers see each with its type; ``explains_options`` appends the explanations to a docstring.
 """
 
 from __future__ import annotations
@@ -17,48 +17,51 @@ from taskqueue.protocol.values import Recrawl, TaskOf
 from taskqueue.units import EXAMPLES, parse_duration
 
 Moment = float | datetime
-"""Unix seconds, or a date and time that knows its zone."""
+"""Unix seconds, or an aware datetime."""
 Duration = float | str | timedelta
-"""Seconds, or a text such as "90s", "5m" or "30d", or a timedelta."""
+"""Seconds, a text such as "90s", "5m" or "30d", or a timedelta."""
 
 Taking = TypeVar("Taking", bound=Callable[..., object])
 
 
 class RecrawlBounds(TypedDict):
-    """The shortest and the longest time between two runs of a task: seconds, or a text such as "12h"."""
+    """Shortest and longest interval between two runs of a task: seconds, or a text such as "12h"."""
 
     min: Duration
     max: Duration
 
 
 class PushOptions(TypedDict, total=False):
-    """Keywords of a push, each of which may be left out.
+    """Keywords of a push, all optional.
 
     Options:
-        taskid: its identity in its project, 1 to 128 bytes; None: ``default_taskid`` of the url.
-        fetch, process, save: sent along as they are, as the body's map; any MessagePack-able values.
+        taskid: identity of the task in its project, 1 to 128 bytes; None: ``taskqueue.default_taskid`` of the url.
+        fetch, process, save: parts of the body, sent along unchanged as a map; any MessagePack-able values.
         body: sent along instead of that map.
-        priority: larger first, 32 bits; 0 if nothing is said.
-        exetime: unix seconds, or an aware datetime, before which it must not run; None is any time.
-        delay: seconds, a text such as "5m", or a timedelta, from its arrival at the daemon before which it must not
-            run; wins over exetime.
+        priority: larger first, 32 bits; 0 by default.
+        exetime: unix seconds, or an aware datetime, before which the task must not run; None: any time.
+        delay: time from the task's arrival at the daemon before which it must not run: seconds, a text such as "5m", or
+            a timedelta; overrides exetime.
         retries: further attempts after a failure; None: the project's setting.
-        age: seconds, or such a text or timedelta, for which a success stays good; None is for ever.
-        itag: a value that differs from the stored one restarts a task that is over.
-        auto_recrawl: with age: run it again each age.
-        force_update: this schedule and body win over the stored ones.
-        cancel: with force_update: end the task.
-        timeout: seconds, or such a text or timedelta, that processing may take; None: the project's processing_timeout.
-        expires_at: unix seconds, or an aware datetime, after which it is not worth running any more: instead of being
-            handed out it then ends as cancelled.
-        slot: whose pace it keeps to in a project with slots, 1 to 253 characters; None: that of its host or domain.
-        recrawl: run it again and again, at an interval between these bounds that gets shorter when its page has changed
-            and longer when not, such as ``{"min": "1h", "max": "30d"}``; the first one is age, or else the shortest.
-        depends_on: what it waits for until each has succeeded, at most 1,000: taskids of its own project, or pairs
-            (project, taskid); docs/howto/dependencies.md has the rules.
-        on_parent_failure: what becomes of it when one of them fails, is cancelled or expires: ``"fail"``, if nothing is
-            said, ``"run"``, or ``"wait"`` until it succeeds after all.
-        canonical: send, and make the taskid of, ``canonical_url`` of the url.
+        age: time for which a success stays good: seconds, or such a text or timedelta; None: for ever.
+        itag: a value that differs from the stored one restarts a finished task.
+        auto_recrawl: with age: run the task again each age.
+        force_update: this schedule and body replace the stored ones.
+        cancel: with force_update: cancel the task.
+        timeout: time that processing may take: seconds, or such a text or timedelta; None: the project's
+            processing_timeout.
+        expires_at: unix seconds, or an aware datetime, after which the task is not worth running: instead of being
+            dispatched it then ends as cancelled.
+        slot: slot with whose pace the task runs, in a project with slots, 1 to 253 characters; None: that of its host
+            or domain.
+        recrawl: run the task again and again, at an interval between these bounds that gets shorter if its page has
+            changed and longer if not, such as ``{"min": "1h", "max": "30d"}``; the first interval is age, or else the
+            shortest.
+        depends_on: tasks that must succeed first, at most 1,000: taskids of its own project, or pairs (project,
+            taskid); docs/howto/dependencies.md has the rules.
+        on_parent_failure: reaction if one of these fails, is cancelled or expires: ``"fail"`` (the default), ``"run"``,
+            or ``"wait"`` until it succeeds after all.
+        canonical: send ``taskqueue.canonical_url`` of the url, and make the taskid from it.
     """
 
     taskid: str | None
@@ -85,11 +88,11 @@ class PushOptions(TypedDict, total=False):
 
 
 OPTIONS: Final = frozenset(PushOptions.__annotations__)
-"""Their names."""
+"""Names of all push options."""
 
 
 def explains_options(function: Taking) -> Taking:
-    """Say in a function's docstring, too, what PushOptions says of each of its keywords: ``help`` shows no other."""
+    """Append the explanation of each keyword in PushOptions to a function's docstring, where ``help`` shows it."""
     if function.__doc__ and PushOptions.__doc__:  # ``python -OO`` takes them away.
         explained = inspect.cleandoc(PushOptions.__doc__).partition("\n\n")[2]
         function.__doc__ = f"{inspect.cleandoc(function.__doc__)}\n\n{explained}"
@@ -97,20 +100,21 @@ def explains_options(function: Taking) -> Taking:
 
 
 def check_options(names: Mapping[str, Any]) -> None:
-    """See that all of them are known.
+    """Check that all names are options.
 
     Raises:
-        TypeError: one is not; the message names it.
+        TypeError: a name is unknown; the message names it.
     """
     if unknown := sorted(names.keys() - OPTIONS):
         raise TypeError(f"{unknown[0]}: unknown option; {there_are(unknown[0], sorted(OPTIONS))}")
 
 
 def parents(named: Sequence[str | tuple[str, str]] | None) -> tuple[str | TaskOf, ...]:
-    """What a task waits for, as the daemon is told it; pairs may also be lists, as JSON has them.
+    """Return the tasks to wait for in the form that the daemon takes; pairs may also be lists, as in JSON.
 
     Raises:
-        TypeError: it is one where several are meant: a text would be a taskid a letter. Or one of them is no task.
+        TypeError: ``named`` is a single value (a text would be read as one taskid per letter), or an element is not a
+            task reference.
     """
     if isinstance(named, str | bytes | Mapping):
         raise TypeError(f"depends_on: expected several tasks, got one {type(named).__name__}; put it into a list")
@@ -126,10 +130,10 @@ def _parent(place: int, named: str | Sequence[str]) -> str | TaskOf:
 
 
 def recrawl_bounds(said: RecrawlBounds) -> Recrawl:
-    """The bounds as the daemon is told them.
+    """Return the bounds in the form that the daemon takes.
 
     Raises:
-        TypeError, ValueError: they are none.
+        TypeError, ValueError: ``said`` is not a pair of bounds.
     """
     if not isinstance(said, Mapping) or said.keys() != {"min", "max"}:
         raise TypeError(f'schedule.recrawl: expected {{"min": seconds, "max": seconds}}, got {said!r}')
@@ -143,10 +147,10 @@ def recrawl_bounds(said: RecrawlBounds) -> Recrawl:
 
 
 def unix_seconds(field: str, at: Moment) -> float:
-    """A moment as the daemon is told it.
+    """Convert a moment to unix seconds.
 
     Raises:
-        ValueError: it is a datetime without a zone: nobody else knows the clock that it was read from.
+        ValueError: the moment is a datetime without a time zone, which could mean any clock.
     """
     if not isinstance(at, datetime):
         return at
@@ -156,7 +160,7 @@ def unix_seconds(field: str, at: Moment) -> float:
 
 
 def unix_seconds_or_0(field: str, at: Moment | None) -> float:
-    """A moment that may be left out, as the daemon is told it: 0 if it is.
+    """Convert an optional moment to unix seconds; None becomes 0.
 
     Raises:
         ValueError: see ``unix_seconds``.
@@ -165,10 +169,10 @@ def unix_seconds_or_0(field: str, at: Moment | None) -> float:
 
 
 def seconds(field: str, duration: Duration) -> float:
-    """A duration as the daemon is told it.
+    """Convert a duration to seconds.
 
     Raises:
-        ValueError: it is a text that is none.
+        ValueError: the duration is an invalid text.
     """
     if isinstance(duration, timedelta):
         return duration.total_seconds()

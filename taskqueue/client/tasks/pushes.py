@@ -1,13 +1,13 @@
-"""Pushes: many tasks at once, from any iterable, or one by one, by callers who wait.
+"""Pushes: many tasks at once, from any iterable, or one by one, by callers that wait.
 
     push_many    url | NewTask | mapping ──► NewTask ──► Packer ──► PushBatch ──► new-task ──► reply ──► Pushed
     push         NewTask ──► Push ──► gathered with those of other callers ─────► new-task ──► reply ──► PushOutcome
 
-Of ``push_many`` memory holds one batch being packed and those in flight, however long the iterable is: there are so
-many messages on their way at once, and no more.
+``push_many`` needs memory for one batch being packed and those in flight, however long the iterable is; their number is
+bounded:
 
-    send ──► fewer than ``most`` on their way? ──► message ──► counted
-                    └── no: one of them is waited for first
+    send ──► fewer than ``most`` in flight? ──► message ──► counted
+                    └── no: wait for one of them first
 
 Single pushes of several projects share a message: it names the project of the first, the others name their own.
 """
@@ -38,10 +38,10 @@ from taskqueue.protocol.tasks import NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask
 
 BATCH_BYTES: Final = 1 << 20
-"""About the size at which a batch is full, whatever its count."""
+"""Approximate size at which a batch is full, whatever its count."""
 
 PARENT_BYTES: Final = 40
-"""About what a task that is waited for takes in a message: most taskids are 32 hex digits."""
+"""Approximate bytes of a parent in a message: most taskids are 32 hex digits."""
 
 NAMED_CHARS: Final = 200
 """Characters of a url by which an error names a task."""
@@ -50,7 +50,7 @@ FIRST_ERRORS: Final = 20
 """Reasons of rejected tasks that ``Pushed`` keeps."""
 
 TIMES: Final = ("exetime", "delay")
-"""When a task may first run: the one or the other."""
+"""Options for a task's first run, which exclude each other."""
 
 _FIELDS: Final = OPTIONS | {"url", "project"}
 
@@ -59,10 +59,10 @@ Item = str | NewTask | Mapping[str, Any]
 
 
 class Defaults(Struct, frozen=True):
-    """Arguments of ``new_task`` for all items that don't say otherwise.
+    """Arguments of ``new_task`` for all items that don't have their own.
 
     Raises:
-        ValueError: two times are given, or a time that can't be.
+        ValueError: both times are given, or one of them is invalid.
     """
 
     canonical: bool = False
@@ -72,16 +72,16 @@ class Defaults(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.exetime is not None and self.delay is not None:
             raise ValueError("exetime: give either exetime or delay, not both")
-        # A mistake that is about all of them is said once, and nothing is sent.
+        # An error in a default is raised once, and nothing is sent.
         new_task("http://", exetime=self.exetime, delay=self.delay)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Them, by their names."""
+        """Defaults by their names."""
         return {"canonical": self.canonical, "exetime": self.exetime, "delay": self.delay}
 
     def under(self, item: Mapping[str, Any]) -> dict[str, Any]:
-        """The item with what it does not say."""
+        """Return the item, completed by the defaults."""
         return under(self.arguments, item)
 
 
@@ -89,16 +89,21 @@ PLAIN: Final = Defaults()
 
 
 def under(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said, over what goes without saying; whoever says a time of his own gets no other one beside it."""
+    """Join defaults and given arguments, which win; a given time replaces both times of the defaults."""
     own_time = any(name in said for name in TIMES)
     return {name: value for name, value in defaults.items() if not (own_time and name in TIMES)} | dict(said)
 
 
 class Pushed(Struct):
-    """What became of the tasks of one ``push_many``.
+    """Counts of the tasks of one ``push_many`` by their outcome.
 
     Attributes:
-        errors: reasons of the first rejected ones, each with its place in the iterable, from 0.
+        new: tasks that the daemon did not know.
+        merged, replaced, restarted, cancelled: known tasks that the push changed so.
+        deferred: pushes that take effect when the known task, which is being run, has ended.
+        ignored: known tasks that stay as they are.
+        rejected: tasks that were refused, including invalid ones.
+        errors: reasons of the first rejected tasks, each with its index in the iterable, from 0.
     """
 
     new: int = 0
@@ -113,11 +118,11 @@ class Pushed(Struct):
 
     @property
     def total(self) -> int:
-        """How many tasks have been answered."""
+        """Number of tasks that have been answered."""
         return sum(getattr(self, outcome) for outcome in NEW_OUTCOMES)
 
     def add(self, other: Pushed) -> None:
-        """Count what another one counted, too."""
+        """Add the counts of another one."""
         for outcome in NEW_OUTCOMES:
             setattr(self, outcome, getattr(self, outcome) + getattr(other, outcome))
         self.errors += other.errors[: FIRST_ERRORS - len(self.errors)]
@@ -130,12 +135,13 @@ class Pushed(Struct):
 
 
 class PushedTask(Struct, frozen=True, gc=False):
-    """What became of one task of a ``push_many``.
+    """Outcome of one task of a ``push_many``.
 
     Attributes:
-        index: its place in the iterable, from 0.
-        state: in which the daemon knew it before, such as ``success``; empty: it did not know it, or was not asked.
-        reason: why it was rejected; empty: it was not.
+        index: its index in the iterable, from 0.
+        outcome: outcome of its push.
+        state: its state in the daemon before, such as ``success``; empty: unknown to the daemon, or not asked.
+        reason: reason of its rejection; empty: it was not rejected.
     """
 
     index: int
@@ -145,11 +151,11 @@ class PushedTask(Struct, frozen=True, gc=False):
 
 
 ToldOutcome = Callable[[PushedTask], object] | None
-"""Called with what became of each task, as the answers arrive."""
+"""Called with the outcome of each task, as the answers arrive."""
 
 
 class Answered(NamedTuple):
-    """What became of the tasks of one batch: counted, and one by one if that is wanted."""
+    """Outcomes of one batch: counted, and one by one if that is wanted."""
 
     pushed: Pushed
     outcomes: list[PushedTask]
@@ -159,9 +165,9 @@ class PushBatch(Struct, eq=False):
     """Tasks for one message.
 
     Attributes:
-        places: of the tasks in the iterable.
-        size: about the bytes of the message.
-        edges: tasks that these wait for together.
+        places: indices of the tasks in the iterable.
+        size: approximate bytes of the message.
+        edges: total number of their parents.
     """
 
     tasks: list[NewTask] = field(default_factory=list)
@@ -170,7 +176,7 @@ class PushBatch(Struct, eq=False):
     edges: int = 0
 
     def count(self, reply: NewTasksReply) -> Pushed:
-        """What became of these tasks."""
+        """Count the outcomes in a reply."""
         pushed = Pushed()
         reasons = {error.index: error.reason for error in reply.errors}
         for index, outcome in enumerate(reply.outcomes):
@@ -181,22 +187,22 @@ class PushBatch(Struct, eq=False):
         return pushed
 
     def outcomes(self, reply: NewTasksReply) -> list[PushedTask]:
-        """What became of each of these tasks."""
+        """Return the outcome of each task in a reply."""
         reasons = {error.index: error.reason for error in reply.errors}
-        states = reply.states or [""] * len(reply.outcomes)  # A daemon from before they were told says none.
+        states = reply.states or [""] * len(reply.outcomes)  # An older daemon sends none.
         return [
             PushedTask(self.places[index], outcome, state, reasons.get(index, ""))
             for index, (outcome, state) in enumerate(zip(reply.outcomes, states, strict=True))
         ]
 
     def rejected(self, reason: str) -> Answered:
-        """The first of these tasks could not even be sent."""
+        """Count the only task as rejected: it could not even be sent."""
         pushed = Pushed()
         pushed.reject(self.places[0], reason)
         return Answered(pushed, [PushedTask(self.places[0], "rejected", reason=reason)])
 
     def halves(self) -> tuple[PushBatch, PushBatch]:
-        """For a batch that turned out to be too large."""
+        """Divide a batch that turned out to be too large."""
         half = len(self.tasks) // 2
         return PushBatch(self.tasks[:half], self.places[:half]), PushBatch(self.tasks[half:], self.places[half:])
 
@@ -205,10 +211,10 @@ class Packer:
     """Makes batches of items.
 
     Args:
-        most: tasks in a batch.
-        pushed: counts items that are no tasks.
-        told: called with them; None: nothing is.
-        defaults: what is said for items that don't say.
+        most: tasks per batch.
+        pushed: counts items that are not tasks.
+        told: called with those; may be None.
+        defaults: arguments for items without their own.
     """
 
     def __init__(self, most: int, pushed: Pushed, defaults: Defaults = PLAIN, told: ToldOutcome = None) -> None:
@@ -220,10 +226,10 @@ class Packer:
         self._place = 0
 
     def pack(self, items: Iterable[Item]) -> Iterator[PushBatch]:
-        """The batches of an iterable, each as soon as it is full.
+        """Iterate over the batches of an iterable, each as soon as it is full.
 
         Raises:
-            TypeError: it is one task.
+            TypeError: ``items`` is a single task.
         """
         check_several("tasks", items)
         for item in items:
@@ -233,7 +239,7 @@ class Packer:
             yield rest
 
     async def pack_async(self, items: Iterable[Item] | AsyncIterable[Item]) -> AsyncIterator[PushBatch]:
-        """The batches of any iterable; one that is not async is read between two of them, in the event loop."""
+        """Iterate over the batches of any iterable; a plain one is read between two of them, in the event loop."""
         if not isinstance(items, AsyncIterable):
             for full in self.pack(items):
                 yield full
@@ -264,20 +270,20 @@ class Packer:
         return crowded or (self.rest() if is_full else None)
 
     def rest(self) -> PushBatch | None:
-        """What has been packed since the last full batch; None if nothing."""
+        """Return the tasks packed since the last full batch; None if there are none."""
         batch, self._batch = self._batch, PushBatch()
         return batch if batch.tasks else None
 
 
 def as_new_task(item: Item, defaults: Defaults = PLAIN) -> NewTask:
-    """The task that an item stands for.
+    """Make a task of an item.
 
     Args:
-        item: a ``new_task`` value stays as it is; a url, and that of a map, is looked at: see ``check_meant``.
-        defaults: for a url, and for a map that doesn't say.
+        item: a ``new_task`` value stays as it is; the url of a text or a map is checked by ``check_meant``.
+        defaults: arguments for a url, and for a map without its own.
 
     Raises:
-        TypeError, ValueError: it stands for none; the message names the field.
+        TypeError, ValueError: the item makes no task; the message names the field.
     """
     if isinstance(item, str):
         check_meant(item)
@@ -294,24 +300,22 @@ def _from_map(item: dict[str, Any]) -> NewTask:
     if unknown:
         raise ValueError(
             f"{unknown[0]}: unknown field; a map is a new task; {there_are(unknown[0], sorted(_FIELDS))}. "
-            "What a task is to leave behind, such as pyspider's returned dicts, is a Result(...)"
+            "Return a result, such as pyspider's returned dicts, as Result(...)"
         )
     if "url" not in item:
-        raise ValueError(
-            "missing required field url; a map is a new task, what a task is to leave behind is a Result(...)"
-        )
+        raise ValueError("missing required field url; a map is a new task, return a result as Result(...)")
     check_meant(item["url"])
     return new_task(**item)
 
 
 def check_several(field: str, items: object, one: str = "url") -> None:
-    """See that several tasks were given, not one where several are meant: a text would be one task a letter.
+    """Check that several items were given, not a single one: a text would be one item per letter.
 
     Args:
-        one: what a text is here.
+        one: noun for a text here.
 
     Raises:
-        TypeError: it is one.
+        TypeError: a single item was given.
     """
     if isinstance(items, str | bytes | NewTask | Mapping):
         kind = f"one {one}" if isinstance(items, str) else f"one {type(items).__name__}"
@@ -319,31 +323,31 @@ def check_several(field: str, items: object, one: str = "url") -> None:
 
 
 def size_of(task: NewTask) -> int:
-    """About its bytes in a message, rather more than fewer."""
+    """Return the approximate bytes of a task in a message, rather too many than too few."""
     return 256 + 2 * len(task.url) + memoryview(task.body).nbytes + PARENT_BYTES * len(task.depends_on)
 
 
 def is_too_large(refusal: Exception) -> bool:
-    """Whether less of a message would have been taken."""
+    """Return True if a smaller message would have been accepted."""
     if isinstance(refusal, RequestRejected):
         return refusal.code == "too-large"
     return isinstance(refusal, MessageTooLarge)
 
 
 def too_large(task: NewTask | None, refusal: Exception) -> MessageTooLarge:
-    """The error that a task is too large for a message of its own, which names the task."""
+    """Make the error that a task is too large for a message of its own, which names the task."""
     named = "a task" if task is None else f"the task {task.url[:NAMED_CHARS]!r} (taskid {task.taskid})"
     return MessageTooLarge(f"{named} is too large: {refusal}")
 
 
-# ------------------------------------------------------------------------------------------------ many on their way
+# ------------------------------------------------------------------------------------------------ many in flight
 
 Progress = Callable[[Pushed], object] | None
 """Called with the counts so far, after each message's answer."""
 
 
 class Count(NamedTuple):
-    """What becomes of the tasks: counted in ``pushed``, and told to the caller if it asks for that."""
+    """Counter of outcomes; also passes them to the caller's callbacks."""
 
     pushed: Pushed
     progress: Progress
@@ -351,11 +355,11 @@ class Count(NamedTuple):
 
     @property
     def wants_states(self) -> bool:
-        """Whether each task is told with its state."""
+        """True if the caller wants each task's outcome with its state."""
         return self.told is not None
 
     def add(self, answered: Answered) -> None:
-        """Count and tell what became of a batch."""
+        """Count the outcomes of a batch, and pass them on."""
         self.pushed.add(answered.pushed)
         if self.told is not None:
             for outcome in answered.outcomes:
@@ -365,13 +369,13 @@ class Count(NamedTuple):
 
 
 class BatchSender:
-    """Sends the batches of one client, through an exchange."""
+    """Sends the batches of one client."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
 
     async def send(self, project: str, batch: PushBatch, *, states: bool = False) -> Answered:
-        """Send one batch; one that is too large goes in parts."""
+        """Send one batch; one that is too large goes in halves."""
         message = NewTasks(project=project, tasks=list(batch.tasks), states=states)
         try:
             reply = await self._exchange.ask(message)
@@ -388,13 +392,15 @@ class BatchSender:
             answered.outcomes.extend(part.outcomes)
         return answered
 
-    def window(self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None) -> Window:
-        """Room for ``most`` batches on their way; ``pushed`` counts what becomes of their tasks."""
-        return Window(self, project, most, Count(pushed, progress, told))
+    def in_flight(
+        self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None
+    ) -> InFlight:
+        """Return a sender with at most ``most`` batches in flight; ``pushed`` counts the outcomes of their tasks."""
+        return InFlight(self, project, most, Count(pushed, progress, told))
 
 
-class Window:
-    """Left, all have been answered; left by an error, those that have not are given up."""
+class InFlight:
+    """Batches in flight, at most ``most``. At the block's end all have been answered; an error cancels the others."""
 
     def __init__(self, sender: BatchSender, project: str, most: int, count: Count) -> None:
         self._sender = sender
@@ -415,7 +421,7 @@ class Window:
         finally:
             for unsettled in self._sending:
                 unsettled.cancel()
-            # One that failed before it could be cancelled has an error that is nobody's concern any more.
+            # The error of a message that failed before it could be cancelled does not matter any more.
             await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def send(self, batch: PushBatch) -> None:
@@ -426,7 +432,7 @@ class Window:
         self._sending.add(asyncio.ensure_future(sending))
 
     async def _settle(self) -> None:
-        """Wait for one of them, and count it; raises what the first of them raised."""
+        """Wait for the first answer, and count it; raises its error."""
         done, self._sending = await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
         errors = [error for each in done if (error := each.exception()) is not None]
         for each in done:
@@ -437,21 +443,21 @@ class Window:
 
 
 class BlockingBatchSender:
-    """A BatchSender for a thread: the loop in the background sends, and this one waits."""
+    """Sends batches for a thread: the loop in the background sends, and the thread waits."""
 
     def __init__(self, background: Background, sender: BatchSender) -> None:
         self._background = background
         self._sender = sender
 
-    def window(
+    def in_flight(
         self, project: str, most: int, pushed: Pushed, progress: Progress, told: ToldOutcome = None
-    ) -> BlockingWindow:
-        """See ``BatchSender.window``; ``progress`` and ``told`` are called in this thread."""
-        return BlockingWindow(self._background, self._sender, project, most, Count(pushed, progress, told))
+    ) -> BlockingInFlight:
+        """Return a sender as ``BatchSender`` does; ``progress`` and ``told`` are called in this thread."""
+        return BlockingInFlight(self._background, self._sender, project, most, Count(pushed, progress, told))
 
 
-class BlockingWindow:
-    """A Window for a thread, which waits for the oldest batch first."""
+class BlockingInFlight:
+    """Batches in flight for a thread, which waits for the oldest one first."""
 
     def __init__(self, background: Background, sender: BatchSender, project: str, most: int, count: Count) -> None:
         self._background = background
@@ -489,18 +495,18 @@ class BlockingWindow:
 
 
 class Push(NamedTuple):
-    """One task, for a project."""
+    """A task, for a project."""
 
     project: str
     task: NewTask
 
     def under(self, project: str) -> NewTask:
-        """The task, for a message that names that project."""
+        """Return the task in the form for a message that names ``project``."""
         return self.task if project == self.project else msgspec.structs.replace(self.task, project=self.project)
 
 
 def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
-    """The single pushes of one client, which leave through this exchange."""
+    """Make the batching of the single pushes of one client."""
 
     async def send_alone(push: Push, refusal: Exception) -> PushOutcome:
         raise too_large(push.task, refusal) if is_too_large(refusal) else refusal
@@ -509,11 +515,11 @@ def single_pushes(exchange: Exchange) -> Batching[Push, PushOutcome]:
 
 
 def push_of(project: str, task: NewTask) -> Push:
-    """What a caller pushes.
+    """Make a push, after checking url and project.
 
     Raises:
-        ValueError: its url can't be one that is fetched.
-        RequestRejected: no project can have that name. The daemon would refuse the whole message, others' tasks too.
+        ValueError: the url can't be fetched, or the project's name is impossible: the daemon would refuse the whole
+            message, with the tasks of others.
     """
     check_meant(task.url)
     _check_name(project)
@@ -521,7 +527,7 @@ def push_of(project: str, task: NewTask) -> Push:
 
 
 def outcomes_of(reply: NewTasksReply) -> list[PushOutcome | Exception]:
-    """What became of each task of a message, or why it was rejected."""
+    """Return the outcome of each task of a message, or the error of a rejected one."""
     if "rejected" not in reply.outcomes:
         return list(reply.outcomes)
     errors = {error.index: RequestRejected(error.code or "rejected", error.reason) for error in reply.errors}
@@ -545,4 +551,4 @@ def _check_name(project: str) -> None:
     try:
         msgspec.convert(project, ProjectName)
     except msgspec.ValidationError:
-        raise ValueError(f"project: {project!r} is no project name: 1 to 64 {NAME_WORDS}") from None
+        raise ValueError(f"project: {project!r} is not a project name: 1 to 64 {NAME_WORDS}") from None

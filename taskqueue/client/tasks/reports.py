@@ -1,13 +1,13 @@
-"""What became of tasks: ``done`` messages, each with everything that was reported while the last one was unanswered.
+"""Reports of tasks: ``done`` messages, each with all reports that were made while the last one was unanswered.
 
 A report with many new tasks goes in parts, each of which is answered before the next one is made:
 
     new ──► gathered, to PART_TASKS or PART_BYTES ──► part ──► part ──► … ──► the last report, which ends the lease
 
-One that is too large all the same, because the daemon takes less than it usually does, is divided further.
+A part that is still too large, because the daemon accepts less than usual, is divided further.
 
-A failure and its new tasks are one message: parts of a late one would be kept, although it is stale. What a success
-leaves behind is a ``Result``: any value that MessagePack has, of 64 KiB at most.
+A failure and its new tasks are one message: parts of a late one would be stored, although it is stale. A success may
+have a ``Result``: any MessagePack value of at most 64 KiB.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from taskqueue.protocol.values import Again, NewTask, TaskReport
 
 
 class Result:
-    """Returned or yielded by a handler, alone or beside new tasks: kept with its task if that succeeds.
+    """Result of a task, returned or yielded by its handler, alone or beside new tasks; stored if the task succeeds.
 
-    It is kept as long as the task's body, until its next success; ``client.tasks.get`` has it.
+    It is kept as long as the task's body, until its next success; ``client.tasks.get`` returns it.
 
     Args:
-        value: of 65,536 bytes as MessagePack, at most; None is no result.
+        value: at most 65,536 bytes as MessagePack; None: no result.
 
     Raises:
-        TypeError, ValueError: MessagePack has no such value, or it is too large.
+        TypeError, ValueError: the value has no form in MessagePack, or is too large.
     """
 
     __slots__ = ("packed",)
@@ -55,37 +55,37 @@ class Result:
 
 
 def packed_result(value: Any) -> Raw:
-    """A result as it is sent; nil for None.
+    """Encode a result; nil for None.
 
     Raises:
-        TypeError, ValueError: MessagePack has no such value, or it is too large.
+        TypeError, ValueError: the value has no form in MessagePack, or is too large.
     """
     if value is None:
         return NIL
     result = packed(value, {"result": value})
     if len(result) > MAX_RESULT_BYTES:
-        raise ValueError(f"result: {len(result)} bytes as MessagePack, at most {MAX_RESULT_BYTES} are taken")
+        raise ValueError(f"result: {len(result)} bytes as MessagePack, at most {MAX_RESULT_BYTES} are accepted")
     return result
 
 
 PART_TASKS: Final = 5000
-"""New tasks at which a part of a report is full; a message takes twice as many."""
+"""New tasks at which a part of a report is full; a message may have twice as many."""
 
 PART_BYTES: Final = 4 << 20
-"""About the bytes at which it is full: half of what a daemon takes in a message if it is not told otherwise."""
+"""Approximate bytes at which a part is full: half of what a daemon accepts in a message by default."""
 
 FAILURE_NEW: Final = "a failure and its new tasks are kept together or not at all; push the others with push_many"
 
 
 class Reported(NamedTuple):
-    """What the daemon made of a report about a task.
+    """The daemon's answer to a report.
 
     Attributes:
-        outcome: ``done``: it counted. ``kept``: it was a part, and counted. ``stale``: the task had been given to
-            somebody else, cancelled or replaced meanwhile; nothing changed, its new tasks were not taken, except
-            for those kept with earlier parts.
-        new: what became of each new task, in order; if it is stale, of those of earlier parts.
-        reasons: of new tasks that were rejected, by their place, unless their slot is full.
+        outcome: ``done``: it counted. ``kept``: it was a part, and counted. ``stale``: the task had been dispatched
+            again, cancelled or replaced meanwhile; nothing changed, and its new tasks were not stored, except for those
+            of earlier parts.
+        new: outcome of each new task, in order; of a stale report, those of earlier parts.
+        reasons: reasons of rejected new tasks, by their index, unless their slot is full.
     """
 
     outcome: ReportOutcome
@@ -93,7 +93,7 @@ class Reported(NamedTuple):
     reasons: dict[int, str]
 
     def and_then(self, later: Reported) -> Reported:
-        """Return both as one: that of a part, and that of what was sent after it."""
+        """Join the outcome of a part with that of the parts after it."""
         moved = {len(self.new) + place: reason for place, reason in later.reasons.items()}
         return Reported(later.outcome, self.new + later.new, self.reasons | moved)
 
@@ -102,7 +102,7 @@ class NewTasksGathered:
     """New tasks of one report, as many as a part takes.
 
     Attributes:
-        tasks: in order.
+        tasks: the tasks, in order.
     """
 
     __slots__ = ("_bytes", "_edges", "tasks")
@@ -115,7 +115,7 @@ class NewTasksGathered:
         self._bytes = self._edges = 0
 
     def has_room(self, task: NewTask) -> bool:
-        """Whether the task may go with those that are here."""
+        """Return True if the task fits into the part."""
         if len(self.tasks) >= PART_TASKS or self._bytes >= PART_BYTES:
             return False
         return not task.depends_on or self._edges + len(task.depends_on) <= MAX_EDGES or not self.tasks
@@ -136,11 +136,11 @@ class NewTasksGathered:
 def single_reports(
     exchange: Exchange, leaving: Callable[[list[int]], None], answered: Callable[[list[int]], None]
 ) -> Batching[TaskReport, Reported]:
-    """The reports of one client, which leave through this exchange.
+    """Make the batching of the reports of one client.
 
     Args:
-        leaving: told the tokens of the tasks whose last reports a message has, before it is sent.
-        answered: told the same when it has been answered, whatever was said, or is given up.
+        leaving: called with the tokens of the tasks whose last reports a message has, before it is sent.
+        answered: called with the same tokens when the message has been answered, whatever the outcome, or given up.
     """
 
     def message(reports: list[TaskReport]) -> Done:
@@ -172,10 +172,10 @@ def single_reports(
 
 
 def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[TaskReport]:
-    """The reports that a task succeeded, and what came out of it: parts of it as they are full, and the last one.
+    """Iterate over the reports of a success: parts of its new tasks as they are full, and the last one.
 
     Raises:
-        ValueError, TypeError: one of ``new`` is no task; those that came before it may have been made into parts.
+        ValueError, TypeError: an element of ``new`` is no task; those before it may already be in parts.
     """
     check_several("new", new)
     gathered = NewTasksGathered()
@@ -188,7 +188,7 @@ def reports_of(task: Task, new: Iterable[Item], result: Raw = NIL) -> Iterator[T
 
 
 def joined(said: list[Reported]) -> Reported:
-    """What became of a report that went in these parts."""
+    """Join the outcomes of a report that went in these parts."""
     whole = said[0]
     for each in said[1:]:
         whole = whole.and_then(each)
@@ -196,13 +196,13 @@ def joined(said: list[Reported]) -> Reported:
 
 
 def part_of(task: Task, new: list[NewTask]) -> TaskReport:
-    """A part of the report on a task that goes on."""
+    """Make a part of the report of a task that goes on."""
     followers: list[NewTask | None] = [*new]
     return TaskReport(task.project, task.taskid, task.token, new=followers, part=True)
 
 
 def success_with(task: Task, new: list[NewTask], result: Raw) -> TaskReport:
-    """The report that a task succeeded, what came out of it, and how its fetch went."""
+    """Make the report of a success, with its new tasks, its result and the facts of its fetch."""
     followers: list[NewTask | None] = [*new]
     report = TaskReport(
         task.project, task.taskid, task.token, retry_after=task.asked_pause, new=followers, result=result,
@@ -221,12 +221,12 @@ def failure_of(
     new: Sequence[NewTask] = (),
     again: Again | None = None,
 ) -> TaskReport:
-    """The report that a task failed, with the ends of what there is to say about it, and how its fetch went.
+    """Make the report of a failure, with the beginning and end of its error, and the facts of its fetch.
 
     Args:
-        kind: what the error is about; empty: a line of it, which is looked for here only if the text is cut.
-        new: what came out of it; see ``new_of_failure``.
-        again: how its next attempt differs.
+        kind: subject of the error; empty: derived from the error, here only if its text is cut.
+        new: new tasks; see ``new_of_failure``.
+        again: changes to its next attempt.
     """
     said = cut_text(error)
     if not kind and said != error:
@@ -241,10 +241,10 @@ def failure_of(
 
 
 def new_of_failure(new: Iterable[Item]) -> list[NewTask]:
-    """The new tasks of a failure.
+    """Return the new tasks of a failure.
 
     Raises:
-        ValueError, TypeError: one of them is no task, or they are more than one message takes.
+        ValueError, TypeError: an element is no task, or they are more than one message takes.
     """
     check_several("new", new)
     tasks: list[NewTask] = []
@@ -258,10 +258,10 @@ def new_of_failure(new: Iterable[Item]) -> list[NewTask]:
 
 
 def next_attempt(counts: bool | None, body: Any, priority: int | None) -> Again | None:
-    """How the next attempt of a task that failed differs; None if it doesn't.
+    """Return the changes to the next attempt of a failed task; None if there are none.
 
     Raises:
-        ValueError, TypeError: an argument can't be; its name is in the message.
+        ValueError, TypeError: an argument is invalid; the message names it.
     """
     if counts is None and body is None and priority is None:
         return None
@@ -273,40 +273,40 @@ def next_attempt(counts: bool | None, body: Any, priority: int | None) -> Again 
 
 
 def check_fits(error: str | None, result: Any, retry: bool, **of_failure: object) -> None:
-    """See that all that is said of a task belongs to its success, or all to its failure.
+    """Check that all arguments belong to a success, or all to a failure.
 
     Args:
-        error: None: it succeeded.
-        of_failure: what only a failure has, by its name; None or empty: not said.
+        error: None: the task succeeded.
+        of_failure: arguments of a failure, by name; None or empty: not given.
 
     Raises:
-        ValueError: it does not; what is wrong is named.
+        ValueError: they do not; the message names the argument.
     """
     said = [name for name, value in of_failure.items() if value not in (None, "")]
     if error is not None and result is not None:
-        raise ValueError("result: only a success has one, and error says that the task failed")
+        raise ValueError("result: only a success has one, and error reports a failure")
     if error is None and (said or not retry):
-        raise ValueError(f"{(said or ['retry'])[0]}: only a failure has it; say error, too")
+        raise ValueError(f"{(said or ['retry'])[0]}: only a failure has it; give error, too")
     if not retry and (said := [name for name in said if name in ("counts", "body", "priority")]):
         raise ValueError(f"{said[0]}: there is no next attempt that could have it with retry=False")
 
 
 def check_body(task: Task, again: Again | None, max_message: int) -> None:
-    """See that a body could go out again in a message of at most ``max_message`` bytes.
+    """Check that a body could be dispatched again in a message of at most ``max_message`` bytes.
 
     Raises:
         MessageTooLarge: it could not.
     """
     room = room_beside(task.url, task.schedule, max_message)
     if again is not None and len(again.body) > room:
-        raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are taken with this url")
+        raise MessageTooLarge(f"body: {len(again.body)} bytes, at most {max(0, room)} are accepted with this url")
 
 
 def checked_after(after: Duration | None, name: str = "after") -> float | None:
-    """Seconds until a task is to be run again, which the caller gave by that name; None: not said.
+    """Return the seconds until a task is to run again, from the caller's argument of that name; None: not given.
 
     Raises:
-        TypeError: the argument is no duration.
+        TypeError: the argument is not a duration.
         ValueError: it is out of range.
     """
     if after is None:
@@ -315,7 +315,7 @@ def checked_after(after: Duration | None, name: str = "after") -> float | None:
 
 
 def refusal_of(task: Task, refusal: Exception) -> TaskReport:
-    """The report that a task failed because its own report was refused; there is nothing in it that could be, again."""
+    """Make the report that a task failed because its own report was refused, without anything that could be refused."""
     said = cut_text(f"its report was refused: {refusal}")
     return TaskReport(task.project, task.taskid, task.token, False, said, kind=kind_line(said))
 
@@ -325,10 +325,10 @@ def _ended(reports: list[TaskReport]) -> list[int]:
 
 
 def _divided(report: TaskReport, refusal: Exception) -> tuple[TaskReport, TaskReport]:
-    """Return a part of the report, and the rest of it.
+    """Divide a report into a part, and the rest.
 
     Raises:
-        MessageTooLarge: it has a single new task, or none; if it has one, that is named.
+        MessageTooLarge: it has at most one new task; the message names that.
     """
     new = report.new
     if not new or not report.ok:
@@ -357,7 +357,7 @@ def _part(reply: DoneReply, index: int) -> Reported | Exception:
     if outcome == "rejected":
         reason = next((e.reason for e in reply.errors if e.parent is None and e.index == index), "rejected")
         return RequestRejected("rejected", reason)
-    # The daemon says once of each slot that it is full: not each page that it has no room for is worth a line.
+    # The daemon reports a full slot once: a line for each page that the slot has no room for would be too many.
     told = [error for error in reply.errors if error.parent == index and error.code != "slot-full"]
     reasons = {error.index: error.reason for error in told}
     return Reported(outcome, reply.new[index] if reply.new else [], reasons)

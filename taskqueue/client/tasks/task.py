@@ -1,8 +1,8 @@
-"""Task: what a fetcher was given to run, and the event by which its handler learns that its lease is lost.
+"""Task: one that a fetcher was given to run, with the event by which its handler learns that the lease is lost.
 
-The body that this client sends is a map with those of ``fetch``, ``process`` and ``save`` that were given, or whatever
-``body`` is. The daemon never looks into it. What a project's settings say of ``fetch`` comes beside its tasks, so that
-a change reaches those that have been queued for long, and bodies stay unread on the way; ``Task.fetch`` joins the two.
+The body that this client sends is a map of the given parts ``fetch``, ``process`` and ``save``, or the value of
+``body``. The daemon never decodes it. A project's setting ``fetch`` comes beside its tasks, so that a change reaches
+long queued ones, and bodies stay unread on the way; ``Task.fetch`` joins the two.
 
 When the lease is lost, the result is not wanted any more:
 
@@ -10,8 +10,8 @@ When the lease is lost, the result is not wanted any more:
     if task.lost.wait(5): …          in a thread: sleep up to 5 s
     await task.lost                  in an event loop
 
-That event belongs to neither a thread nor a loop: it is set in one of them and waited for in another. It has no lock,
-so a thread that is ended by an exception leaves none behind.
+That event belongs to neither a thread nor a loop: it is set in one of them and awaited in another. It has no lock, so a
+thread that is ended by an exception leaves none behind.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Cancelled:
 
     def set(self) -> None:
         """Set it, and wake all that wait for it."""
-        # Before the wakers are looked at: one that is added later finds it set.
+        # Before the wakers are read: one that is added later finds it set.
         self._is_set = True
         for wake in tuple(self._wakers):
             wake()
@@ -64,7 +64,7 @@ class Cancelled:
         """Block this thread until it is set, for at most ``timeout`` seconds; return True if it is set.
 
         Raises:
-            TypeError, ValueError: ``timeout`` can't be.
+            TypeError, ValueError: ``timeout`` is invalid.
             RuntimeError: this would block an event loop, in which it may never be set then.
         """
         seconds = None if timeout is None else time_limit("timeout", timeout)
@@ -116,10 +116,10 @@ def _resolve(future: asyncio.Future[None]) -> None:
 _encoder: Final = msgspec.msgpack.Encoder()
 
 _UNREAD: Final = object()
-"""Stands for a body that has not been decoded yet; None is a body."""
+"""Placeholder of a body that has not been decoded yet; None is a body."""
 
 TRAVELLING_VERSION: Final = 1
-"""Of what ``Task.to_bytes`` makes. A field that is added needs no other one: who doesn't know it passes it over."""
+"""Version of the format of ``Task.to_bytes``. A new field needs no new version: older readers skip it."""
 
 
 class _Versioned(msgspec.Struct, array_like=True):
@@ -127,7 +127,7 @@ class _Versioned(msgspec.Struct, array_like=True):
 
 
 class _Travelling(_Versioned, array_like=True):
-    """A task, what its project's settings say of ``fetch`` (nil: nothing), and what has been said of its fetch."""
+    """A task, its project's setting ``fetch`` (nil: none), and the known facts of its fetch."""
 
     handed: Assignment
     defaults: Raw
@@ -139,35 +139,33 @@ class Task:
     """A task that this client was given to run.
 
     Args:
-        handed: as it came.
-        defaults: what its project's settings say of ``fetch``, encoded; None: nothing. They are those of the moment
-            at which the task was handed out.
-        parents: asks for those of this task; None: it has no client here.
-        put_offs: notes what its report will say of its slot; None: its client notes nothing.
+        handed: the task as dispatched.
+        defaults: its project's setting ``fetch`` when the task was dispatched, encoded; None: none.
+        parents: asks for the parents of this task; None: it has no client here.
+        put_offs: notes whether its report will put its slot off; None: its client notes nothing.
 
     Attributes:
         project, taskid: its identity.
         url: as its producer gave it.
-        token: names this lease of it.
-        timeout: seconds from its hand-out, or from ``not_before`` on, until the lease runs out.
-        retried: how often it has failed before.
-        lastcrawltime: unix seconds of its last attempt's end; 0 is never.
-        schedule: its priority now, and of what its producer said the exetime, retries, age and itag; its other fields
-            say nothing.
+        token: identity of this lease of it.
+        timeout: seconds from its dispatch, or from ``not_before`` on, until the lease runs out.
+        retried: number of its earlier failures.
+        lastcrawltime: unix seconds of its last attempt's end; 0: never.
+        schedule: its priority now, and its producer's exetime, retries, age and itag; other fields are unset.
         not_before: seconds from its arrival before which it was not to be started.
-        start_within: seconds after that in which it was to be started, because its slot has a pace; None: it has none.
-        start_by: by ``time.monotonic`` here, when it is too late to start it; inf: never.
+        start_within: seconds after that in which it was to be started, because its slot has a pace; None: no limit.
+        start_by: time by ``time.monotonic`` here at which it is too late to start it; inf: never.
         lease_ends_at: end of its lease by the clock of its client's event loop, as far as that client knows; inf if the
             task was made by ``from_bytes``.
-        etag, last_modified, content_hash: of its page, as the last report said; empty: unknown.
-        how_fetched: what ``fetched`` was told; None: nothing.
-        fetch_began_at: when its request was sent, by ``time.monotonic``, if the handler did something else before; its
-            slot waits from then on. None: when the handler was called.
-        lost: an event that is set when its lease is not in force any more: when the daemon says so, such as after a
-            cancel, or when it has run out, if the task is kept (``client.keep``) or a Worker runs it. True then. A
-            thread waits by ``lost.wait(seconds)``, a coroutine by ``await lost``.
-        slot: name of the slot that paces it, such as its host; empty: it has none.
-        retry_after: seconds for which the answer that it was told of asks to be left alone; None: it does not ask.
+        etag, last_modified, content_hash: facts of its page from the last report; empty: unknown.
+        how_fetched: facts given to ``fetched``; None: none.
+        fetch_began_at: time by ``time.monotonic`` of its request, if the handler did something else before; the pause
+            of its slot counts from then. None: when the handler was called.
+        lost: event that is set when its lease is not in force any more: when the daemon says so, for example after a
+            cancel, or when it has run out, if the task is kept (``client.keep``) or a Worker runs it. It is true then.
+            A thread waits by ``lost.wait(seconds)``, a coroutine by ``await lost``.
+        slot: name of the slot that paces it, such as its host; empty: none.
+        retry_after: seconds for which the fetched answer asks to be left alone; None: it does not ask.
     """
 
     __slots__ = (
@@ -203,7 +201,7 @@ class Task:
         self.how_fetched: Fetched | None = None
         self.fetch_began_at: float | None = None
         self.retry_after: float | None = None
-        # Out of the frame, which may hold a thousand other tasks.
+        # Copied out of the frame, which may contain a thousand other tasks.
         self._raw = handed.body.copy()
         self._body: Any = _UNREAD
         self._defaults = defaults
@@ -212,10 +210,10 @@ class Task:
         self._fetch: Any = _UNREAD
 
     def to_bytes(self) -> bytes:
-        """The task for another process, which makes it one again by ``from_bytes`` and reports it with its own client.
+        """Encode the task for another process, which decodes it by ``from_bytes`` and reports it with its own client.
 
-        Some 150 bytes more than its url, its body and what its project's settings say of ``fetch``; MessagePack,
-        without any code in it. docs/howto/fetch-here-process-there.md says what it holds.
+        The bytes are MessagePack without any code, some 150 more than the url, the body and the project's setting
+        ``fetch``. docs/howto/fetch-here-process-there.md says what they contain.
         """
         handed = Assignment(
             self.project, self.taskid, self.url, self.token, self.timeout, self._raw, self.retried, self.lastcrawltime,
@@ -227,33 +225,33 @@ class Task:
 
     @classmethod
     def from_bytes(cls, travelled: bytes | bytearray | memoryview) -> Task:
-        """The task that ``to_bytes`` has made bytes of, in whatever process.
+        """Decode a task that ``to_bytes`` has encoded, in any process.
 
         Raises:
-            ValueError: they are no task, or were made by a version that this one can't read.
+            ValueError: the bytes are not a task, or were made by a version that this one can't read.
         """
         try:
             version = msgspec.msgpack.decode(travelled, type=_Versioned).version
             if version != TRAVELLING_VERSION:
-                raise ValueError(f"they are of version {version}, and this one reads version {TRAVELLING_VERSION}")
+                raise ValueError(f"they have version {version}, and this program reads version {TRAVELLING_VERSION}")
             it = msgspec.msgpack.decode(travelled, type=_Travelling)
         except ValueError as error:
-            raise ValueError(f"Task.from_bytes: these bytes are no task: {error}") from None
+            raise ValueError(f"Task.from_bytes: these bytes are not a task: {error}") from None
         task = cls(it.handed, None if it.defaults == NIL else it.defaults.copy())
         task.how_fetched, task.retry_after = it.how_fetched, it.retry_after
         return task
 
     @property
     def cancelled(self) -> Cancelled:
-        """Its event ``lost``, by the name that says what a handler is to do."""
+        """The event ``lost``, by the name that tells a handler what to do."""
         return self.lost
 
     @property
     def body(self) -> Any:
-        """What the producer sent with the task, decoded when it is first looked at; None if nothing.
+        """Body that the producer sent, decoded at the first access; None if there is none.
 
         Raises:
-            ValueError: it holds text that is not utf-8.
+            ValueError: it contains text that is not utf-8.
         """
         if self._body is _UNREAD:
             self._body = msgspec.msgpack.decode(self._raw)
@@ -261,10 +259,10 @@ class Task:
 
     @property
     def fetch(self) -> Any:
-        """How to fetch it: what its producer said, laid over what its project's settings say; an empty map if neither.
+        """Fetch options: the producer's over those of the project's settings; an empty map if there are neither.
 
-        What the producer said wins, nil included; where both have a map, such as ``headers``, those are joined key by
-        key. If the producer's ``fetch`` is no map, it stands alone.
+        The producer's win, also if nil; maps on both sides, such as ``headers``, are joined key by key. If the
+        producer's ``fetch`` is not a map, it stands alone.
         """
         if self._fetch is _UNREAD:
             own = self._part("fetch")
@@ -273,33 +271,34 @@ class Task:
 
     @property
     def process(self) -> Any:
-        """How to process it; an empty map if its producer did not say."""
+        """Process options of its producer; an empty map if there are none."""
         return self._part("process")
 
     @property
     def save(self) -> Any:
-        """What its producer wants to see again; an empty map if nothing."""
+        """Values that its producer wants back; an empty map if there are none."""
         return self._part("save")
 
     def fetched(
         self, status_code: int | None = None, headers: Headers | None = None, **facts: Unpack[PageFacts]
     ) -> None:
-        """Say how its fetch went; its report carries that, whatever becomes of the task, also when it travels before.
+        """Record how its fetch went; its report carries that, whatever the outcome, also from another process.
 
-        The pace of its slot and its recrawl follow it. What is said again wins; what is None or empty says nothing.
+        The pace of its slot and its recrawl follow these facts. A later value replaces an earlier one; None and empty
+        texts are ignored.
 
         Args:
-            status_code: of the answer, 100 to 999. 304: the page has not changed, and is what it was known to be.
-            headers: of the answer, as your library has them: ETag and Last-Modified are kept for the next request, and
-                ``retry_after`` is, for a task of a slot, obeyed if nobody says another one.
-            seconds: how long it took; a Worker measures that for tasks of slots.
-            error_kind: ``"connection"``: nobody answered, ``"timeout"``, ``"http"``: the status, or ``"other"``. For
-                tasks of slots a Worker sees it, and the status, in what a handler raises.
-            changed: the page is another one than at the last report; None: that is told by what follows.
-            content_hash, etag, last_modified: of the page as it is now, 256 characters at most.
+            status_code: status of the answer, 100 to 999. 304: the page has not changed, and keeps its known facts.
+            headers: headers of the answer, as your library has them: ETag and Last-Modified are kept for the next
+                request, and Retry-After is obeyed for a task of a slot, unless its report has another one.
+            seconds: duration of the fetch; a Worker measures it for tasks of slots.
+            error_kind: ``"connection"``: no answer, ``"timeout"``, ``"http"``: the status, or ``"other"``. For tasks of
+                slots a Worker derives it, and the status, from the handler's exception.
+            changed: whether the page has changed since the last report; None: derived from the facts below.
+            content_hash, etag, last_modified: of the page now, at most 256 characters.
 
         Raises:
-            ValueError, TypeError: a fact can't be; nothing has changed.
+            ValueError, TypeError: a fact is invalid; nothing has changed.
         """
         said: dict[str, Any] = {"status_code": status_code}
         if status_code == fetched.NOT_MODIFIED:
@@ -317,7 +316,9 @@ class Task:
 
     @property
     def asked_pause(self) -> float | None:
-        """``retry_after`` as a report says it: of a task of a slot; elsewhere nothing limits how often it is obeyed."""
+        """``retry_after`` for the report of a task of a slot; None elsewhere, where nothing limits how often it is
+        obeyed.
+        """
         return None if self.start_within is None else self.retry_after
 
     def note_report(self, report: TaskReport) -> None:
@@ -327,27 +328,27 @@ class Task:
 
     @property
     def is_put_off(self) -> bool:
-        """Whether another task of its slot has put the slot off, and the daemon does not know yet."""
+        """True if another task of its slot has put the slot off, and the daemon does not know yet."""
         put_offs = self._put_offs
         return put_offs is not None and bool(put_offs) and SlotOf(self.project, self.slot) in put_offs
 
     @property
     def conditional(self) -> dict[str, str]:
-        """The headers of a conditional request, which a page that is as it was answers with 304 (RFC 9110, section 13).
+        """Headers of a conditional request, which an unchanged page answers with 304 (RFC 9110, section 13).
 
-        Empty if the last report said neither etag nor last_modified.
+        Empty if the last report had neither etag nor last_modified.
         """
         headers = {"If-None-Match": self.etag, "If-Modified-Since": self.last_modified}
         return {name: value for name, value in headers.items() if value}
 
     def parents(self) -> Parents:
-        """The tasks that it has waited for, each with its state and what it has left behind.
+        """Iterate over the tasks that it has waited for, each with its state and its result.
 
-        They are asked for as they are gone through, a page at a time: by ``async for`` in a coroutine, by ``for`` in a
-        thread. They are as they are then: one that has run again since has its new result.
+        The client asks for them page by page during the iteration: by ``async for`` in a coroutine, by ``for`` in a
+        thread. They show the state of that moment: one that has run again since has its new result.
 
         Raises:
-            RuntimeError: it was made by ``from_bytes``; ask ``client.tasks.parents`` instead.
+            RuntimeError: the task was made by ``from_bytes``; ask ``client.tasks.parents`` instead.
         """
         if self._parents is None:
             raise RuntimeError("task.parents(): it has no client; ask client.tasks.parents(task.project, task.taskid)")
@@ -362,10 +363,10 @@ class Task:
 
 
 def checked_task(task: Task) -> Task:
-    """The task that a caller reports, extends or releases.
+    """Return the task that a caller reports, extends or releases.
 
     Raises:
-        TypeError: it is none.
+        TypeError: it is not a Task.
     """
     if not isinstance(task, Task):
         raise TypeError(f"task: expected a Task, as select gives it, got {type(task).__name__}")
@@ -373,9 +374,9 @@ def checked_task(task: Task) -> Task:
 
 
 def laid_under(own: Any, defaults: Raw) -> Any:
-    """A task's ``fetch`` over its project's. Maps that both have are joined one level deep; else the task's own wins.
+    """Join a task's ``fetch`` with its project's. Common maps are joined one level deep; else the task's own wins.
 
-    What it returns shares nothing with what other tasks get.
+    The result shares nothing with other tasks.
     """
     under = _map_of(defaults)
     if not isinstance(own, dict):
@@ -389,7 +390,7 @@ def laid_under(own: Any, defaults: Raw) -> Any:
 
 
 def _map_of(defaults: Raw) -> dict[Any, Any]:
-    """Empty if it is none: what is wrong with a setting must not keep tasks from being run."""
+    """Decode a map; empty if it is not one, because a broken setting must not keep tasks from being run."""
     try:
         value = msgspec.msgpack.decode(defaults)
     except (ValueError, TypeError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tasks as objects, such as JSON has them: what lines of a file, and the bodies of requests, say of a task.
+"""Tasks as objects, as in JSON: lines of a file, and bodies of requests.
 
 An object needs a ``url``; its other keys are the arguments of ``new_task``. Those that belong to the schedule may also
 stand in an object ``schedule``, as on the wire.
@@ -14,7 +14,7 @@ from taskqueue.client.tasks.pushes import under
 from taskqueue.protocol.values import Schedule
 
 Times = Mapping[str, Callable[[str], Any]]
-"""By field, what makes an argument of ``new_task`` of a text; raises ValueError where it is no time."""
+"""Converters from a text to an argument of ``new_task``, by field; they raise ValueError for an invalid text."""
 
 PARTS: Final = (
     "url", "taskid", "fetch", "process", "save", "body", "canonical", "depends_on", "on_parent_failure",
@@ -25,10 +25,10 @@ KEYS: Final = (*PARTS, "schedule", *Schedule.__struct_fields__)
 
 
 class FieldError(ValueError):
-    """A field of an object is not as it has to be.
+    """A field of an object is invalid.
 
     Attributes:
-        field: that it is about.
+        field: name of the field.
     """
 
     def __init__(self, field: str, message: str) -> None:
@@ -37,12 +37,12 @@ class FieldError(ValueError):
 
 
 def laid_over(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of ``new_task``: what is said, and of the defaults what goes with it."""
+    """Join defaults and given arguments of ``new_task``, which win."""
     return under(_fitting(defaults, said), said)
 
 
 def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The defaults without a body, or without its parts, if the line has the other of the two."""
+    """Return the defaults without a body, or without its parts, if the line has the other of the two."""
     own = [name for name in BODIES if name in said]
     if not own:
         return defaults
@@ -51,13 +51,13 @@ def _fitting(defaults: Mapping[str, Any], said: Mapping[str, Any]) -> Mapping[st
 
 
 def arguments(said: dict[str, Any], times: Times) -> dict[str, Any]:
-    """The arguments of ``new_task`` that an object says; it is emptied of its schedule.
+    """Return the arguments of ``new_task`` in an object; its schedule is removed from it.
 
     Args:
-        times: of fields that may be said as text.
+        times: converters of fields that may be texts.
 
     Raises:
-        FieldError: a field is unknown, given twice, or of a form that it can't have; or there is no url.
+        FieldError: a field is unknown, given twice, or invalid; or there is no url.
     """
     _know("a task", said, KEYS)
     schedule, fetch = said.pop("schedule", {}), {} if said.get("fetch") is None else said["fetch"]
@@ -82,4 +82,4 @@ def _joined(schedule: dict[str, Any], said: dict[str, Any], times: Times) -> dic
 def _know(what: str, said: Mapping[str, Any], keys: tuple[str, ...]) -> None:
     for key in said:
         if key not in keys:
-            raise FieldError(key, f"{key} is no field of {what}; {there_are(key, keys)}")
+            raise FieldError(key, f"{key} is not a field of {what}; {there_are(key, keys)}")

@@ -94,7 +94,7 @@ def test_a_cycle_is_printed() -> None:
         ("[tasks]\nA = 7", "tasks.A: expected a table"),
         ("[tasks.A]", "tasks.A: there is no url"),
         ("[tasks.A]\nurl = 7", "tasks.A.url: expected str, got int"),
-        ("[tasks.A]\nurl = 'a'", "tasks.A.url: 'a' is no url, which begins with a scheme such as https:"),
+        ("[tasks.A]\nurl = 'a'", "tasks.A.url: 'a' is not a url, which begins with a scheme such as https:"),
         ("[tasks.A]\nurl = 'http://a/'\npriority = 'high'", "tasks.A.schedule.priority: expected int, got str"),
         (
             "[tasks.A]\nurl = 'http://a/'\ndelay = 'soon'",
@@ -138,7 +138,7 @@ def test_a_mistake_is_told_with_its_file_table_and_key(text: str, problem: str) 
 def test_an_unknown_field_of_a_task_is_told_with_those_that_there_are() -> None:
     said = refusal("[tasks.A]\nurl = 'http://a/'\nretrys = 3")
 
-    assert said.startswith("flow.toml: tasks.A: retrys is no field of a task; did you mean retries?")
+    assert said.startswith("flow.toml: tasks.A: retrys is not a field of a task; did you mean retries?")
 
 
 def test_json_that_is_none_is_told_with_its_place() -> None:
@@ -151,7 +151,7 @@ def test_json_that_is_none_is_told_with_its_place() -> None:
 def test_urls_of_other_schemes_are_taken_if_they_are_meant() -> None:
     text = "[tasks.A]\nurl = 'user-42:x'"
 
-    assert "is no url of http, https or data" in refusal(text)
+    assert "is not a url of http, https or data" in refusal(text)
     assert described(parse("x.toml", text, any_scheme=True)).tasks[0].url == "user-42:x"
 
 

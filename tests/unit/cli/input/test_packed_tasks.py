@@ -91,7 +91,7 @@ def test_a_plain_map_is_read_at_once() -> None:
         ([URL], "not a map of a task"),
         ({1: 2}, "not a map of a task"),
         ({}, "there is no url"),
-        ({**URL, "colour": 1}, "colour is no field of a task; there are url, taskid"),
+        ({**URL, "colour": 1}, "colour is not a field of a task; there are url, taskid"),
         ({**URL, "body": 1, "save": 2}, "body: give either body or fetch, process and save"),
         ({"url": "mailto:ann@site"}, "mailto:ann@site"),
         ({**URL, "exetime": "soon"}, "exetime"),

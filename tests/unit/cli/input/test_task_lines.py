@@ -78,7 +78,7 @@ def test_a_url_is_one_of_http_or_https_or_data(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["mailto:a@site", "ftp://site/", "s3://bucket/key", "file:///etc/passwd"])
 def test_every_scheme_is_taken_where_it_is_asked_for(url: str) -> None:
-    with pytest.raises(ValueError, match="with --any-scheme it is taken"):
+    with pytest.raises(ValueError, match="--any-scheme accepts it"):
         parse(url, {})
 
     assert parse(url, {}, any_scheme=True).url == url
@@ -94,22 +94,22 @@ def test_a_line_with_a_body_of_its_own_has_none_of_those_that_are_for_all() -> N
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("nonsense", "'nonsense' is no url, which begins with a scheme such as https:"),
-        ("# comment", "'# comment' is no url"),
-        ("not json {", "'not json {' is no url"),
-        ("mailto:ann@site", "'mailto:ann@site' is no url of http, https or data; with --any-scheme it is taken"),
-        ("javascript:void(0)", "is no url of http, https or data"),
+        ("nonsense", "'nonsense' is not a url, which begins with a scheme such as https:"),
+        ("# comment", "'# comment' is not a url"),
+        ("not json {", "'not json {' is not a url"),
+        ("mailto:ann@site", "'mailto:ann@site' is not a url of http, https or data; --any-scheme accepts it"),
+        ("javascript:void(0)", "is not a url of http, https or data"),
         ("http:///path", "'http:///path' has no host"),
         ("http://site/\0", r"url: 'http://site/\x00' has white space around it or a control character in it"),
-        ('{"url": "nonsense"}', "'nonsense' is no url"),
+        ('{"url": "nonsense"}', "'nonsense' is not a url"),
         ('{"url": ', "not JSON: "),
         ('{"url": "http://site/", "save": ' + "[" * 100_000, "nested too deep"),
         ('{"taskid": "a"}', "there is no url"),
         ('{"url": 5}', "url: expected str, got int"),
         ('{"url": ""}', "url: "),
-        ('{"url": "http://site/", "speed": 5}', "speed is no field of a task"),
+        ('{"url": "http://site/", "speed": 5}', "speed is not a field of a task"),
         ('{"url": "http://site/", "schedule": 5}', "schedule must be an object"),
-        ('{"url": "http://site/", "schedule": {"url": "x"}}', "url is no field of a schedule"),
+        ('{"url": "http://site/", "schedule": {"url": "x"}}', "url is not a field of a schedule"),
         ('{"url": "http://site/", "priority": 5, "schedule": {"priority": 6}}', "priority is given twice"),
         ('{"url": "http://site/", "priority": "high"}', "priority: expected int"),
         ('{"url": "http://site/", "fetch": "GET"}', "fetch must be an object"),

@@ -169,7 +169,7 @@ def test_a_name_that_no_project_can_have_is_refused_before_others_suffer(daemon:
 
     assert (one, other) == ("new", "new")
     assert isinstance(refused, ValueError)
-    assert "'no good' is no project name" in str(refused)
+    assert "'no good' is not a project name" in str(refused)
 
 
 @pytest.mark.parametrize("is_ready", [False, True])

@@ -52,7 +52,7 @@ def test_a_name_that_can_not_be_looked_up_is_an_obstacle_until_it_can() -> None:
     assert (it.obstacle, it.why) == ("", "its host db is being looked up")
 
     it.unknown(OSError(-2, "Name or service not known"))
-    assert it.obstacle == it.why == "its host is not known (Name or service not known)"
+    assert it.obstacle == it.why == "its host is unknown (Name or service not known)"
 
     it.found([SIX])
     assert it.obstacle == ""

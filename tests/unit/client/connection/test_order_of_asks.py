@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from taskqueue import MessageTooLarge
 from taskqueue.client.connection.exchange import Exchange
-from taskqueue.client.connection.session import REQUEST_WINDOW, ClientSession
+from taskqueue.client.connection.session import REQUESTS_IN_FLIGHT, ClientSession
 from taskqueue.client.tasks.new_task import new_task
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.tasks import NewTasks, NewTasksReply
@@ -132,7 +132,7 @@ def test_who_waits_behind_a_message_that_is_too_large_waits_for_nobody_else(daem
             return asyncio.ensure_future(exchange.ask(request))
 
         await exchange.ready()
-        filling = [ask("") for _ in range(REQUEST_WINDOW)]
+        filling = [ask("") for _ in range(REQUESTS_IN_FLIGHT)]
         heard = [await asyncio.to_thread(daemon.hear, NewTasks) for _ in filling]
         assert not exchange.is_free
         behind = [ask("x" * (9 << 20)), ask("small")]

@@ -132,7 +132,7 @@ def test_what_can_not_be_is_told_at_once_and_nothing_is_sent(daemon: Daemon) -> 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:
         with pytest.raises(ValueError, match="relative"):
             client.push_soon("p", "/page")
-        with pytest.raises(ValueError, match="no project name"):
+        with pytest.raises(ValueError, match="is not a project name"):
             client.push_soon("no name", "http://a/")
         with pytest.raises(TypeError, match="expected"):
             client.report_soon(tasks[0], new=[5])  # type: ignore[list-item]

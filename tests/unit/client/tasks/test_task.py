@@ -478,11 +478,11 @@ def test_what_a_newer_version_has_added_is_passed_over() -> None:
     [
         (b"", "truncated"),
         (b"http://a/", "Expected `array`"),
-        (msgpack.packb([2, "elsewhere"]), "of version 2, and this one reads version 1"),
+        (msgpack.packb([2, "elsewhere"]), "have version 2, and this program reads version 1"),
         (msgpack.packb([1, {"url": "http://a/"}, None]), "missing required field `project`"),
         (bytes.fromhex(TRAVELLING)[:-1], "truncated"),
     ],
 )
 def test_what_is_no_task_is_refused(travelled: bytes, said: str) -> None:
-    with pytest.raises(ValueError, match=f"Task.from_bytes: these bytes are no task: .*{said}"):
+    with pytest.raises(ValueError, match=f"Task.from_bytes: these bytes are not a task: .*{said}"):
         Task.from_bytes(travelled)

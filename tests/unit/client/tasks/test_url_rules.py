@@ -45,9 +45,9 @@ def test_a_scheme_that_leads_to_no_page_is_refused_but_new_task_takes_it(url: st
 
 
 def test_a_map_that_is_a_result_is_told_that_it_would_be_a_task() -> None:
-    with pytest.raises(ValueError, match=r"title: unknown field; a map is a new task; .* is a Result"):
+    with pytest.raises(ValueError, match=r"title: unknown field; a map is a new task; .* as Result"):
         as_new_task({"url": "http://a/", "title": "A"})
-    with pytest.raises(ValueError, match=r"missing required field url; a map is a new task, .* is a Result"):
+    with pytest.raises(ValueError, match=r"missing required field url; a map is a new task, .* as Result"):
         as_new_task({"body": 1})
 
 

@@ -87,7 +87,7 @@ def test_a_daemon_that_does_not_answer_is_told_of_and_what_was_seen_stays() -> N
 
     async def look() -> Picture:
         if (picture := next(answers)) is None:
-            raise RequestTimeout("nobody listens there")
+            raise RequestTimeout("nothing listens there")
         return picture
 
     async def watch() -> list[Any]:
@@ -96,7 +96,7 @@ def test_a_daemon_that_does_not_answer_is_told_of_and_what_was_seen_stays() -> N
 
     first, second, third = asyncio.run(watch())
     assert first["cells"] == {"a/x": "1"}
-    assert second == {"state": {"trouble": "nobody listens there"}}
+    assert second == {"state": {"trouble": "nothing listens there"}}
     assert third == {"state": {"trouble": ""}}
 
 
