@@ -214,7 +214,7 @@ def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) 
 
     assert " INFO " in line
     assert f"url={it.url} version=" in line
-    assert line.endswith("projects=news,shop slots=3\n")
+    assert line.endswith("projects=news,shop places=3\n")
 
 
 def test_a_daemon_that_is_not_there_is_said_at_once_and_when_it_is_back(it: Daemon, work: Work) -> None:

@@ -1,13 +1,13 @@
-"""One attempt at a task: the handler runs in a place, and what came of it is reported when that is free.
+"""Attempt at a task: the handler runs in a place, and its outcome is reported when the place is free.
 
     start ──► handler ──► stop, place free ──► report
       │          ├── many new tasks ──► a part of the report ──► handler
-      │          └── told to end: its lease is over ──► stop, place free ──► nothing, or a failure if it is in force
+      │          └── told to end: its lease has ended ──► stop, place free ──► nothing, or a failure if it is in force
       └── too late for it ──► stop, place free ──► back
 
-What a worker says itself of a task's fetch is how long it took, and what its exception tells. It says so of tasks of
-slots only, whose pace follows it: what is reported of others is what their handlers say, and whatever a handler has
-said stands.
+A worker adds its own facts of a task's fetch: its duration, and facts of the handler's exception. It does so for tasks
+of slots only, whose pace follows them; other reports carry only facts given by the handler. Facts given by the handler
+always win.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ log = logging.getLogger("taskqueue.worker")
 
 
 class Attempts(Struct, frozen=True):
-    """All of a worker while it serves.
+    """All attempts of a worker while it serves.
 
     Attributes:
-        time: of the loop; to ask each time which loop is running takes longer than all that is done with it.
+        time: clock of the loop; asking each time for the running loop takes longer than all that is done with it.
         extend: leases that a task may have in all, one after the other; 1: its lease is not extended.
     """
 
@@ -58,7 +58,7 @@ class Attempts(Struct, frozen=True):
     lifespan: Lifespan
 
     async def run(self, task: Task) -> None:
-        """Run the handler on a task and let the report of what came of it leave.
+        """Run the handler on a task and send the report of its outcome.
 
         Raises:
             KeyboardInterrupt: the handler raised it; nothing is reported.
@@ -82,7 +82,7 @@ class Attempts(Struct, frozen=True):
             await self.client.pass_on(task)
 
     def _start(self, task: Task) -> Run:
-        """The handler is about to be called."""
+        """Begin to watch the run, whose handler is about to be called."""
         this = asyncio.current_task()
         assert this is not None
         run = self.watch.begin(task, this, self.time())
@@ -91,7 +91,7 @@ class Attempts(Struct, frozen=True):
         return run
 
     def _stop(self, task: Task, running: Run) -> Ran:
-        """It has ended, whichever way."""
+        """End the run, whatever its outcome."""
         if running.kept_lease is not None:
             self.client._kept_leases.end(running.kept_lease)
         now = self.time()
@@ -106,17 +106,17 @@ class Attempts(Struct, frozen=True):
         return Ran(task, running.outcome, seconds, now)
 
     async def _keep(self, task: Task, running: Run, new: list[NewTask]) -> None:
-        """Have a part of the new tasks of a run kept; see ``produced.Keep``."""
+        """Have a part of the new tasks of a run stored; see ``produced.Keep``."""
         first, running.kept = running.kept, running.kept + len(new)
         if not await self.reporting.keep(task, new, first):
             self.watch.end_stale(running)
             raise RunEnded
 
     async def _finished(self, task: Task, running: Run) -> TaskReport | None:
-        """Return the report of the run; None if another process or the daemon has the last word.
+        """Return the report of the run; None if another process or the daemon decides about the task.
 
         Raises:
-            RunEnded: it was told to end.
+            RunEnded: the run was told to end.
         """
         around = self.handler.around(task)
         try:
@@ -137,7 +137,7 @@ class Attempts(Struct, frozen=True):
         except TooLate:
             running.outcome = "late"
             raise
-        except BaseException as error:  # SystemExit, too: a handler that exits must not take the worker with it.
+        except BaseException as error:  # SystemExit, too: a handler that exits must not end the worker.
             if (running.hangs_at < inf or running.is_lost) and not isinstance(error, KeyboardInterrupt):
                 running.outcome = "ended"
                 raise RunEnded from error
@@ -152,7 +152,7 @@ class Attempts(Struct, frozen=True):
 
 
 def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *, retry: bool) -> TaskReport:
-    """Report a failure by the reason that the handler gave, whose first line says what it is about."""
+    """Make the report of a failure with the reason that the handler gave, whose first line becomes its kind."""
     try:
         reason = str(decision)
     except Exception:
@@ -162,16 +162,16 @@ def _as_decided(task: Task, decision: Retry | Drop, retry_after: float | None, *
 
 
 def note_success(task: Task, began_at: float | None) -> None:
-    """The handler has returned.
+    """Record the facts of a fetch after its handler has returned.
 
     Args:
-        began_at: when it was called, by ``time.monotonic``; None: it was not.
+        began_at: time of the handler's call, by ``time.monotonic``; None: it was not called.
     """
     _note_seconds(task, began_at)
 
 
 def note_decision(task: Task, began_at: float | None, decision: BaseException, status_code: int | None = None) -> None:
-    """The handler has raised ``Retry`` or ``Drop``, perhaps because of an error, and perhaps with a status."""
+    """Record the facts of a fetch after ``Retry`` or ``Drop``, which may come from an error, and may have a status."""
     if status_code is not None:
         task.fetched(status_code)
     if began_at is not None:
@@ -180,14 +180,16 @@ def note_decision(task: Task, began_at: float | None, decision: BaseException, s
 
 
 def note_failure(task: Task, began_at: float | None, error: BaseException) -> None:
-    """The handler has failed."""
+    """Record the facts of a fetch after its handler has failed."""
     if began_at is not None:
         _note_error(task, error, unknown="other")
     _note_seconds(task, began_at)
 
 
 def _note_seconds(task: Task, began_at: float | None) -> None:
-    """Measured up to now, shortly before the report goes: so the fetch counts as begun at its start, or later."""
+    """Record the duration up to now, shortly before the report goes: so the fetch counts as begun at its start, or
+    later.
+    """
     said = task.how_fetched
     if task.start_within is not None and began_at is not None and (said is None or said.seconds is None):
         task.fetched(seconds=time.monotonic() - (task.fetch_began_at or began_at))
@@ -198,13 +200,13 @@ def _note_error(task: Task, error: BaseException, unknown: ErrorKind | None) -> 
     if task.start_within is None or (said is not None and said.error_kind is not None):
         return
     if said is not None and said.status_code is not None:
-        # There was an answer; what went wrong after a good one was not the fetch.
+        # There was an answer; an error after a good one was not the fetch's.
         if said.status_code >= REFUSALS:
             task.fetched(error_kind="http")
         return
     try:
         told = told_by(error)
         task.fetched(told.status_code, told.headers, error_kind=told.kind or unknown)
-    except Exception:  # What an exception carries is somebody else's code.
+    except Exception:  # Attributes of an exception may run a library's code.
         log.debug("event=unreadable-error error=%s", type(error).__name__, exc_info=True)
         task.fetched(error_kind=unknown)

@@ -1,13 +1,13 @@
-"""A user's handler: how it is called, what it may return, what it may raise.
+"""A user's handler: how it is called, its return values, its exceptions.
 
     async def handle(task)    runs in the event loop; so does an async generator
     def handle(task)          runs in a thread; so does a generator, to its end
 
-It is called with a Task: ``task.url``, and how to fetch it, its project's settings included, in ``task.fetch``.
-What it returns or yields are new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these; a
-``Result`` may be among them. Of many a part is kept while it goes on; a generator is asked for no more until it is.
-What it raises decides the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, ``SystemExit``
-included; only ``KeyboardInterrupt`` stops the worker.
+It is called with a Task: ``task.url``, and the options of its fetch, project settings included, in ``task.fetch``. It
+returns or yields new tasks: None, a url, a ``new_task``, a map of its arguments, or several of these; one ``Result``
+may be among them. Of many tasks a part is stored while the handler goes on; a generator is asked for no more until
+then. Exceptions decide the outcome: ``Retry``, ``Drop``, anything else is a failure with its traceback, including
+``SystemExit``; only ``KeyboardInterrupt`` stops the worker.
 
 A handler may fork; where the child comes out of the handler, it ends.
 
@@ -15,7 +15,7 @@ A handler may fork; where the child comes out of the handler, it ends.
     child                └───► returns, or raises ──► end of the process
 
 A child has a copy of the worker, but none of its threads: it can neither report nor take tasks, and would wait, or
-spin, for ever. Its exit code is what it would be for a program: 0, that of ``sys.exit``, or 1 after a traceback.
+spin, for ever. Its exit code is that of a program: 0, that of ``sys.exit``, or 1 after a traceback.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from taskqueue.protocol.values import NewTask
 Handle = Callable[[Task], Any]
 
 PART_BYTES: Final = 700
-"""Of a traceback at most so many bytes of a frame, of the message of an exception, or of a note."""
+"""Most bytes of a traceback's frame, an exception's message, or a note."""
 
 
 class Handler:
@@ -52,8 +52,8 @@ class Handler:
 
     Args:
         handle: plain or async, returning or generating.
-        threads: where a plain one runs.
-        chain: what is called around it.
+        threads: executor of plain functions.
+        chain: middleware around each call.
     """
 
     def __init__(self, handle: Handle, threads: Executor, chain: MiddlewareChain) -> None:
@@ -65,15 +65,15 @@ class Handler:
         self._own_process = OwnProcess()
 
     def around(self, task: Task) -> Around:
-        """For one ``run``: what is called around it, and what is known of it."""
+        """Make the middleware context of one ``run``."""
         return self._chain.around(task)
 
     async def run(self, task: Task, around: Around, code: Interruptible, keep: Keep) -> Produced:
-        """Return the new tasks and the result; raise what the handler raised, or an error for other values.
+        """Return the new tasks and the result; raise the handler's exception, or an error for other values.
 
         Args:
-            code: learns where the handler runs.
-            keep: keeps those new tasks that are more than a report takes.
+            code: records where the handler runs.
+            keep: stores new tasks beyond the number that a report takes.
         """
         span = self._tracing.span_of(task)
         try:
@@ -84,7 +84,7 @@ class Handler:
                 with span.active(), around, self._own_process:
                     try:
                         result = self._handle(task)
-                        if isinstance(result, CoroutineType):  # Nearly always; to ask what else it may be is slower.
+                        if isinstance(result, CoroutineType):  # Nearly always; checks for other types are slower.
                             returned = await result
                             produced = NOTHING if returned is None else await _gathered(returned, code, keep)
                         else:
@@ -128,7 +128,7 @@ class Handler:
         return around.produced or NOTHING
 
     def _in_thread(self, task: Task, around: Around, span: RunSpan, keep: Callable[[list[NewTask]], None]) -> Any:
-        """What the handler returned, if that has to be waited for."""
+        """Return the handler's value if that has to be awaited."""
         try:
             with span.active(), around, self._own_process:
                 result = self._handle(task)
@@ -142,22 +142,23 @@ class Handler:
 
 
 def traceback_of(error: BaseException) -> str:
-    """An error's traceback from the handler's own frames on. Its long parts are cut, so that place and type stay."""
+    """Format an error's traceback from the handler's own frames on. Long parts are cut, so that place and type stay."""
     said = traceback.format_exception(type(error), error, handler_frames(error))
     return "".join(cut_text(part, PART_BYTES, PART_BYTES // 2) for part in said).rstrip()
 
 
 def kind_of(error: BaseException) -> str:
-    """An error's type as its traceback has it, and the first line of its message."""
+    """Return an error's type as its traceback has it, and the first line of its message."""
     lines = traceback.format_exception_only(type(error), error)
     said = next((line for line in lines if not line.startswith(" ")), "")  # of a SyntaxError, the place comes first
     return kind_line(re.sub(r":\s*\n\s*", ": ", said[:HEAD_BYTES]))
 
 
 def handler_frames(error: BaseException) -> TracebackType | None:
-    """Frames of an error's traceback below those that led to the handler, if there are any; else all of them.
+    """Return the frames of an error's traceback below those that led to the handler, if there are any; else all of
+    them.
 
-    A wrong return has none: the handler has ended, and how the worker looked at what came helps no one.
+    A wrong return has none: the handler has ended, and the worker's own frames are of no use.
     """
     if isinstance(error, WrongReturnError):
         return None
@@ -220,19 +221,19 @@ def _produced(returned: Any, keep: Callable[[list[NewTask]], None]) -> Produced:
 
 
 def _close(returned: Any) -> None:
-    """Have a generator do what it does at its end here and now, not wherever it is forgotten."""
+    """Close a generator here and now, not wherever it is garbage-collected."""
     if isinstance(returned, Generator):
         returned.close()
 
 
 class OwnProcess:
-    """Entered around each run of a handler; made in the worker's process."""
+    """Context of each run of a handler, which ends forked children; made in the worker's process."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
 
     def __enter__(self) -> None:
-        """Nothing: which process this is matters only when it ends."""
+        """Do nothing: the process matters only at the end."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

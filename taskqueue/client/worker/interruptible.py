@@ -1,10 +1,10 @@
-"""Code of one run that can be ended from outside, and whose place in the source can be shown.
+"""Code of one run, which can be ended from outside, and whose stack can be shown.
 
     in a thread          an exception is set in it, which Python raises between two of its instructions
     in the event loop    its asyncio task is cancelled
 
-What is set in a thread is taken back before the thread goes on to something else, under a lock that both sides take: it
-never hits another run. A thread that is blocked in C, such as in ``time.sleep`` or ``recv``, gets it when C returns.
+An exception set in a thread is removed before the thread goes on to something else, under a lock that both sides take:
+it never hits another run. A thread that is blocked in C, such as in ``time.sleep`` or ``recv``, gets it when C returns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ABOVE_HANDLERS: Final = ("taskqueue.client.", "concurrent.futures.", "asyncio.",
 """Modules whose frames lead to a handler; they tell its author nothing."""
 
 AWAITED: Final = ("cr_await", "ag_await", "gi_yieldfrom")
-"""Attributes of coroutines and generators that have what these wait for."""
+"""Attributes of coroutines and generators for the object that they wait for."""
 
 # Python raises an instance that it makes itself, so it takes only a class.
 _set_exception: Final = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_ulong, ctypes.py_object)(
@@ -45,7 +45,7 @@ class Interruptible:
 
     Attributes:
         in_loop: the code runs in the asyncio task now.
-        is_interrupted: it has been told to end.
+        is_interrupted: the code has been told to end.
         generator: asynchronous generator that the handler has returned; its frames can't be found otherwise.
     """
 
@@ -56,7 +56,7 @@ class Interruptible:
         self.is_interrupted = False
         self.generator: object = None
         self._running = running
-        # Reentrant, because the exception may come when the thread has just got it: then it takes it once more.
+        # Reentrant, because the exception may come when the thread has just acquired it, and acquires it again.
         self._lock = threading.RLock()
         self._thread: int | None = None
         self._was_set = False
@@ -66,13 +66,13 @@ class Interruptible:
         """Call a function that ``interrupt`` may end, in this thread.
 
         Raises:
-            RunEnded: it was ended.
+            RunEnded: the function was ended.
         """
         self._thread = threading.get_ident()
         try:
             return function(*args, **named)
         finally:
-            # The exception may come in here, too. Only one is set at a time, and the next one much later.
+            # The exception may come here, too. Only one is set at a time, and the next one much later.
             while self._thread is not None:
                 try:  # noqa: SIM105 - each call of ``suppress`` would be another point at which it may come
                     self._leave(self._thread)
@@ -83,7 +83,7 @@ class Interruptible:
         """Wait in the code's thread for a call in the event loop, which is cancelled if the code is told to end.
 
         Raises:
-            RunEnded, ClientClosed: it was; else what the call raises.
+            RunEnded, ClientClosed: the call was cancelled; else its own errors.
         """
         self._awaited = call
         try:
@@ -92,7 +92,7 @@ class Interruptible:
             self._awaited = None
 
     def interrupt(self) -> None:
-        """Tell the code to end; nothing happens if it has ended. Called in the event loop."""
+        """Tell the code to end, unless it has ended. Called in the event loop."""
         self.is_interrupted = True
         if self.in_loop:
             self._running.cancel()
@@ -106,25 +106,25 @@ class Interruptible:
                     awaited.cancel()
 
     def check_interrupted(self) -> None:
-        """See that a cancellation of the asyncio task does not mean this run.
+        """Check that a cancellation of the asyncio task is not meant for this run.
 
         Raises:
-            RunEnded: it does.
+            RunEnded: it is.
         """
         if self.is_interrupted:
             raise RunEnded
 
     def stack(self) -> str:
-        """Where the handler is now, as a traceback shows it, the innermost call last; empty if that is not known."""
+        """Return the handler's stack as a traceback shows it, the innermost call last; empty if it is unknown."""
         thread = self._thread
         return _shown(list(self._frames_in_loop() if thread is None else _frames_of_thread(thread)))
 
     def is_in(self, running: asyncio.Task[Any] | None) -> bool:
-        """The code runs in this asyncio task now."""
+        """Return True if the code runs in this asyncio task now."""
         return self.in_loop and self._running is running
 
     def _leave(self, thread: int) -> None:
-        """Take back an exception that has been set and not raised; none is set from here on."""
+        """Remove an exception that has been set and not raised; none is set from here on."""
         self._lock.acquire()
         if not self._was_set:
             self._thread = None
@@ -132,7 +132,7 @@ class Interruptible:
             return
         _set_in(thread)
         self._thread = None
-        with suppress(RuntimeError):  # It is free: it may have been taken more often than once.
+        with suppress(RuntimeError):  # It is free: it may have been acquired more than once.
             while True:
                 self._lock.release()
 
@@ -143,11 +143,12 @@ class Interruptible:
 
 
 def _set_in(thread: int) -> None:
-    """Set the exception in a thread, and leave none in this one: so one that is set in this one is taken back.
+    """Set the exception in a thread, and in this one, where it is raised and caught at once.
 
-    Before 3.13, what makes Python look for exceptions is one flag for all threads. While it stays set, such as for a
-    thread that is blocked in C, 3.12 is slower, and 3.11 hangs in each thread that is traced or profiled. To raise one
-    here clears it, and the other thread sets it again when it goes on. ``SetAsyncExc`` with NULL would leave it set.
+    Before 3.13, Python looks for exceptions because of one flag for all threads. While the flag stays set, such as for
+    a thread that is blocked in C, 3.12 is slower, and 3.11 hangs in each thread that is traced or profiled. An
+    exception raised here clears it, and the other thread sets it again when it goes on. ``SetAsyncExc`` with NULL would
+    leave it set.
     """
     this = threading.get_ident()
     try:
@@ -161,10 +162,10 @@ def _set_in(thread: int) -> None:
 
 
 def stack_of_thread(thread: int) -> str:
-    """Where a handler in the event loop of this thread is now, as ``Interruptible.stack`` shows it."""
+    """Return the stack of a handler in the event loop of this thread, as ``Interruptible.stack`` does."""
     frames = list(_frames_of_thread(thread))
     names = [_module(frame) for frame in frames]
-    # The program that has started the worker stands before it.
+    # Frames of the program that has started the worker come first.
     first = max((at for at, name in enumerate(names) if name.startswith("taskqueue.client.worker")), default=0)
     return _shown(frames[first:])
 
@@ -190,7 +191,7 @@ def _frames_of_thread(thread: int) -> Iterator[FrameType]:
 
 
 def _frames_of(awaited: object) -> Iterator[FrameType]:
-    """Frames of a coroutine that waits, and of all that it waits for."""
+    """Iterate over the frames of a waiting coroutine, and of all that it waits for."""
     while awaited is not None:
         frames = (getattr(awaited, name, None) for name in ("cr_frame", "ag_frame", "gi_frame"))
         yield from (frame for frame in frames if frame is not None)

@@ -1,17 +1,17 @@
-"""Leases of the runs of a worker: when one is over, its handler is told, then ended, then known to hang.
+"""Leases of the runs of a worker: after its end a handler is told, then ended, then counted as hung.
 
-    running ──lease over──► overdue ──overtime──► told to end ──again, again──► hung
-       └── taken away by the daemon ───────────────┘
+    running ──lease ended──► overdue ──overtime──► told to end ──again, again──► hung
+       └── taken away by the daemon ─────────────────┘
 
-1. A lease is over by this worker's clock. ``task.lost`` is set, and the log shows where the handler is.
+1. A lease ends by this worker's clock. ``task.lost`` is set, and the log shows the handler's stack.
 2. The handler goes on for the overtime, because a late success may count. Then it is told to end, again and again.
-3. A run that goes on for HANGS_AFTER overtimes after it was told for the first time hangs: it is blocked in C, or
-   swallows what it is told.
-4. A run whose task the daemon takes away before that, such as one that an operator has cancelled, is told to end at
-   once, and then each TELL_PAUSE_SECONDS. It hangs as late as any other: its request may have a timeout of its own.
-5. The daemon hears of all whose lease is over.
+3. A run that goes on for HANGS_AFTER overtimes after it was first told to end hangs: it is blocked in C, or swallows
+   the exception.
+4. A run whose task the daemon takes away before that, for example after an operator's cancel, is told to end at once,
+   and then each TELL_PAUSE_SECONDS. It hangs as late as any other: its request may have a timeout of its own.
+5. Hellos report all runs whose lease has ended.
 
-There is one timer for all, at the earliest time at which something is to be done.
+There is one timer for all, at the earliest time of an action.
 """
 
 from __future__ import annotations
@@ -30,32 +30,34 @@ from taskqueue.client.worker.worker_log import Hanging, WorkerLog
 from taskqueue.protocol.fetchers import Hung
 
 OVERTIME_PART: Final = 0.1
-"""Part of a lease that is its overtime if nothing else is said."""
+"""Default of the overtime, as a part of the lease."""
 OVERTIME_LEAST_SECONDS: Final = 1.0
 
 ARRIVAL_SECONDS: Final = 1.0
-"""A lease that ends at most so long before its time has run out: it counts here from the arrival of its task."""
+"""Tolerance for a lease that the daemon ends slightly early: here it counts from the arrival of its task."""
 
 HANGS_AFTER: Final = 3
-"""Overtimes of a handler after it was first told to end, until it hangs: it may clean up, or swallow one by mistake."""
+"""Overtimes from the first time that a handler is told to end until it hangs: it may clean up, or swallow one by
+mistake.
+"""
 TELL_PAUSE_SECONDS: Final = 1.0
-"""Time between two tells, at least; the overtime if that is longer."""
+"""Shortest time between two tells; the overtime if that is longer."""
 
 
 class Run(Struct, eq=False):
     """A run of a handler.
 
     Attributes:
-        task: what it runs on.
-        code: ends it.
-        began_at: by the loop's clock.
-        next_at: when something is to be done about it, by the loop's clock.
-        is_over: its lease is over, and that has been told.
+        task: task that it runs on.
+        code: ends the run.
+        began_at: time of its start by the loop's clock.
+        next_at: time of the next action, by the loop's clock.
+        is_over: its lease has ended, and that has been reported.
         is_lost: the daemon has ended its lease before its time: it has no overtime.
-        hangs_at: from when on it hangs, by the loop's clock; inf: it has not been told to end.
-        kept: new tasks of it that were sent in parts.
-        outcome: one of those that a WorkerLog counts.
-        kept_lease: extends its lease; None if nothing does.
+        hangs_at: time from which it hangs, by the loop's clock; inf: it has not been told to end.
+        kept: number of its new tasks that were sent in parts.
+        outcome: one of the outcomes that a WorkerLog counts.
+        kept_lease: extends its lease; may be None.
     """
 
     task: Task
@@ -91,13 +93,14 @@ class Limits(NamedTuple):
 
 
 class LeaseWatch:
-    """Watch over the runs of one worker.
+    """Watches the runs of one worker.
 
     Args:
-        limits: of the worker.
-        log: told of leases that are over, and of what hangs.
-        tell_hung: tells the daemon which places hang; gets None if there are none, and when the first lease ended.
-        give_up: called with what hangs when ``max_hung`` is reached.
+        limits: limits of the worker.
+        log: logs ended leases and hung runs.
+        tell_hung: reports hung places to the daemon; called with None if there are none, and the end of the first
+            lease.
+        give_up: called with the hung runs when ``max_hung`` is reached.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class LeaseWatch:
         return run
 
     def end(self, run: Run) -> None:
-        """Forget a run that has ended, and its place, which is free."""
+        """Forget a run that has ended; its place is free."""
         self._runs.pop(run.task, None)
         if run.is_over:
             self._tell()
@@ -141,37 +144,37 @@ class LeaseWatch:
         self._ring_at(run.next_at)
 
     def end_stale(self, run: Run) -> None:
-        """Note that a part of a run's report was stale: the run ends itself now, and is told to if it goes on."""
+        """Record that a part of a run's report was stale: the run ends itself now, and is told to if it goes on."""
         now = self._loop.time()
         self._note_lost(run, now)
         run.next_at = now + TELL_PAUSE_SECONDS
         self._ring_at(run.next_at)
 
     def is_over(self, task: Task) -> bool:
-        """The task is run by a handler whose lease is over."""
+        """Return True if a handler runs the task although its lease has ended."""
         return task in self._runs and self._runs[task].is_over
 
     @property
     def is_running(self) -> bool:
-        """There are runs. From any thread, as ``blocking``."""
+        """True if there are runs. Usable from any thread, as ``blocking``."""
         return bool(self._runs)
 
     def blocking(self) -> list[Run]:
-        """Return the run that the event loop is busy with; all if it is busy with what one of them has started."""
+        """Return the run that occupies the event loop; all runs if code that one of them has started occupies it."""
         current, runs = asyncio.current_task(self._loop), list(self._runs.values())
         return [run for run in runs if run.code.is_in(current)] or runs
 
     def hangs_at(self, run: Run) -> float:
-        """Return when a run hangs that goes on from now on, by the loop's clock."""
+        """Return the time at which a run that goes on counts as hung, by the loop's clock."""
         return min(run.hangs_at, run.task.lease_ends_at + self._overtime(run) + self._patience(run))
 
     def interrupt(self, task: Task) -> None:
-        """Have a thread that runs the task end, because the worker does."""
+        """End a thread that runs the task, because the worker ends."""
         if task in self._runs and not self._runs[task].code.in_loop:
             self._runs[task].code.interrupt()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -190,7 +193,7 @@ class LeaseWatch:
             self._give_up(hanging)
 
     def _look_at(self, run: Run, now: float) -> None:
-        ends_at = run.task.lease_ends_at  # It may have been extended, and is in force again.
+        ends_at = run.task.lease_ends_at  # It may have been extended, and be in force again.
         if now < ends_at:
             run.is_over, run.next_at = False, ends_at
         elif now < ends_at + self._overtime(run):
@@ -211,7 +214,7 @@ class LeaseWatch:
         run.task.lost.set()
 
     def _interrupt(self, run: Run, now: float) -> None:
-        # Not by when it was due: after a pause of the process, the handler gets as long as without one.
+        # Not from its due time: after a pause of the process, the handler gets as long as without one.
         run.next_at = now + max(TELL_PAUSE_SECONDS, self._overtime(run))
         if run.hangs_at == inf:
             run.hangs_at = now + self._patience(run)

@@ -1,7 +1,7 @@
-"""How much a worker does before its process ends by itself, so that leaks of handlers can't grow for ever.
+"""Limits of a worker's work, after which its process ends by itself, so that leaks of handlers can't grow for ever.
 
 run begins ──────────► the last of ``max_tasks``: no more begins, unless one of them was too late to be run
-run ends ────────────► memory is looked at, ten times a second at most ──► above ``max_memory_bytes``: no more begins
+run ends ────────────► memory is checked, at most ten times a second ──► above ``max_memory_bytes``: no more begins
 projects finish ─────► no more begins
 """
 
@@ -20,15 +20,15 @@ from taskqueue.errors import RequestTimeout
 from taskqueue.resident_memory import resident_bytes
 
 LOOK_SECONDS: Final = 0.1
-"""Between two looks at the memory, at least. A look takes about 20 µs, a fifth of what the shortest run costs."""
+"""Shortest time between two checks of the memory. One takes about 20 µs, a fifth of the shortest run's cost."""
 
-ENDS: Final = "no more tasks are taken; the process ends when those that run have ended"
+ENDS: Final = "no more tasks are taken; the process ends when the running tasks have ended"
 
 log = logging.getLogger("taskqueue.worker")
 
 
 class Lifespan:
-    """Counts the runs of one worker, and looks at the memory of its process after them.
+    """Counts the runs of one worker, and checks the memory of its process after them.
 
     Args:
         max_tasks: runs in all; None: no limit.
@@ -50,17 +50,19 @@ class Lifespan:
 
     @property
     def is_over(self) -> bool:
-        """No more runs are to begin."""
+        """True if no more runs are to begin."""
         return self._begun >= self._max_tasks or self._ended
 
     def warn_if_unknown(self) -> None:
-        """Say so if this system does not tell how much memory a process takes."""
+        """Log a warning if this system does not show how much memory a process takes."""
         if self._max_bytes < inf and not resident_bytes():
             log.warning("event=memory-unknown reason='there is no /proc/self/statm here: max_memory has no effect'")
 
     @contextmanager
     def watching(self, when_over: Callable[[], None]) -> Iterator[None]:
-        """Look at the memory; this is called if it is over meanwhile, such as while the worker waits for a task."""
+        """Check the memory inside the block; call ``when_over`` when it is exceeded, for example while the worker waits
+        for a task.
+        """
         self._when_over = when_over
         try:
             yield
@@ -79,11 +81,11 @@ class Lifespan:
             log.info("event=max-tasks tasks=%d reason='%s'", self._begun, ENDS)
 
     def take_back(self) -> None:
-        """Do not count a run that was too late for its handler to be called."""
+        """Uncount a run that was too late for its handler to be called."""
         self._begun -= 1
 
     def end(self, now: float) -> None:
-        """Look at the memory after a run, now by the loop's clock or soon."""
+        """Check the memory after a run, at once (``now``: by the loop's clock) or soon."""
         if self._max_bytes == inf or self._timer is not None or self._when_over is None:
             return
         if now >= self._look_at:
@@ -110,10 +112,10 @@ class Lifespan:
 
 
 async def until_finished(client: AsyncClient, projects: Sequence[str]) -> None:
-    """Return when all of these projects have finished, and say so.
+    """Return when all of these projects have finished, and log it.
 
     Raises:
-        RequestRejected: one does not exist.
+        RequestRejected: a project does not exist.
     """
     while not all([await _finished(client, project, 0) for project in projects]):
         for project in projects:
@@ -122,7 +124,7 @@ async def until_finished(client: AsyncClient, projects: Sequence[str]) -> None:
 
 
 async def _finished(client: AsyncClient, project: str, seconds: float | None) -> bool:
-    """Wait until a project has finished; a daemon that is away is waited for."""
+    """Wait until a project has finished, also while the daemon is away."""
     while True:
         with suppress(RequestTimeout):
             return await client.projects.wait(project, seconds)

@@ -1,11 +1,11 @@
-"""Watch over a worker's event loop: a handler that blocks it is shown, and given up when it hangs.
+"""Watch over a worker's event loop: a handler that blocks it is logged, and given up when it hangs.
 
     asked each LOOK_SECONDS while handlers run ──► answers
-      └── LOOKS_MOST without an answer, or the lease is over ──► shown with its stack ──► shown again ──► answers: told
+      └── LOOKS_MOST without an answer, or the lease has ended ──► logged with its stack ──► again ──► answers: logged
                                                                     └── as late as another run hangs ──► given up
 
 An ``async`` handler that computes, or waits without ``await`` such as in ``requests.get``, blocks the loop. Then no
-other handler in it goes on, nothing is ended or reported, and no hello leaves, so only another thread can tell.
+other handler in it goes on, nothing is ended or reported, and no hello leaves, so only another thread can notice.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from taskqueue.client.worker.worker_log import WorkerLog
 from taskqueue.errors import Hung
 
 LOOK_SECONDS: Final = 1.0
-"""For which the loop may take to answer, and between two questions."""
+"""Time that the loop may take to answer, and time between two questions."""
 
 LOOKS_LEAST: Final = 3
-"""Looks without an answer, whatever the clock says: the process, or the machine, may have been stopped meanwhile."""
+"""Fewest looks without an answer, whatever the clock says: the process, or the machine, may have been stopped
+meanwhile.
+"""
 LOOKS_MOST: Final = 10
-"""Looks without an answer after which it is shown, however long the lease is: the daemon waits for 60 s."""
+"""Looks without an answer after which it is logged, however long the lease is: the daemon waits for 60 s."""
 
 
 class LoopWatch:
@@ -35,9 +37,9 @@ class LoopWatch:
 
     Args:
         watch: knows what runs in the loop.
-        log: told of a loop that is blocked, and of one that goes on.
-        again_seconds: between two lines about a loop that is still blocked.
-        give_up: called in the thread, once each time, when the handler hangs; None: it is only shown.
+        log: logs a loop that is blocked, and one that goes on.
+        again_seconds: time between two lines about a loop that is still blocked.
+        give_up: called in the thread, once each time, when the handler hangs; None: it is only logged.
         look_seconds: see LOOK_SECONDS.
     """
 
@@ -60,7 +62,7 @@ class LoopWatch:
         threading.Thread(target=self._run, name="taskqueue-loop-watch", daemon=True).start()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._closed.set()
 
     def _run(self) -> None:
@@ -73,7 +75,7 @@ class LoopWatch:
         answered, asked_at = threading.Event(), self._loop.time()
         try:
             self._loop.call_soon_threadsafe(answered.set)
-        except RuntimeError:  # The loop was closed, and nobody waits for the worker.
+        except RuntimeError:  # The loop was closed, so no caller waits for the worker.
             self._closed.set()
             return
         looks, told_at, gives_up = 0, -inf, self._give_up

@@ -1,12 +1,13 @@
-"""Middleware: what is called around every run of a worker's handler, by the conventions of Dramatiq.
+"""Middleware: calls around every run of a worker's handler, by the conventions of Dramatiq.
 
     before ─► before ─► handler ─► error ─► error ─► after ─► after
     first     second               second   first    second   first
 
 1. ``before`` is called in the order in which the middleware was given, ``error`` and ``after`` in the opposite one.
-2. ``before`` may raise ``Retry`` or ``Drop``, which decide as if the handler had raised them; it is not called then.
-3. Whatever else middleware raises is logged, and changes nothing.
-4. ``after`` is called with ``TooLate`` if what came before took so long that a task with a time to start by goes back.
+2. ``before`` may raise ``Retry`` or ``Drop``, which count as if the handler had raised them; the handler is not called
+   then.
+3. Any other exception of middleware is logged, and changes nothing.
+4. ``after`` is called with ``TooLate`` if ``before`` took so long that a task with a time to start goes back.
 5. All are called where the handler runs: in its thread, or in the event loop, where they must not block.
 """
 
@@ -30,25 +31,25 @@ log = logging.getLogger("taskqueue.worker")
 
 
 class Middleware:
-    """Derive from it, and write those of its methods that you need."""
+    """Base class of middleware; derive from it, and write the methods that you need."""
 
     def before(self, task: Task) -> object:
-        """The handler is about to be called."""
+        """Called before the handler."""
 
     def after(self, task: Task, *, new: list[NewTask] | None = None, error: BaseException | None = None) -> object:
-        """The handler has ended, whichever way.
+        """Called after the handler, whatever its outcome.
 
         Args:
-            new: the tasks that came out of it, but for parts that were kept before; None: it did not succeed.
-            error: what it raised, ``Retry``, ``Drop`` and ``PassedOn`` included; None: it has succeeded.
+            new: its new tasks, except for parts that were stored before; None: it did not succeed.
+            error: its exception, including ``Retry``, ``Drop`` and ``PassedOn``; None: it has succeeded.
         """
 
     def error(self, task: Task, error: BaseException) -> object:
-        """The handler has failed: it raised something that is no decision of its own, such as ``Retry``."""
+        """Called after a failed handler: it raised an exception that is not a decision, such as ``Retry``."""
 
 
 class OnErrorOnly(Middleware):
-    """Calls a function with each failed task, and what its handler raised."""
+    """Middleware that calls a function with each failed task, and its handler's exception."""
 
     def __init__(self, on_error: OnError) -> None:
         self._on_error = on_error
@@ -65,11 +66,11 @@ class MiddlewareChain:
         self._reversed = middleware[::-1]
 
     def around(self, task: Task) -> Around:
-        """A context for one run."""
+        """Make a context for one run."""
         return Around(self, task)
 
     def before(self, task: Task) -> None:
-        """The handler is about to be called; raises what decides instead of it."""
+        """Call ``before`` of each; raises a decision of one of them."""
         for each in self._middleware:
             try:
                 each.before(task)
@@ -79,7 +80,7 @@ class MiddlewareChain:
                 _tell(each, "before")
 
     def ended(self, task: Task, new: list[NewTask] | None, error: BaseException | None) -> None:
-        """The handler has ended."""
+        """Call ``error``, if the handler has failed, and ``after`` of each."""
         if error is not None and is_failure(error):
             for each in self._reversed:
                 _call(each, "error", task, error)
@@ -88,12 +89,12 @@ class MiddlewareChain:
 
 
 class Around:
-    """One run: what is called before is called on entering, the rest on leaving, unless it goes on elsewhere.
+    """Context of one run: calls ``before`` on entering, the rest on leaving, unless the run goes on elsewhere.
 
     Attributes:
-        produced: what came out of it; None: it has not succeeded.
+        produced: values of the handler; None: it has not succeeded.
         goes_on: the run has not ended on leaving; ``ended`` is called later.
-        began_at: when the handler was called, in seconds of ``time.monotonic``; None: it was not.
+        began_at: time of the handler's call, by ``time.monotonic``; None: it was not called.
     """
 
     def __init__(self, chain: MiddlewareChain, task: Task) -> None:
@@ -126,7 +127,7 @@ class Around:
             self._chain.ended(self._task, None if self.produced is None else self.produced.new, error)
 
     def _check_time(self) -> None:
-        """See that the task may still be started: in time, and while no other one has put its slot off.
+        """Check that the task may still be started: in time, and while no other one has put its slot off.
 
         Raises:
             TooLate: it may not.

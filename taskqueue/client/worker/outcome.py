@@ -1,4 +1,4 @@
-"""What a handler may raise to decide what becomes of its task, and what of the rest is a failure."""
+"""Exceptions by which a handler decides about its task, and the test whether an exception is a failure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Retry(TaskQueueError):
     """Raised by a handler: not now; run the task again later.
 
     Args:
-        after: seconds, a text such as "5m", or a timedelta, up to a day, without using up a retry, such as what a
-            site's Retry-After says; None: an ordinary failure, after the delay of the project's table.
-        reason: for people.
-        status_code: of the site's answer, such as 429: the pace of the task's slot follows it. ``task.fetched`` can say
-            more, its headers among others.
-        counts: this run uses up a retry; None: it does unless ``after`` is given.
-        body, priority: of the task from now on; None: as they were.
-        new: new tasks, kept together with this or not at all, as for ``client.failed``.
+        after: time to wait: seconds, a text such as "5m", or a timedelta, up to a day, without using up a retry, for
+            example a site's Retry-After; None: an ordinary failure, after the delay of the project's table.
+        reason: text for operators.
+        status_code: status of the site's answer, such as 429: the pace of the task's slot follows it. ``task.fetched``
+            takes more facts, such as the headers.
+        counts: True: this run uses up a retry; None: it does unless ``after`` is given.
+        body, priority: new values for the task; None: unchanged.
+        new: new tasks, stored together with this or not at all, as for ``client.failed``.
     """
 
     new: Sequence[NewTask] = ()
@@ -56,8 +56,8 @@ class Drop(TaskQueueError):
     """Raised by a handler: the task has failed for good; trying again would not help.
 
     Args:
-        reason: for people.
-        new: new tasks, kept together with this or not at all, as for ``client.failed``.
+        reason: text for operators.
+        new: new tasks, stored together with this or not at all, as for ``client.failed``.
     """
 
     new: Sequence[NewTask] = ()
@@ -70,8 +70,8 @@ class Drop(TaskQueueError):
 class PassedOn(TaskQueueError):
     """Raised by a handler: another process has the task now, and reports it with a client of its own.
 
-    Raise it when the task is out of your hands, as ``Task.to_bytes`` or otherwise. Its slot is free then, its lease
-    goes on; if nobody reports it in time it has failed, as if its handler had hung.
+    Raise it when the other process has the task, as ``Task.to_bytes`` or otherwise. The place is free then, and the
+    lease goes on; if no process reports the task in time, it fails as if its handler had hung.
     """
 
     def __init__(self) -> None:
@@ -86,18 +86,18 @@ class TooLate(TaskQueueError):
 
 
 class RunEnded(BaseException):
-    """Raised in a plain handler whose lease is over, or was taken away, or whose worker stops: the run is to end.
+    """Raised in a plain handler whose lease has ended, or was taken away, or whose worker stops: the run is to end.
 
     It comes between any two instructions, also in a ``finally``. Clean up, and let it pass. An ``async`` handler is
-    cancelled instead, as asyncio does it.
+    cancelled instead, by asyncio.
     """
 
     def __init__(self) -> None:
-        super().__init__("the worker ended this run: its lease was over, or was taken away, or the worker was stopped")
+        super().__init__("the worker ended this run: its lease ended, or was taken away, or the worker was stopped")
 
 
 def is_failure(error: BaseException) -> bool:
-    """The handler failed: what it raised is no decision, and not the end of its worker."""
+    """Return True if the exception is a failure: neither a decision nor the end of its worker."""
     return (
         not isinstance(error, Retry | Drop | PassedOn | TooLate | RunEnded | KeyboardInterrupt | GeneratorExit)
         and not is_cancelled()
@@ -105,9 +105,9 @@ def is_failure(error: BaseException) -> bool:
 
 
 def is_cancelled() -> bool:
-    """It was the worker, not the handler, that cancelled what is running here."""
+    """Return True if the worker, not the handler, cancelled the code that runs here."""
     try:
         running = asyncio.current_task()
-    except RuntimeError:  # A thread, which nobody can cancel.
+    except RuntimeError:  # A thread, which can't be cancelled.
         return False
     return running is not None and running.cancelling() > 0

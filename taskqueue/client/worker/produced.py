@@ -1,6 +1,6 @@
-"""What comes out of a run of a handler: new tasks, of which parts are kept while it goes on, and a result.
+"""Values of a run of a handler: new tasks, of which parts are stored while it goes on, and a result.
 
-What is neither is a ``WrongReturnError``: it says which handler it was, what it returned, and what is expected.
+Any other value is a ``WrongReturnError``: it names the handler, the value, and the expected ones.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from taskqueue.protocol.values import NewTask
 
 EXPECTED: Final = (
     "expected None, a url, a new_task(...), a map of its arguments, or several of these; "
-    "a value that is to be kept with the task is a Result(value)"
+    "return a value that is to be kept with the task as Result(value)"
 )
 
 _BINARY: Final = (bytes, bytearray, memoryview)
 
 
 class WrongReturnError(TypeError):
-    """A handler returned, or yielded, what is no new task and no result."""
+    """A handler returned, or yielded, a value that is neither a new task nor a result."""
 
-    __module__ = "taskqueue"  # of 200 characters that lists have of an error, where it is defined would take 46
+    __module__ = "taskqueue"  # its own module would take 46 of the 200 characters that lists have for an error
 
     def of(self, handle: Callable[..., Any]) -> None:
-        """Say which handler it was."""
+        """Add the handler's name."""
         function = getattr(handle, "func", handle)  # of a partial
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.args = (f"{getattr(function, '__module__', '')}.{name} {self.args[0]}",)
 
 
 def several(returned: Any) -> Iterable[Any]:
-    """What a handler returned, as several items.
+    """Return the items of a handler's return value.
 
     Raises:
-        WrongReturnError: it is none of what a handler may return.
+        WrongReturnError: a handler must not return this value.
     """
     if returned is None:
         return ()
@@ -53,17 +53,17 @@ def several(returned: Any) -> Iterable[Any]:
 
 
 def as_follow_up(item: Any) -> NewTask:
-    """The new task that a handler returned, or yielded.
+    """Return the new task that a handler returned, or yielded.
 
     Raises:
-        WrongReturnError: it is none.
+        WrongReturnError: the value makes no task.
     """
     if isinstance(item, str) and ("\n" in item or not scheme_of(item)):
         raise WrongReturnError(f"returned {_told(item)}, which is not a url; {EXPECTED}")
     try:
         return as_new_task(item)
     except (TypeError, ValueError) as error:
-        # Of a map the error says which fields there are.
+        # The error of a map lists the fields.
         expected = "" if isinstance(item, Mapping) else f"; {EXPECTED}"
         raise WrongReturnError(f"returned {_told(item)}: {error}{expected}") from None
 
@@ -73,15 +73,15 @@ def _told(value: Any) -> str:
 
 
 Keep = Callable[[list[NewTask]], Coroutine[Any, Any, None]]
-"""Has a part of the new tasks of a run kept, and waits until it is.
+"""Stores a part of the new tasks of a run, and waits for the answer.
 
 Raises:
-    RunEnded: its lease is no more; the run is to end.
+    RunEnded: its lease has ended, so the run is to end.
 """
 
 
 class Produced(NamedTuple):
-    """New tasks, but for parts that were kept before, and what the task leaves behind; nil: nothing."""
+    """New tasks, except for parts that were stored before, and the task's result; nil: none."""
 
     new: list[NewTask]
     result: Raw
@@ -91,7 +91,7 @@ NOTHING: Final = Produced([], NIL)
 
 
 class Gathering:
-    """What comes out of one run, item by item, and never more of it than one part takes."""
+    """Values of one run, item by item, never more than one part takes."""
 
     __slots__ = ("_result", "_tasks")
 
@@ -100,10 +100,10 @@ class Gathering:
         self._result: Result | None = None
 
     def add(self, item: Any) -> list[NewTask] | None:
-        """Take an item; returns the part that it has no place in any more, which is to be kept before the next item.
+        """Add an item; returns a full part, which is to be stored before the next item, or None.
 
         Raises:
-            WrongReturnError: it is no task, or a second result.
+            WrongReturnError: the item makes no task, or is a second result.
         """
         if isinstance(item, Result):
             self._set_result(item)
@@ -114,7 +114,7 @@ class Gathering:
         return full
 
     def produced(self) -> Produced:
-        """Return what has come since the last part, and the result."""
+        """Return the tasks since the last part, and the result."""
         return Produced(self._tasks.tasks, NIL if self._result is None else self._result.packed)
 
     def _set_result(self, result: Result) -> None:

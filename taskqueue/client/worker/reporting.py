@@ -1,11 +1,11 @@
 """Reports of a worker's runs that the daemon has not answered yet.
 
-send ──► unanswered ──► answered: the run counts as what it was
+send ──► unanswered ──► answered: the run counts with its outcome
              ├── refused: the task has failed, for that reason, which is reported in its place
              └── given up: its task is the caller's again
 
-No coroutine waits for an answer: to go on with one for each costs a fifteenth of a short run. Only a part of a report
-is waited for, by the run that it belongs to.
+No coroutine waits for an answer: one for each would cost a fifteenth of a short run. Only a part of a report is
+awaited, by its run.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Reporting:
     """All of a worker's reports while it serves.
 
     Args:
-        client: by which they leave.
-        log: told of each run when its report is answered.
+        client: sends them.
+        log: counts each run when its report is answered.
     """
 
     def __init__(self, client: AsyncClient, log: WorkerLog) -> None:
@@ -42,39 +42,39 @@ class Reporting:
         self._answered = asyncio.Event()
 
     async def keep(self, task: Task, new: list[NewTask], first: int) -> bool:
-        """Have a part of the new tasks of a running task kept; False: its lease is no more.
+        """Store a part of the new tasks of a running task; False: its lease has ended.
 
         Args:
-            first: how many came before it.
+            first: number of new tasks before it.
 
         Raises:
-            ClientError: the daemon does not take it, or does not answer.
+            ClientError: the daemon refuses it, or does not answer.
         """
         said = await self._reports.ask(part_of(task, new))
         self._note(task, said, first)
         return said.outcome != "stale"
 
     def send(self, report: TaskReport, ran: Ran, first: int = 0) -> None:
-        """Let the report of a run leave. If it is not counted, the task's lease runs out and it is run again.
+        """Send the report of a run. If the daemon never counts it, the task's lease runs out and it is run again.
 
         Args:
-            first: how many new tasks of the run have been kept before.
+            first: number of new tasks of the run that have been stored before.
         """
         self._send(report, ran, partial(self._told, ran, first))
 
     def _send(self, report: TaskReport, ran: Ran, told: Callable[[Reported | Exception], None]) -> None:
         outgoing = self._outbox.report(report, told)
-        if not outgoing.is_over:  # As it is if the client was closed meanwhile.
+        if not outgoing.is_over:  # It is if the client was closed meanwhile.
             self._unanswered[ran.task] = (outgoing, ran)
 
     async def all_answered(self) -> None:
-        """Wait until none of them is without an answer."""
+        """Wait until every report is answered."""
         while self._unanswered:
             self._answered.clear()
             await self._answered.wait()
 
     def give_up(self) -> list[Task]:
-        """Wait for no answer any more; returns the tasks of those that have none."""
+        """Stop waiting for answers; returns the tasks without one."""
         tasks = list(self._unanswered)
         for outgoing, ran in self._unanswered.values():
             outgoing.give_up()
@@ -92,13 +92,13 @@ class Reporting:
             self._fail(ran, said)
 
     def _fail(self, ran: Ran, refusal: Exception) -> None:
-        """End a lease whose report was refused, by the daemon or before it was sent, with the refusal for a reason."""
+        """Report a refused report's task as failed, for the reason of the refusal."""
         self._log.failed(ran.task, refusal)
         failed = ran._replace(outcome="failed")
         self._send(refusal_of(ran.task, refusal), failed, partial(self._told_failure, failed))
 
     def _told_failure(self, failed: Ran, said: Reported | Exception) -> None:
-        """Take the last word on a run whose report was refused: nothing less could be said."""
+        """Record the last answer about a run whose report was refused: a smaller report is impossible."""
         if isinstance(said, Reported):
             self._count(failed)
             self._note(failed.task, said, 0)
@@ -125,5 +125,5 @@ class Reporting:
 
 
 def warn_unreported(task: Task, error: Exception) -> None:
-    """Nobody knows what became of a task."""
+    """Log that the outcome of a task is unknown."""
     log.warning("event=unreported project=%s taskid=%s reason=%r", task.project, task.taskid, str(error))

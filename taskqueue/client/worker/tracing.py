@@ -1,11 +1,11 @@
-"""Traces, apart because OpenTelemetry need not be installed: a handler's run is a span below that of the task's body.
+"""Traces, apart because OpenTelemetry is optional: a handler's run is a span below that of the task's body.
 
-    body = {"traceparent": "00-4bf9…-00f0…-01", …} ──► span "process news" ──► whatever the handler traces
+    body = {"traceparent": "00-4bf9…-00f0…-01", …} ──► span "process news" ──► spans of the handler
 
-A task's body may name it by ``traceparent`` (and ``tracestate``), as the header of that name has it (W3C Trace Context,
-2021), in the map that it is or in its ``save``. Without one the span has no parent. If ``opentelemetry-api`` is not
-installed there are no spans; as long as nobody has set a provider of tracers, or less than LOOK_SECONDS ago, there is
-one only below what a body names, and it leads nowhere.
+A task's body may name its trace by ``traceparent`` (and ``tracestate``), in the format of that header (W3C Trace
+Context, 2021), in its map or in its ``save``. Without it the span has no parent. There are no spans if
+``opentelemetry-api`` is not installed; without a provider of tracers, or for up to LOOK_SECONDS after it is set, only a
+task that names a trace has a span, which is not recorded.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ SCOPE: Final = "taskqueue.worker"
 FIELDS: Final = ("traceparent", "tracestate")
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks for a provider, because without one each look searches the environment, too."""
+"""Time between two looks for a provider, because without one each look searches the environment, too."""
 
 OUTCOMES: Final = {Retry: "retry", Drop: "drop", PassedOn: "passed", TooLate: "late", RunEnded: "ended"}
-"""Of runs that were ended by a decision; what a WorkerLog calls them."""
+"""Outcomes of runs that were ended by a decision, as a WorkerLog calls them."""
 
 
 class RunSpan(Protocol):
-    """The span of one run."""
+    """Span of one run."""
 
     def active(self) -> AbstractContextManager[object]:
-        """While this is entered, what is traced here belongs to the run."""
+        """Return a context in which new spans belong to the run."""
 
     def end(self, error: BaseException | None = None) -> None:
-        """The run has ended; ``error`` is what it raised."""
+        """End the span; ``error`` is the exception of the run."""
 
 
 NOWHERE: Final = nullcontext()
 
 
 class NoSpan:
-    """Of a run that nobody traces."""
+    """Span of a run that is not traced."""
 
     def active(self) -> AbstractContextManager[object]:
         return NOWHERE
 
     def end(self, error: BaseException | None = None) -> None:
-        """Nobody listens."""
+        """Do nothing."""
 
 
 NO_SPAN: Final = NoSpan()
 
 
 class OpenSpan:
-    """A span of OpenTelemetry."""
+    """Span of OpenTelemetry."""
 
     def __init__(self, task: Task, carrier: Mapping[str, str]) -> None:
         self._span = trace.get_tracer(SCOPE).start_span(
@@ -111,7 +111,7 @@ class Tracing:
         return OpenSpan(task, carrier) if carrier or self._is_wanted() else NO_SPAN
 
     def _is_wanted(self) -> bool:
-        """Somebody has set a provider, which stays for good."""
+        """Return True once a provider is set, which stays for good."""
         if not self._has_provider and self._look_at <= (now := time.monotonic()):
             self._look_at = now + LOOK_SECONDS
             self._has_provider = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
@@ -119,10 +119,10 @@ class Tracing:
 
 
 def carrier_of(task: Task) -> dict[str, str]:
-    """What the body says of the trace that it belongs to; empty: nothing."""
+    """Return the trace that a body names; empty: none."""
     try:
         body = task.body
-    except ValueError:  # it can't be decoded, which need not trouble a handler that does not look
+    except ValueError:  # it can't be decoded, which does not matter to a handler that never reads it
         return {}
     if not isinstance(body, dict):
         return {}

@@ -1,20 +1,20 @@
 """Worker: runs a handler on tasks as they become ready, many at once, until it is told to stop.
 
     serve ──► place free ──► next task ──► handler ──► done | failed ──► place free
-      stop: no more tasks; what was not started goes back; what runs may end within ``grace`` seconds
-      drained: no more tasks; what was not started goes back; what runs ends in its own time; then, if asked for, stop
+      stop: no more tasks; tasks not started go back; running ones may end within ``grace`` seconds
+      drained: no more tasks; tasks not started go back; running ones end in their own time; then stop, if asked for
       max_tasks, max_memory_bytes, until_finished: the same, and then stop
 
 Up to ``concurrency`` tasks run; a few more wait here, so that a free place has one at once: see ``intake``. A place is
-free when its handler has ended; the daemon's answer to the report is waited for beside the next task.
+free when its handler has ended; the daemon's answer to the report is awaited beside the next task.
 
-SIGINT and SIGTERM: the first asks it to stop, a later one ends the process.
+SIGINT and SIGTERM: the first stops it, a later one kills the process.
 
-    first signal ──► stop() in the loop ──► 0.5 s in which another one is taken for the same ──► the next one kills
+    first signal ──► stop() in the loop ──► 0.5 s in which another one is ignored ──► the next one kills
 
-A terminal and a supervisor often send the same signal twice within milliseconds, and a process that is killed hands
-nothing back: so what follows at once is not a second thought. What kills is the system's own action, which leaves no
-traceback, and is not held up by threads that hang.
+A terminal and a supervisor often send the same signal twice within milliseconds, and a process that is killed gives
+nothing back: so an immediate repeat is ignored. The system's own action kills, which leaves no traceback, and does not
+wait for threads that hang.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ from taskqueue.defaults import CONCURRENCY
 from taskqueue.errors import ClientError, Hung, RequestTimeout
 
 WAIT_SECONDS: Final = 1.0
-"""A task that has waited for a place so long goes back, or after a quarter of its lease if that is less."""
+"""Time after which a task that waits for a place goes back; a quarter of its lease if that is less."""
 
 LAST_SECONDS: Final = 2.0
-"""After ``grace``: how long handlers that were cancelled are waited for, and how long the daemon's answers are.
+"""Time after ``grace`` to wait for cancelled handlers, and for the daemon's answers.
 
-The daemon may be away, and a handler may ignore that it was cancelled: neither keeps a process that was told to end.
+The daemon may be away, and a handler may ignore its cancellation: neither keeps a process that was told to end.
 """
 
-NOT_HANDED_BACK: Final = "the daemon does not answer; it is handed out anew when this worker has been silent for long"
+NOT_HANDED_BACK: Final = "the daemon does not answer; it dispatches the task again after this worker has been silent"
 
 ABANDONED: Final[list[asyncio.Task[None]]] = []
-"""Of handlers that ignore that they were cancelled. Nobody is to close them, as Python does with what is forgotten."""
+"""Tasks of handlers that ignore their cancellation, kept because Python would close forgotten ones."""
 
 THREADS: Final = "taskqueue-worker"
-"""How the names of threads begin that run plain functions."""
+"""Prefix of the names of threads that run plain functions."""
 
 log = logging.getLogger("taskqueue.worker")
 
@@ -80,40 +80,42 @@ class Worker:
     """A fetcher process around a handler.
 
     Args:
-        handler: called with each Task; it may be a function, a coroutine function or a generator of
-            either kind, return urls, ``new_task`` values and a ``Result``, and raise ``Retry`` or ``Drop``.
-        projects: whose tasks; None is any project's.
+        handler: called with each Task: a function, a coroutine function or a generator of either kind. It may return
+            urls, ``taskqueue.new_task`` values and a ``Result``, and raise ``Retry`` or ``Drop``.
+        projects: projects to take tasks of; None: all.
         client: an AsyncClient to use, or the address of a daemon; None: the environment's TASKQUEUE_DAEMON, or
-            tcp://127.0.0.1:7400. A client made here waits for the daemon as long as it takes.
-        concurrency: tasks that run at once, and threads for a plain function.
+            tcp://127.0.0.1:7400. A client made here waits for the daemon for ever.
+        concurrency: places, that is, tasks that run at once; and threads for a plain function.
         prefetch: tasks that wait here beside those that run; None: as many as the places finish in a tenth of a second,
-            at most ``concurrency``. None wait while the median run takes longer than a second, and what has waited a
-            second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
-        priority: a task goes to the fetcher with the highest one of those with a free place that could take it.
-        grace: seconds that running tasks have to end after ``stop``; those that don't are cancelled and handed back,
-            and a few seconds later ``serve`` returns, wherever the daemon is. A plain function that is blocked outside
-            of Python can't be interrupted; its process ends when it returns.
-        overtime: seconds that a run has after its lease, because a late success may count; then its handler is told
-            to end. None: a tenth of the lease, at least 1 s.
-        extend: extend the lease of a task that is still running after two thirds of it. False: a handler that hangs
-            loses its task when the lease runs out, which is what leases are for.
-        extend_most: leases that an extended task has in all, one after the other; from then on it is as without.
-        max_hung: places whose handlers go on after they were told to end, at which ``serve`` and ``run`` give up; None:
-            all places.
+            at most ``concurrency``. None wait while the median run takes longer than a second, and a task that has
+            waited a second (or a quarter of its lease) goes back unstarted: the time of a lease belongs to the run.
+        priority: of the fetchers with a free place for a task, the one with the highest priority gets it.
+        grace: seconds that running tasks have to end after ``stop``; then they are cancelled and given back, and a few
+            seconds later ``serve`` returns, wherever the daemon is. A plain function that is blocked outside of Python
+            can't be interrupted; its process ends when it returns.
+        overtime: seconds that a run has after its lease, because a late success may count; then its handler is told to
+            end. None: a tenth of the lease, at least 1 s.
+        extend: True: extend the lease of a running task after two thirds of it. False: a handler that hangs loses its
+            task when the lease runs out.
+        extend_most: leases that an extended task has in all, one after the other; the last one is not extended.
+        max_hung: hung places, whose handlers go on after they were told to end, at which ``serve`` and ``run`` give up;
+            None: all places.
         middleware: called around each run of the handler; see ``taskqueue.Middleware``.
         on_blocked: called with Hung when a handler blocks the event loop until it counts as hung. ``serve`` and ``run``
-            can't give up then, so it is called in a thread of its own, and is to end the process, such as by
-            ``os._exit``; the daemon hands the tasks out anew after ``fetcher_timeout``. None: the log says so.
-        on_error: called with each task whose handler failed, and what that raised; a short way to write middleware,
-            which is called first of all.
-        summary_seconds: from the first run to the log line about it and those that followed.
-        name: for people, and for ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
-        exit_when_drained: have ``serve`` return when an operator has drained this worker's name and all that it held is
-            over. False: it waits until it is resumed.
-        max_tasks: runs of the handler, after which ``serve`` returns: what was not started has gone back by then, and
-            the other runs have ended in their own time, without ``grace``. None: no limit.
-        max_memory_bytes: resident bytes of this process above which it does so, looked at when a run has ended.
-        until_finished: do so when all ``projects``, which must be given, have finished; see ``client.projects.wait``.
+            can't give up then, so this is called in a thread of its own, and should end the process, for example by
+            ``os._exit``; the daemon dispatches the tasks again after ``fetcher_timeout``. None: it is only logged.
+        on_error: called with each task whose handler failed, and the exception; a short form of middleware, called
+            before all other.
+        summary_seconds: time from the first run to the log line that summarises it and the following ones.
+        name: shown to operators, and named in ``taskqueue fetcher drain``; None: host:pid, or that of the AsyncClient.
+        exit_when_drained: True: ``serve`` returns when an operator has drained this worker's name and all its tasks are
+            reported. False: it waits until it is resumed.
+        max_tasks: runs of the handler, after which ``serve`` returns: tasks not started have gone back by then, and the
+            other runs have ended in their own time, without ``grace``. None: no limit.
+        max_memory_bytes: resident bytes of this process, checked after runs, above which ``serve`` returns in the same
+            way. None: no limit.
+        until_finished: True: ``serve`` returns in the same way when all ``projects``, which must be given, have
+            finished; see ``client.projects.wait``.
     """
 
     def __init__(
@@ -181,19 +183,19 @@ class Worker:
         self._failure: KeyboardInterrupt | Hung | ClientError | None = None
 
     def run(self) -> None:
-        """Serve until SIGINT or SIGTERM; half a second later, another one ends the process at once.
+        """Serve until SIGINT or SIGTERM; from half a second later on, another signal kills the process.
 
         Raises:
-            KeyboardInterrupt: a handler raised it; what was held has been handed back.
-            Hung: too many handlers can't be ended; what was held has been handed back. Python does not end a process
-                before their threads end, so it takes ``os._exit``.
+            KeyboardInterrupt: a handler raised it; all tasks have been given back.
+            Hung: too many handlers can't be ended; all tasks have been given back. Python does not end a process before
+                its threads end, so call ``os._exit``.
         """
         runner = asyncio.Runner()
         loop = runner.get_loop()
         serving = loop.create_task(self.serve(signals=True))
         try:
             while not serving.done():
-                # Of an asyncio task that a handler has started: whoever awaits it gets it, but the loop does, too.
+                # Raised in an asyncio task that a handler has started: its awaiter gets it, but the loop does, too.
                 with suppress(SystemExit):
                     loop.run_until_complete(serving)
             serving.result()
@@ -204,21 +206,21 @@ class Worker:
                 runner.close()
 
     def _abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Leave handlers that ignore that they were cancelled where they are: a Runner would wait for them."""
+        """Leave handlers that ignore their cancellation alone: a Runner would wait for them."""
         ABANDONED.extend(self._running.values())
         loop.close()
 
     async def serve(self, *, signals: bool = False) -> None:
-        """Serve until ``stop``, in an event loop of the caller's.
+        """Serve until ``stop``, in the caller's event loop.
 
         Args:
-            signals: have SIGINT and SIGTERM call ``stop``, as ``run`` does; only in the main thread. False: what those
-                do is the caller's business. Then have them call ``stop``, or cancel this, and wait until it has
-                returned: a process that just ends hands nothing back, and its tasks wait for ``fetcher_timeout``.
+            signals: True: SIGINT and SIGTERM call ``stop``, as in ``run``; only in the main thread. False: the caller
+                handles signals: call ``stop``, or cancel this, and wait until it has returned. A process that just ends
+                gives nothing back, and its tasks wait for ``fetcher_timeout``.
 
         Raises:
-            RequestRejected: the daemon speaks another version of the protocol, or ``until_finished`` a project does not
-                exist.
+            RequestRejected: the daemon speaks another version of the protocol, or a project of ``until_finished`` does
+                not exist.
             KeyboardInterrupt, Hung: as ``run``.
         """
         threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix=THREADS)
@@ -232,7 +234,7 @@ class Worker:
             raise self._failure
 
     def stop(self) -> None:
-        """Have ``serve`` finish what runs, hand back the rest, and return. Called in the loop of ``serve``."""
+        """Make ``serve`` finish running tasks, give back the rest, and return. Call it in the loop of ``serve``."""
         self._stopping.set()
         if self._intake is not None:
             self._intake.room = 0
@@ -273,7 +275,7 @@ class Worker:
             raise ended[0]
 
     async def _fetch(self, client: AsyncClient, handler: Handler, reporting: Reporting) -> None:
-        """Start tasks until that is enough, and wait for them; what has not been started goes back before."""
+        """Start tasks until a limit is reached, and wait for them; tasks not started go back before."""
         loop, lifespan = asyncio.get_running_loop(), self._lifespan
         lifespan.warn_if_unknown()
         await client.ready()
@@ -296,7 +298,7 @@ class Worker:
                 await self._leases_ended()
 
     async def _start_each(self, attempts: Attempts) -> None:
-        """Start a task whenever a place is free; what has not got one stays with the client, and can go back."""
+        """Start a task whenever a place is free; other tasks stay with the client, and can go back."""
         loop = asyncio.get_running_loop()
         while not (self._stopping.is_set() or self._lifespan.is_over):
             task = await attempts.intake.take()
@@ -312,7 +314,7 @@ class Worker:
             self.stop()
 
     async def _leases_ended(self) -> None:
-        """Wait until no run has a lease that is in force."""
+        """Wait until no run has a lease in force."""
         now = asyncio.get_running_loop().time
         while runs := self._runs_in_force():
             ends_at = min(task.lease_ends_at for task in self._running if not self._is_over(task))
@@ -322,19 +324,19 @@ class Worker:
         try:
             await attempts.run(task)
         except KeyboardInterrupt as interrupt:
-            # It must not leave through the loop, which would drop everything else that runs.
+            # It must not leave through the loop, which would drop all other runs.
             self._failure = interrupt
             self.stop()
             await _release(attempts.client, [task])
         finally:
-            # Not by a callback of the asyncio task: for short tasks that would be a third of what the loop has to call.
+            # Not by a callback of the asyncio task: for short tasks that would be a third of the loop's calls.
             del self._running[task]
 
     def _give_up(self, hanging: Hanging) -> None:
-        """Too many handlers can't be ended: stop, so that another process may take this one's place."""
+        """Stop because too many handlers can't be ended, so that another process may replace this one."""
         if self._failure is None:
             self._failure = Hung(
-                f"handlers go on after they were told to end, as their leases were over: "
+                f"handlers go on after they were told to end, because their leases have ended: "
                 f"{hanging.described(asyncio.get_running_loop().time())}"
             )
             self.stop()
@@ -355,7 +357,7 @@ class Worker:
             await _release(client, tasks)
 
     async def _ended(self, reporting: Reporting, seconds: float, runs: Callable[[], list[asyncio.Task[None]]]) -> None:
-        """Wait until there are none of these runs, and all have been reported; at most so long."""
+        """Wait until none of these runs is left, and all have been reported; at most ``seconds``."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while running := runs():
@@ -363,7 +365,7 @@ class Worker:
                 await reporting.all_answered()
 
     def _runs_in_force(self) -> list[asyncio.Task[None]]:
-        """Runs whose leases are in force; the others are being ended, or hang."""
+        """Return the runs whose leases are in force; the others are being ended, or hang."""
         return [run for task, run in self._running.items() if not self._is_over(task)]
 
     def _is_over(self, task: Task) -> bool:
@@ -371,13 +373,13 @@ class Worker:
 
 
 def _end_starting(intake: Intake, starting: asyncio.Timeout) -> None:
-    """Let no task be started any more: at once, because the place of the run that has just ended is free."""
+    """Start no more tasks, at once, because the place of the run that has just ended is free."""
     intake.room = 0
     starting.reschedule(asyncio.get_running_loop().time())
 
 
 async def _release(client: AsyncClient, tasks: list[Task]) -> None:
-    """Hand tasks back, and say so if the daemon does not answer in time."""
+    """Give tasks back, and log those that the daemon does not acknowledge in time."""
     try:
         async with asyncio.timeout(LAST_SECONDS):
             await client.release(*tasks)
@@ -395,16 +397,16 @@ def _warn_each(tasks: list[Task], error: ClientError) -> None:
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 SAME_SECONDS: Final = 0.5
-"""So soon after the first signal another one is the same."""
+"""Time after the first signal during which another one is ignored."""
 
 
 @contextmanager
 def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Inside, the first of STOP_SIGNALS has ``stop`` called in the running event loop.
+    """Call ``stop`` in the running event loop at the first of STOP_SIGNALS inside the block.
 
-    Afterwards the signals do what they did before or, if one of them has come, what the system does: a program that was
-    told to stop is ended by the next one without a traceback. Outside of the main thread, where Python takes no
-    signals, this does nothing.
+    Afterwards the signals have their earlier actions or, if one of them has come, the system's: a program that was told
+    to stop is ended by the next signal without a traceback. Outside of the main thread, where Python takes no signals,
+    this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -419,7 +421,7 @@ def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 class _First:
-    """Takes signals; ``at`` is when the first one came, by a clock that never steps; None: none has."""
+    """Signal handler; ``at`` is the time of the first signal by a monotonic clock; None: none has come."""
 
     def __init__(self, stop: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.at: float | None = None

@@ -1,13 +1,13 @@
-"""What a worker says in the log ``taskqueue.worker``: of its tasks, and of what keeps it from its work.
+"""Lines of a worker in the log ``taskqueue.worker``: about its tasks, and about obstacles.
 
-    first run ──► window opens ──► a while later: one line, and one for each kind of failure that came again ──► closed
+    first run ──► period begins ──► later: one line, and one for each kind of failure that came again ──► period ends
 
-Of tasks: how many, how fast, and which failures. A failure is logged as an error once, with its traceback, and only
+About tasks: how many, how fast, and which failures. A failure is logged as an error once, with its traceback, and only
 counted when it comes again: from the same line, of the same type. So a site that changes its pages makes one error and
-some lines, not a million; and what watches logs for errors, as Sentry does, has the traceback.
+some lines, not a million; and programs that watch logs for errors, such as Sentry, have the traceback.
 
-Of obstacles, such as a daemon that does not answer, a drain, a project that does not exist: at once, and again with
-growing pauses as long as it is so.
+About obstacles, such as a daemon that does not answer, a drain, or a project that does not exist: at once, and again
+with growing pauses as long as they last.
 """
 
 from __future__ import annotations
@@ -28,32 +28,35 @@ from taskqueue.errors import ClientError, RequestRejected
 from taskqueue.visible_text import visible
 
 SUMMARY_SECONDS: Final = 60.0
-"""From the first run to the line about it and those that followed."""
+"""Time from the first run to the line about it and the following ones."""
 FIRST_SECONDS: Final = 10.0
-"""From the first run to the first line, for whoever has just started a worker and looks."""
+"""Time from the first run to the first line, for a user who has just started a worker."""
 
 KINDS_MOST: Final = 100
-"""Kinds of failures that are known; one that came long ago is forgotten, and is logged in full when it comes again."""
+"""Kinds of failures that are remembered; one that came long ago is forgotten, and is logged in full when it comes
+again.
+"""
 
 OUTCOMES: Final = (
     "done", "failed", "retry", "drop", "passed", "late", "ended", "interrupted", "unreported", "stale"
 )  # fmt: skip
-"""What is counted, when the daemon has answered the report. ``late`` went back, because it was too late to start them,
-and ``interrupted``, because the worker was stopped. ``ended`` were told to end, because their leases were over. Of
-``unreported`` the daemon has not answered the report, or refused all that could be said. ``stale`` are among the
-others, too: their handlers have ended, and the daemon did not count it.
+"""Outcomes of runs, counted when the daemon has answered the report. ``late`` runs went back, because it was too late
+to start them, ``interrupted`` ones, because the worker was stopped. ``ended`` ones were told to end, because their
+leases had ended. The daemon has not answered the reports of ``unreported`` ones, or has refused all that could be
+reported. ``stale`` ones are counted among the others, too: their handlers have ended, and the daemon did not count
+them.
 """
 
 PUT_OFF_TOLD: Final = 3
-"""Times that one task is put off in a window from which on it is told: from then on the daemon lets it wait for 1 s."""
+"""Times that one task is put off in a period from which on it is logged: from then on the daemon delays it by 1 s."""
 PUT_OFF_KNOWN: Final = 10_000
-"""Tasks of a window whose times are counted, the first ones: one that runs again at once is among them."""
+"""Tasks of a period whose times are counted, the first ones: a task that runs again at once is among them."""
 
 log = logging.getLogger("taskqueue.worker")
 
 
 class Kind(NamedTuple):
-    """What failures have in common that are told once."""
+    """Common properties of failures that are logged once."""
 
     type: str
     file: str
@@ -68,8 +71,8 @@ class Ran(NamedTuple):
 
     Attributes:
         outcome: one of OUTCOMES.
-        seconds: for which it ran.
-        ended_at: by the loop's clock.
+        seconds: duration of the run.
+        ended_at: its end by the loop's clock.
     """
 
     task: Task
@@ -79,13 +82,13 @@ class Ran(NamedTuple):
 
 
 class Hanging(NamedTuple):
-    """Runs whose leases are over and that go on.
+    """Runs that go on although their leases have ended.
 
     Attributes:
         places: number of these runs.
         of: number of all places of the worker.
         task: task of the first of these leases that has ended.
-        stack: returns where its handler is now.
+        stack: returns the stack of its handler.
     """
 
     places: int
@@ -94,7 +97,7 @@ class Hanging(NamedTuple):
     stack: Callable[[], str]
 
     def described(self, now: float) -> str:
-        """Return one line for people, at a time of the loop's clock."""
+        """Return one line for operators, at a time of the loop's clock."""
         task, seconds = self.task, now - self.task.lease_ends_at
         return (
             f"places={self.places} of={self.of} seconds={seconds:.1f} "
@@ -103,10 +106,10 @@ class Hanging(NamedTuple):
 
 
 class WorkerLog:
-    """The lines of one worker.
+    """Log lines of one worker.
 
     Args:
-        seconds: between two lines about what happened.
+        seconds: time between two summaries.
     """
 
     def __init__(self, seconds: float = SUMMARY_SECONDS) -> None:
@@ -131,7 +134,7 @@ class WorkerLog:
             self._count_put_off(ran.task)
 
     def failed(self, task: Task, error: BaseException) -> None:
-        """A handler has failed."""
+        """Log a failed handler, or count it if its kind is known."""
         kind = _kind_of(error)
         if kind in self._kinds:
             self._kinds[kind] += 1
@@ -150,7 +153,7 @@ class WorkerLog:
         )
 
     def stale(self, task: Task) -> None:
-        """The daemon did not count a report; said once in a window, and counted."""
+        """Log, once in a period, and count a report that the daemon did not count."""
         first = not self._counts["stale"]
         self._open(asyncio.get_running_loop().time())
         self._counts["stale"] += 1
@@ -165,17 +168,17 @@ class WorkerLog:
         )
 
     def overdue(self, task: Task, seconds: float, overtime: float, stack: str) -> None:
-        """A lease has ended under a running handler.
+        """Log that a lease has ended while its handler runs.
 
         Args:
-            seconds: for which it has run.
+            seconds: time for which it has run.
             overtime: seconds after which it is told to end.
-            stack: where it is.
+            stack: stack of the handler.
         """
         _warn(
             stack,
-            "event=overdue project=%s taskid=%s url=%r seconds=%.1f reason='its lease is over and its handler goes on; "
-            "it is told to end in %g s'",
+            "event=overdue project=%s taskid=%s url=%r seconds=%.1f reason='its lease has ended and its handler goes "
+            "on; it is told to end in %g s'",
             task.project,
             visible(task.taskid),
             task.url,
@@ -184,52 +187,51 @@ class WorkerLog:
         )
 
     def taken_away(self, task: Task) -> None:
-        """The daemon has ended the lease of a running handler before its time."""
+        """Log that the daemon has ended the lease of a running handler before its time."""
         log.info(
-            "event=taken-away project=%s taskid=%s url=%r reason='its task was cancelled, or given to another fetcher; "
-            "its handler is told to end'",
+            "event=taken-away project=%s taskid=%s url=%r reason='its task was cancelled, or dispatched to another "
+            "fetcher; its handler is told to end'",
             task.project,
             visible(task.taskid),
             task.url,
         )
 
     def blocked(self, task: Task | None, seconds: float, stack: str) -> None:
-        """A handler blocks the event loop. From any thread, as ``goes_on``.
+        """Log that a handler blocks the event loop. Usable from any thread, as ``goes_on``.
 
         Args:
-            task: its task; None if that is one of several.
-            seconds: for which the loop has not answered.
-            stack: where it is.
+            task: task of the handler; None if it is one of several.
+            seconds: time for which the loop has not answered.
+            stack: stack of the handler.
         """
         told = "" if task is None else f" project={task.project} taskid={visible(task.taskid)} url={task.url!r}"
         _warn(
             stack,
             "event=loop-blocked seconds=%.1f%s reason='a handler computes or waits in the event loop without await: "
-            "nothing else runs or is reported, and the daemon hears nothing; call what blocks by asyncio.to_thread, or "
-            "make it a plain handler'",
+            "nothing else runs, and nothing is sent to the daemon; use asyncio.to_thread, or a plain handler'",
             seconds,
             told,
         )
 
     def goes_on(self, seconds: float) -> None:
-        """The event loop goes on that was blocked for so long."""
+        """Log that the event loop goes on that was blocked for ``seconds``."""
         log.info("event=loop-goes-on seconds=%.1f", seconds)
 
     def hang(self, hanging: Hanging | None) -> None:
-        """Tell in each summary of these runs; None: of none."""
+        """Mention these runs in each summary; None: none."""
         self._hanging = hanging
         if hanging is not None:
             self._open(asyncio.get_running_loop().time())
 
     def end(self) -> None:
-        """The worker has stopped."""
+        """Log that the worker has stopped."""
         if self._timer is not None:
             self._timer.cancel()
             self._close()
         log.info("event=stopped %s", _pairs(self._totals))
 
     def _open(self, at: float) -> None:
-        """Begin a window, unless there is one."""
+        """Begin a period, unless there is one."""
         if self._timer is None:
             self._opened_at = at
             pause = self._seconds if self._totals else min(FIRST_SECONDS, self._seconds)
@@ -254,8 +256,8 @@ class WorkerLog:
         if self._hanging is not None:
             _warn(
                 self._hanging.stack(),
-                "event=hung %s reason='the lease is over and the handler goes on. One that can not be ended is blocked "
-                "outside of Python, or swallows RunEnded; give each request a timeout'",
+                "event=hung %s reason='the lease has ended and the handler goes on. It is blocked outside of Python, "
+                "or swallows RunEnded; give each request a timeout'",
                 self._hanging.described(now),
             )
         for kind, times in self._kinds.items():
@@ -276,7 +278,7 @@ class WorkerLog:
 
 
 def _warn(stack: str, message: str, *values: object) -> None:
-    """Log a warning, and under it the stack of another thread or coroutine than this one."""
+    """Log a warning, and below it the stack of another thread or coroutine."""
     below = f"Stack (most recent call last):\n{stack}" if stack else None
     log.handle(log.makeRecord(log.name, logging.WARNING, __file__, 0, message, values, None, sinfo=below))
 
@@ -291,25 +293,25 @@ def _kind_of(error: BaseException) -> Kind:
 
 
 def _pairs(counts: Counter[str]) -> str:
-    """``done=3 failed=0``, and the others if there were any."""
+    """Format counts as ``done=3 failed=0``; other outcomes only if there were any."""
     return " ".join(f"{name}={counts[name]}" for name in OUTCOMES if counts[name] or name in OUTCOMES[:2])
 
 
 # ------------------------------------------------------------------------------------------------ obstacles
 
 PAUSE_SECONDS: Final = 5.0
-"""Between the first two times that something is said; doubled each time, up to the next."""
+"""Time between the first two lines about an obstacle; doubled each time, up to PAUSE_MOST_SECONDS."""
 PAUSE_MOST_SECONDS: Final = 300.0
 
 SILENCE_SECONDS: Final = 2.0
-"""That a daemon may take for its first answer, before it is said that it does not answer."""
+"""Time that a daemon may take for its first answer before that is logged."""
 
 NAMES_MOST: Final = 10
 """Projects that a line names."""
 
 
-async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots: int) -> None:
-    """Say whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
+async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, places: int) -> None:
+    """Log whenever the daemon can't be reached and, when it can, what this worker wants of it; until cancelled."""
     reach = client._reachability
     wanted = "any" if projects is None else ",".join(projects)
     while True:
@@ -317,23 +319,23 @@ async def tell_reach(client: AsyncClient, projects: Sequence[str] | None, slots:
         pauses = growing_pauses()
         while not reach.answers.is_set():
             log.warning(
-                "event=unreachable url=%s reason='nobody answers: is the daemon running there? It is waited for'",
+                "event=unreachable url=%s reason='no answer: is the daemon running there? The worker waits for it'",
                 client.daemon_address,
             )
             with suppress(TimeoutError):
                 await asyncio.wait_for(reach.answers.wait(), next(pauses))
         log.info(
-            "event=connected url=%s version=%s projects=%s slots=%d",
+            "event=connected daemon=%s version=%s projects=%s places=%d",
             client.daemon_address,
             reach.version or "?",
             wanted,
-            slots,
+            places,
         )
         await reach.lost.wait()
 
 
 async def tell_draining(draining: Draining, *, ends: bool) -> None:
-    """Say when this worker is to finish, when it has, and when it is to go on; until cancelled.
+    """Log when this worker is drained, when it has finished, and when it is resumed; until cancelled.
 
     Args:
         ends: return when it has finished.
@@ -341,13 +343,13 @@ async def tell_draining(draining: Draining, *, ends: bool) -> None:
     while True:
         await draining.told.wait()
         log.info(
-            "event=draining name=%s reason='no new tasks come: what has begun is finished, the rest goes back'",
+            "event=draining name=%s reason='no new tasks come: running ones finish, the rest goes back'",
             draining.name,
         )
         await _either(draining.finished, draining.taking)
         if draining.finished.is_set():
             log.info(
-                "event=drained name=%s reason='all that was held is over; tasks come again after "
+                "event=drained name=%s reason='all tasks are reported; tasks come again after "
                 "`taskqueue fetcher resume %s`'",
                 draining.name,
                 draining.name,
@@ -368,7 +370,7 @@ async def _either(*events: asyncio.Event) -> None:
 
 
 async def tell_unknown(client: AsyncClient, projects: Sequence[str]) -> None:
-    """Say in one line which of the projects do not exist, until all do."""
+    """Log in one line which of the projects do not exist, until all do."""
     unknown: Sequence[str] = []
     for pause in growing_pauses():
         missing = [project for project in unknown or projects if not await _exists(client, project)]
@@ -391,12 +393,12 @@ def _joined(projects: Sequence[str], between: str) -> str:
 def _why_nothing_comes(missing: Sequence[str]) -> str:
     start = f"`taskqueue project start {_joined(missing, ' ')}`"
     if len(missing) == 1:
-        return f"it does not exist, so nothing of it is handed out; {start} makes it"
-    return f"these {len(missing)} do not exist, so nothing of them is handed out; {start} makes them"
+        return f"it does not exist, so none of its tasks are dispatched; {start} creates it"
+    return f"these {len(missing)} do not exist, so none of their tasks are dispatched; {start} creates them"
 
 
 def growing_pauses() -> Iterator[float]:
-    """Seconds between the times that something is said, for ever."""
+    """Iterate over the seconds between two lines about an obstacle, for ever."""
     pause = PAUSE_SECONDS
     while True:
         yield pause
@@ -404,7 +406,7 @@ def growing_pauses() -> Iterator[float]:
 
 
 async def _exists(client: AsyncClient, project: str) -> bool:
-    """It is there, or nobody can tell now."""
+    """Return True if the project exists, or that is unknown now."""
     try:
         await client.projects.get(project)
     except RequestRejected as error:

@@ -156,7 +156,7 @@ def test_a_result_may_come_alone(daemon: Daemon) -> None:
     [
         (lambda: [Result(1), Result(2)], "returned two results; a task has one"),
         (lambda: Result({"seen": object()}), "TypeError: result.seen: object can't be encoded as MessagePack"),
-        (lambda: Result("x" * 65_536), "ValueError: result: 65541 bytes as MessagePack, at most 65536 are taken"),
+        (lambda: Result("x" * 65_536), "ValueError: result: 65541 bytes as MessagePack, at most 65536 are accepted"),
     ],
 )
 def test_what_can_be_no_result_is_a_failure(daemon: Daemon, returned: Callable[[], Any], reason: str) -> None:
@@ -229,7 +229,7 @@ def test_a_handler_that_returns_a_map_that_is_no_task_is_told_which_fields_there
     line = item.error.splitlines()[-1]
 
     assert "returned dict {'title': 'x'}: title: unknown field; a map is a new task; there are age, " in line
-    assert "pyspider's returned dicts, is a Result(...)" in line
+    assert "pyspider's returned dicts, as Result(...)" in line
 
 
 def test_a_handler_that_returns_nothing_is_done(daemon: Daemon) -> None:
@@ -660,7 +660,7 @@ def test_a_stopped_worker_ends_when_the_daemon_is_away_and_says_what_was_not_han
     daemon.start()
 
     [line] = [record.getMessage() for record in caplog.records if "event=unreported" in record.getMessage()]
-    assert "project=p taskid=t1 reason='the daemon does not answer; it is handed out anew when" in line
+    assert "project=p taskid=t1 reason='the daemon does not answer; it dispatches the task again after" in line
 
 
 def test_a_report_that_is_not_answered_while_its_client_is_patient_is_told_in_the_log(
