@@ -1,14 +1,14 @@
-"""What is asked for a task, and what the answer means for it. Reads no socket: ``Http`` and ``AsyncHttp`` share it.
+"""Request for a task, and outcome of its answer. Reads no socket: ``Http`` and ``AsyncHttp`` share it.
 
-    status                           becomes
+    status                           outcome
     below 400                        a Page; a redirect is not followed, its target is among the page's links
-    429, 503, 408, 425, other 5xx    Retry: when Retry-After says, else by the project's table, or as its slot backs off
-    other 4xx                        Drop: the same question would get the same answer
+    429, 503, 408, 425, other 5xx    Retry: after Retry-After, else by the project's table, or as its slot backs off
+    other 4xx                        Drop: the same request would get the same answer
 
-    no answer                        Retry by the table: nobody there, or not in time, or it breaks off
+    no answer                        Retry by the table: no connection, not in time, or broken off
     an answer that is too large      Drop
 
-The status, the headers that count and the kind of error are said by ``task.fetched``, whatever comes of it.
+``task.fetched`` records the status, the relevant headers and the kind of error, whatever the outcome.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class Page(Struct, frozen=True):
     """An answer whose status is below 400.
 
     Attributes:
-        url: that was asked, as ``taskqueue.links`` writes urls.
+        url: requested url, written as ``taskqueue.links`` writes urls.
         status: 200, or another one below 400: redirects are not followed.
-        headers: their names in lower case; the values of those that were sent several times are joined by commas.
-        body: with its Content-Encoding undone.
+        headers: by names in lower case; values of a repeated header are joined by commas.
+        body: the body without its Content-Encoding.
     """
 
     url: str
@@ -49,48 +49,52 @@ class Page(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The body as text, decoded at each look.
+        """Body as text, decoded at each access.
 
-        Its charset is that of its byte order mark, else of the header, else what the page itself says, else UTF-8 or,
-        if it is none, windows-1252. What can't be decoded is replaced.
+        Its charset is that of its byte order mark, else of the header, else of the page's own declaration, else UTF-8
+        or, if it is not valid, windows-1252. Bytes that can't be decoded are replaced.
         """
         return page_text(self.body, self.headers.get("content-type", "")).text
 
     def links(self, **options: Unpack[LinkOptions]) -> list[str]:
-        """Where the page leads to, a redirect's target included; the options are those of ``taskqueue.links``."""
+        """Return the urls that the page links to, including a redirect's target; the options are those of
+        ``taskqueue.links``.
+        """
         return links(self.body, self.url, headers=self.headers, **options)
 
 
 TOTAL_SECONDS: Final = 30.0
-"""From the beginning of a fetch to its end: less than the time after which a silent fetcher's tasks go to others."""
+"""Time from the beginning of a fetch to its end: less than the time after which a silent fetcher's tasks are dispatched
+again.
+"""
 
 CONNECT_SECONDS: Final = 10.0
 
 MAX_PAGE_BYTES: Final = 8 << 20
 MAX_FILE_BYTES: Final = 50 << 20
-"""Of a robots.txt or sitemap: what ``taskqueue.robots`` reads at most."""
+"""Most bytes of a robots.txt or sitemap, as ``taskqueue.robots`` reads them."""
 
 REDIRECTS_MOST: Final = 5
-"""To a robots.txt (RFC 9309, section 2.3.1.2), or a sitemap."""
+"""Redirects followed to a robots.txt (RFC 9309, section 2.3.1.2), or a sitemap."""
 
 PIECE_BYTES: Final = 64 << 10
 
 REDIRECTS: Final = 300
 SERVER_ERRORS: Final = 500
-"""The first status of each."""
+"""First status of each kind."""
 
 AGAIN: Final = frozenset((408, 425, 429))
-"""Statuses below 500 that may be another one later: Request Timeout, Too Early, Too Many Requests."""
+"""Statuses below 500 that may change later: Request Timeout, Too Early, Too Many Requests."""
 
 REPEATABLE: Final = ("GET", "HEAD")
-"""Methods of requests that may be sent again by another connection, if the one that was kept turns out to be closed."""
+"""Methods of requests that may be sent again over another connection, if the kept one turns out to be closed."""
 
 ERROR_CHARS: Final = 300
-"""Of what a library says of an error."""
+"""Characters of a library's error text."""
 
 
 class Limits(NamedTuple):
-    """What one answer may cost: seconds from the request to its last byte, and bytes of its body, decoded."""
+    """Bounds of one answer: seconds from the request to its last byte, and bytes of its decoded body."""
 
     seconds: float
     max_bytes: int
@@ -106,39 +110,40 @@ class Asked(NamedTuple):
 
 
 class Requests:
-    """Makes requests, all of which have some headers in common.
+    """Makes requests with common headers.
 
     Args:
         agent: the User-Agent.
-        headers: beside that.
+        headers: further headers.
     """
 
     def __init__(self, agent: str, headers: Mapping[str, str] | None) -> None:
         if not agent.strip():
-            raise ValueError("agent: say who you are, such as examplebot/1.0 (+https://example.com/bot)")
+            raise ValueError("agent: name your crawler, such as examplebot/1.0 (+https://example.com/bot)")
         self._headers = {"user-agent": agent, "accept": "*/*", "accept-encoding": CODINGS} | lowered(headers)
 
     def for_task(self, task: Task, headers: Mapping[str, str] | None, conditional: bool) -> Asked:
-        """The request for a task: what its ``fetch`` says of method, headers and data, and then what the caller says.
+        """Make the request for a task from its ``fetch`` (method, headers and data) and the caller's headers, which
+        win.
 
         Raises:
-            Drop: its url is none of http or https.
+            Drop: its url is not http or https.
         """
         page = web_url(task.url)
         if page is None:
-            raise Drop(f"no url of http or https: {task.url:.200}")
+            raise Drop(f"not a url of http or https: {task.url:.200}")
         fetch = task.fetch if isinstance(task.fetch, dict) else {}
         said = self._headers | lowered(fetch.get("headers")) | lowered(task.conditional if conditional else None)
         data, form = _as_bytes(fetch.get("data"))
         return Asked(page.text, form | said | lowered(headers), str(fetch.get("method") or "GET").upper(), data)
 
     def for_file(self, url: str) -> Asked:
-        """The request for a file of a site, such as its robots.txt."""
+        """Make the request for a file of a site, such as its robots.txt."""
         return Asked(url, self._headers)
 
 
 class Visit:
-    """One fetch of a task, from now on: what is asked, what is heard, and what becomes of it."""
+    """One fetch of a task, from now on: its request, its answer, and its outcome."""
 
     def __init__(self, task: Task, asked: Asked, limits: Limits) -> None:
         task.fetch_began_at = time.monotonic()
@@ -149,10 +154,10 @@ class Visit:
         self._headers: dict[str, str] = {}
 
     def answered(self, status: int, headers: dict[str, str]) -> Body | None:
-        """The head of the answer has come: return what takes its body; None: it is not to be read.
+        """Process the head of the answer; returns the receiver of its body, or None if it is not to be read.
 
         Raises:
-            Drop, Retry: that decides it.
+            Drop, Retry: the status decides.
             Broken, TooLarge: see ``failure``.
         """
         if status not in STATUS_CODES:
@@ -168,19 +173,19 @@ class Visit:
         return Body(headers, self._limits.max_bytes)
 
     def page(self, body: bytes) -> Page:
-        """The page, of which all has come."""
+        """Make the page of the complete body."""
         assert self._status is not None
         return Page(self._asked.url, self._status, self._headers, body)
 
     def failure(self, error: Exception) -> Drop | Retry:
-        """What becomes of the task when something went wrong before all of the answer had come."""
+        """Return the outcome of an error before the answer was complete."""
         said = described(error)
         if isinstance(error, TooLarge):
             return Drop(f"too large: {said}, and max_bytes is {self._limits.max_bytes:,}")
         if isinstance(error, UnknownCoding):
             return Drop(said)
         kind = told_by(error).kind or "other"
-        # A host that has begun to answer is there: its slot need not be left alone.
+        # A host that has begun to answer is alive: its slot need not back off.
         self._task.fetched(error_kind="other" if kind == "connection" and self._status is not None else kind)
         return Retry(reason=f"timed out: {self._limits.seconds:g} s for all of it" if kind == "timeout" else said)
 
@@ -193,30 +198,30 @@ class Visit:
 
 
 def checked_limits(timeout: float, max_bytes: int) -> Limits:
-    """The limits of a fetch.
+    """Return the limits of a fetch.
 
     Raises:
-        TypeError, ValueError: one of them is none.
+        TypeError, ValueError: a limit is invalid.
     """
     if not 0 < checked_seconds("timeout", timeout) < inf:
-        raise ValueError(f"timeout: expected more than 0 seconds that end, got {timeout}")
+        raise ValueError(f"timeout: expected a finite number of seconds above 0, got {timeout}")
     return Limits(timeout, checked_count("max_bytes", max_bytes))
 
 
 def lowered(headers: Mapping[Any, Any] | None) -> dict[str, str]:
-    """Headers with their names in lower case."""
+    """Return headers with their names in lower case."""
     return {str(name).lower(): str(value) for name, value in (headers or {}).items()}
 
 
 def redirected(status: int, headers: Mapping[str, str], url: str) -> str | None:
-    """Where a redirect leads to, if that is http or https; None: it is none."""
+    """Return the target of a redirect, if it is http or https; None otherwise."""
     location = headers.get("location", "") if REDIRECTS <= status < REFUSALS else ""
     target = web_url(location, url) if location else None
     return None if target is None else target.text
 
 
 def is_over(content_length: str, most: int) -> bool:
-    """Whether an answer says that its body has more bytes than that."""
+    """Return True if the Content-Length is more than ``most``."""
     return (
         content_length.isdecimal()
         and content_length.isascii()
@@ -226,13 +231,13 @@ def is_over(content_length: str, most: int) -> bool:
 
 
 def described(error: BaseException) -> str:
-    """An error for people, in one line."""
+    """Return an error for operators, in one line."""
     said = " ".join(str(error).split())[:ERROR_CHARS]
     return said if isinstance(error, TooLarge | UnknownCoding | Broken) else f"{type(error).__name__}: {said}"
 
 
 def _as_bytes(data: Any) -> tuple[bytes | None, dict[str, str]]:
-    """What is sent, and the header that says what it is; a map is a form."""
+    """Return the data to send, and the header of its type; a map is a form."""
     match data:
         case None | bytes():
             return data, {}

@@ -11,7 +11,7 @@ from typing import Final
 
 try:
     import httpx
-except ModuleNotFoundError as error:  # pragma: no cover - told in a process of its own.
+except ModuleNotFoundError as error:  # pragma: no cover - tested in a process of its own.
     told = "taskqueue.http.AsyncHttp needs httpx: pip install 'taskqueue-scheduler[http]'"
     raise ModuleNotFoundError(told, name=error.name) from None
 
@@ -33,17 +33,17 @@ from taskqueue.http.answer import (
 from taskqueue.http.body import Body, Broken, TooLarge, UnknownCoding
 
 NO_ANSWER: Final = (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, Broken, TooLarge, UnknownCoding)
-"""What is raised if no answer comes, or none that can be read; a TimeoutError is an OSError."""
+"""Errors if no answer comes, or none that can be read; a TimeoutError is an OSError."""
 
 IDLE_MOST: Final = 100
 """Connections that are kept for later."""
 
 
 class Steps:
-    """What a request has come to, as httpx tells it.
+    """Progress of a request, as httpx reports it.
 
     Attributes:
-        connected: there was a connection to be made for it, or an attempt at one.
+        connected: a connection was made for it, or an attempt at one.
         answered: the head of an answer has come.
     """
 
@@ -52,21 +52,24 @@ class Steps:
         self.answered = False
 
     async def note(self, name: str, about: object) -> None:
-        """Called by httpx before and after each step; ``name`` is such as ``connection.connect_tcp.started``."""
+        """Record a step; httpx calls this before and after each, with a ``name`` such as
+        ``connection.connect_tcp.started``.
+        """
         self.connected |= name.startswith("connection.connect_tcp.")
         self.answered |= name.endswith(".receive_response_headers.complete")
 
 
 class AsyncHttp:
-    """Fetches the pages of tasks for ``async`` handlers; one for a process.
+    """Fetches the pages of tasks for ``async`` handlers; create one per process.
 
-    A page is bounded in bytes and in time. Redirects are not followed, cookies and proxies not used.
+    A page is bounded in bytes and in time. Redirects are not followed; cookies and proxies are not used.
 
     Args:
-        agent: the User-Agent: who crawls, and where to complain, such as "examplebot/1.0 (+https://example.com/bot)".
-        headers: of each request.
-        timeout: seconds in which all of an answer has to have come; to connect takes 10 s of them at most.
-        max_bytes: of a page, after its compression is undone; one that has more fails for good.
+        agent: the User-Agent: name of the crawler, and an address for complaints, such as "examplebot/1.0
+            (+https://example.com/bot)".
+        headers: headers of each request.
+        timeout: seconds for the whole answer; at most 10 s of them to connect.
+        max_bytes: bytes of a page after decompression; a larger one fails for good.
     """
 
     def __init__(
@@ -83,18 +86,19 @@ class AsyncHttp:
         self._connections: httpx.AsyncClient | None = None
 
     async def fetch(self, task: Task, *, headers: Mapping[str, str] | None = None, conditional: bool = False) -> Page:
-        """Fetch a task's page, and say by ``task.fetched`` how it went.
+        """Fetch a task's page, and record by ``task.fetched`` how it went.
 
-        What the task's ``fetch``, or its project's settings, say of ``method``, ``headers`` and ``data`` is sent.
+        The request uses ``method``, ``headers`` and ``data`` of the task's ``fetch``, which includes its project's
+        settings.
 
         Args:
-            headers: of this request; they win over all others.
-            conditional: ask only for what has changed since the last report; the answer may be an empty 304.
+            headers: headers of this request, which win over all others.
+            conditional: ask only for changes since the last report; the answer may be an empty 304.
 
         Raises:
-            Retry: the site is busy or broken, or can't be reached, or not in time; after what Retry-After says, else
-                by the project's table.
-            Drop: any other status from 400 on, or a page that is too large, or no url of http or https.
+            Retry: the site is busy, broken, unreachable or too slow; after its Retry-After, else by the project's
+                table.
+            Drop: any other status from 400 on, a page that is too large, or a url that is not http or https.
         """
         asked = self._requests.for_task(task, headers, conditional)
         visit = Visit(task, asked, self._limits)
@@ -106,10 +110,11 @@ class AsyncHttp:
             raise visit.failure(error) from error
 
     async def get(self, url: str) -> tuple[int, bytes]:
-        """Fetch a robots.txt or a sitemap for ``AsyncRobots``: 5 redirects are followed, 50 MiB read, at most.
+        """Fetch a robots.txt or a sitemap for ``AsyncRobots``; follows at most 5 redirects, reads at most 50 MiB.
 
         Raises:
-            Exception: nobody answers, or the answer can't be read; of httpx, an OSError or one of its own.
+            Exception: no answer comes, or none that can be read; an error of httpx, an OSError or one of
+                taskqueue.http.
         """
         for _ in range(REDIRECTS_MOST + 1):
             async with self._answer(self._requests.for_file(url)) as answer:
@@ -121,7 +126,7 @@ class AsyncHttp:
         return status, b""
 
     async def close(self) -> None:
-        """Close the connections that are kept; the next fetch opens others. Those of a loop that has ended are left."""
+        """Close the kept connections; the next fetch opens others. Connections of an ended loop are left alone."""
         connections, self._connections = self._connections, None
         if connections is not None and self._loop is asyncio.get_running_loop():
             await connections.aclose()
@@ -136,7 +141,7 @@ class AsyncHttp:
 
     @asynccontextmanager
     async def _answer(self, asked: Asked) -> AsyncIterator[httpx.Response]:
-        """The head of the answer; its body may be read until the time is over, or this is left."""
+        """Yield the head of the answer; its body may be read until the time is over, or the block ends."""
         async with asyncio.timeout(self._limits.seconds):
             answer = await self._head(asked)
             try:
@@ -145,7 +150,7 @@ class AsyncHttp:
                 await answer.aclose()
 
     async def _head(self, asked: Asked) -> httpx.Response:
-        """The head of the answer. If a connection that was kept turns out to be closed, the next one is tried."""
+        """Return the head of the answer. If a kept connection turns out to be closed, try the next one."""
         opened = self._opened()
         while True:
             steps = Steps()
@@ -159,7 +164,7 @@ class AsyncHttp:
                     raise
 
     def _opened(self) -> httpx.AsyncClient:
-        """The connections of the loop that runs: those of another one can't be used here."""
+        """Return the connections of the running loop: those of another one can't be used here."""
         loop = asyncio.get_running_loop()
         if self._connections is None or self._loop is not loop:
             seconds = self._limits.seconds
@@ -180,7 +185,7 @@ async def _read(answer: httpx.Response, body: Body) -> bytes:
 
 
 async def _beginning(answer: httpx.Response, body: Body) -> bytes:
-    """The body, or as much of it as may be read."""
+    """Return the body, or as much of it as may be read."""
     try:
         return await _read(answer, body)
     except TooLarge:

@@ -1,8 +1,8 @@
-"""Http: fetching for code that waits, on urllib3; it may be shared by all threads of a process.
+"""Http: fetching for blocking code, on urllib3; all threads of a process may share it.
 
 urllib3's timeouts are for each read of the socket: a host that sends a byte of a header a second keeps a thread for
-hours. The connections here are clocked: each read may take what is left of the time, so head and body end when the
-total is over.
+hours. The connections here are clocked: each read may take the rest of the time, so head and body end when the total is
+over.
 """
 
 from __future__ import annotations
@@ -42,20 +42,21 @@ from taskqueue.http.answer import (
 from taskqueue.http.body import Body, Broken, TooLarge, UnknownCoding
 
 NO_ANSWER: Final = (HTTPError, HTTPException, OSError, UnicodeError, Broken, TooLarge, UnknownCoding)
-"""What is raised if no answer comes, or none that can be read; UnicodeError: by names of hosts that can't be."""
+"""Errors if no answer comes, or none that can be read; UnicodeError: from impossible host names."""
 
 
 class Http:
-    """Fetches the pages of tasks for plain handlers; one for a process, whose threads share its connections.
+    """Fetches the pages of tasks for plain handlers; create one per process, whose threads share its connections.
 
-    A page is bounded in bytes and in time. Redirects are not followed, cookies and proxies not used.
+    A page is bounded in bytes and in time. Redirects are not followed; cookies and proxies are not used.
 
     Args:
-        agent: the User-Agent: who crawls, and where to complain, such as "examplebot/1.0 (+https://example.com/bot)".
-        headers: of each request.
-        timeout: seconds in which all of an answer has to have come. To find a host's address may take longer, and each
-            of its addresses is tried for 10 s at most.
-        max_bytes: of a page, after its compression is undone; one that has more fails for good.
+        agent: the User-Agent: name of the crawler, and an address for complaints, such as "examplebot/1.0
+            (+https://example.com/bot)".
+        headers: headers of each request.
+        timeout: seconds for the whole answer. Looking up a host's address may take longer, and each of its addresses is
+            tried for at most 10 s.
+        max_bytes: bytes of a page after decompression; a larger one fails for good.
     """
 
     def __init__(
@@ -71,19 +72,20 @@ class Http:
         self._pools = clocked_pools()
 
     def fetch(self, task: Task, *, headers: Mapping[str, str] | None = None, conditional: bool = False) -> Page:
-        """Fetch a task's page, and say by ``task.fetched`` how it went.
+        """Fetch a task's page, and record by ``task.fetched`` how it went.
 
-        What the task's ``fetch``, or its project's settings, say of ``method``, ``headers`` and ``data`` is sent.
+        The request uses ``method``, ``headers`` and ``data`` of the task's ``fetch``, which includes its project's
+        settings.
 
         Args:
-            headers: of this request; they win over all others.
-            conditional: ask only for what has changed since the last report; the answer may be an empty 304.
+            headers: headers of this request, which win over all others.
+            conditional: ask only for changes since the last report; the answer may be an empty 304.
 
         Raises:
-            Retry: the site is busy or broken, or can't be reached, or not in time; after what Retry-After says, else
-                by the project's table.
-            Drop: any other status from 400 on, or a page that is too large, or no url of http or https.
-            RuntimeError: it is called in an event loop, which it would hold up.
+            Retry: the site is busy, broken, unreachable or too slow; after its Retry-After, else by the project's
+                table.
+            Drop: any other status from 400 on, a page that is too large, or a url that is not http or https.
+            RuntimeError: it is called in an event loop, which it would block.
         """
         _check_outside_of_loops()
         asked = self._requests.for_task(task, headers, conditional)
@@ -96,10 +98,11 @@ class Http:
             raise visit.failure(error) from error
 
     def get(self, url: str) -> tuple[int, bytes]:
-        """Fetch a robots.txt or a sitemap for ``Robots``: 5 redirects are followed, 50 MiB read, at most.
+        """Fetch a robots.txt or a sitemap for ``Robots``; follows at most 5 redirects, reads at most 50 MiB.
 
         Raises:
-            Exception: nobody answers, or the answer can't be read; of urllib3, an OSError or one of its own.
+            Exception: no answer comes, or none that can be read; an error of urllib3, an OSError or one of
+                taskqueue.http.
         """
         for _ in range(REDIRECTS_MOST + 1):
             with closing(self._answer(self._requests.for_file(url))) as answer:
@@ -111,7 +114,7 @@ class Http:
         return status, b""
 
     def close(self) -> None:
-        """Close the connections that are kept; the next fetch opens others."""
+        """Close the kept connections; the next fetch opens others."""
         self._pools.clear()
 
     def __enter__(self) -> Http:
@@ -123,7 +126,7 @@ class Http:
         self.close()
 
     def _answer(self, asked: Asked) -> BaseHTTPResponse:
-        """The head of the answer; its body is still to be read. If a kept connection is closed, another is tried."""
+        """Return the head of the answer; its body is still to be read. If a kept connection is closed, try another."""
         ends_at = time.monotonic() + self._limits.seconds
         while True:
             try:
@@ -147,14 +150,14 @@ class Http:
 
 
 def _read(answer: BaseHTTPResponse, body: Body) -> bytes:
-    # Not stream(): its reader of chunks takes lines without an end.
+    # Not stream(): its reader of chunks accepts lines without an end.
     while piece := answer.read(PIECE_BYTES, decode_content=False):
         body.take(piece)
     return body.end()
 
 
 def _beginning(answer: BaseHTTPResponse, body: Body) -> bytes:
-    """The body, or as much of it as may be read."""
+    """Return the body, or as much of it as may be read."""
     try:
         return _read(answer, body)
     except TooLarge:
@@ -170,11 +173,11 @@ def _check_outside_of_loops() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise RuntimeError("Http.fetch would hold up the event loop: use AsyncHttp, or asyncio.to_thread(http.fetch, task)")
+    raise RuntimeError("Http.fetch would block the event loop: use AsyncHttp, or asyncio.to_thread(http.fetch, task)")
 
 
 HOSTS_MOST: Final = 100
-"""Whose idle connections are kept."""
+"""Hosts whose idle connections are kept."""
 
 IDLE_MOST: Final = 100
 """Connections of one host that are kept: as many as threads that may have used them."""
@@ -206,7 +209,7 @@ class ClockedReader(io.RawIOBase):
 
 
 class ClockedResponse(HTTPResponse):
-    """An answer that has to have come by a moment of ``time.monotonic``."""
+    """An answer that has to be complete by a moment of ``time.monotonic``."""
 
     def __init__(self, connected: socket.socket, *arguments: Any, ends_at: float, **named: Any) -> None:
         super().__init__(connected, *arguments, **named)
@@ -215,7 +218,7 @@ class ClockedResponse(HTTPResponse):
 
 
 class Stale(ProtocolError):
-    """A connection that was kept has been closed by its host meanwhile; the request may be sent by another one."""
+    """A kept connection has been closed by its host meanwhile; the request may be sent over another one."""
 
 
 class ClockedConnection(HTTPConnection):
@@ -229,10 +232,10 @@ class ClockedConnection(HTTPConnection):
         super().connect()
 
     def getresponse(self) -> Any:
-        """The answer to what was asked; its ``timeout`` is what is left of the request's total by now.
+        """Return the answer; ``timeout`` is the rest of the request's total.
 
         Raises:
-            Stale: its host has closed the connection before it heard the request.
+            Stale: the host has closed the connection before it read the request.
         """
         assert self.timeout is not None
         ends_at = time.monotonic() + self.timeout
@@ -247,7 +250,7 @@ class ClockedConnection(HTTPConnection):
 
 
 class ClockedTlsConnection(ClockedConnection, HTTPSConnection):
-    """The same over TLS."""
+    """A clocked connection over TLS."""
 
 
 class _Pool(HTTPConnectionPool):
@@ -259,7 +262,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def clocked_pools() -> PoolManager:
-    """Connections for all threads of a process."""
+    """Make connection pools for all threads of a process."""
     pools = PoolManager(HOSTS_MOST, maxsize=IDLE_MOST)
     pools.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
     return pools

@@ -1,9 +1,8 @@
-"""The body of an answer, taken in pieces, decoded and bounded as they come.
+"""Body of an answer, received in pieces, decoded and bounded as they come.
 
     piece ──► identity | gzip | deflate ──► never more than ``most`` bytes in memory
 
-The libraries' own decoders are not used: some versions of them unpack a piece as a whole, and 64 KiB may
-be 64 MiB.
+The libraries' own decoders are not used: some versions of them unpack a piece as a whole, and 64 KiB may be 64 MiB.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 CODINGS: Final = "gzip, deflate"
-"""What is asked for by Accept-Encoding."""
+"""Value of Accept-Encoding."""
 
 GZIP_BITS: Final = 31
 ZLIB_BITS: Final = 15
@@ -23,7 +22,7 @@ RAW_BITS: Final = -15
 GZIP: Final = b"\x1f\x8b"
 
 MEMBERS_MOST: Final = 1_000
-"""Of a gzip stream; there is one as a rule, and an empty one takes 20 bytes."""
+"""Members of a gzip stream; there is usually one, and an empty one takes 20 bytes."""
 
 
 class TooLarge(Exception):
@@ -31,29 +30,29 @@ class TooLarge(Exception):
 
 
 class UnknownCoding(Exception):
-    """The body is sent in a Content-Encoding that nobody has asked for."""
+    """The body has a Content-Encoding that was not asked for."""
 
 
 class Broken(Exception):
-    """The body is not in the Content-Encoding that it is said to be in."""
+    """The body is not in its declared Content-Encoding."""
 
 
 class Decoder(Protocol):
     """Undoes a Content-Encoding."""
 
     def decoded(self, piece: bytes, room: int) -> bytes:
-        """The bytes that a piece stands for; if they are more than ``room``, so many of them and one more at least."""
+        """Decode a piece; of a result longer than ``room``, return at least ``room`` + 1 bytes."""
 
     def end(self) -> None:
-        """Nothing more comes; raises ``Broken`` if something is missing."""
+        """End the input; raises ``Broken`` if something is missing."""
 
 
 class Body:
-    """The body of one answer.
+    """Body of one answer.
 
     Args:
-        headers: of the answer, their names in lower case.
-        most: bytes, decoded, that it may have.
+        headers: headers of the answer, their names in lower case.
+        most: most decoded bytes that it may have.
 
     Raises:
         UnknownCoding: it can't be decoded.
@@ -65,7 +64,7 @@ class Body:
         self._taken = bytearray()
 
     def take(self, piece: bytes) -> None:
-        """Take the next piece, as it came.
+        """Receive the next piece, as it came.
 
         Raises:
             TooLarge, Broken: nothing more is to be read.
@@ -77,7 +76,7 @@ class Body:
             raise TooLarge("more bytes than may be")
 
     def end(self) -> bytes:
-        """All that was taken.
+        """Return the whole body.
 
         Raises:
             Broken: something is missing.
@@ -86,7 +85,7 @@ class Body:
         return self.beginning()
 
     def beginning(self) -> bytes:
-        """What was taken so far."""
+        """Return the body so far."""
         return bytes(self._taken)
 
 
@@ -110,7 +109,7 @@ class _Identity:
 
 
 class _Inflate:
-    """gzip, of one member or several, or deflate. What follows the end is passed over, as browsers do."""
+    """gzip, of one member or several, or deflate. Bytes after the end are ignored, as browsers do."""
 
     def __init__(self, bits: int) -> None:
         self._bits = bits
@@ -136,13 +135,13 @@ class _Inflate:
             raise Broken("its Content-Encoding is broken: the end is missing")
 
     def _begin(self, piece: bytes) -> None:
-        """The first byte of a deflate tells whether it has zlib's head (RFC 1950, section 2.2)."""
+        """Find out by the first byte of a deflate whether it has zlib's head (RFC 1950, section 2.2)."""
         self._began = True
         if self._bits == ZLIB_BITS and piece[0] & 0x0F != zlib.DEFLATED:
             self._stream = zlib.decompressobj(RAW_BITS)
 
     def _goes_on(self, rest: bytes) -> bool:
-        """Whether what comes next belongs to the body; at the beginning of a member there is a new stream."""
+        """Return True if ``rest`` belongs to the body; at the beginning of a member, start a new stream."""
         if not self._stream.eof:
             return True
         if self._bits == GZIP_BITS and rest == GZIP[:1]:

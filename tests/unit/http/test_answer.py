@@ -79,7 +79,7 @@ def test_a_conditional_request_asks_for_what_has_changed() -> None:
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://site.example/", "data:,x", "http://", "site.example"])
 def test_what_is_no_url_of_http_fails_for_good(url: str) -> None:
-    with pytest.raises(Drop, match="no url of http or https"):
+    with pytest.raises(Drop, match="not a url of http or https"):
         visit(task(url))
 
 
@@ -92,9 +92,9 @@ def test_user_and_fragment_of_a_url_are_not_sent() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"agent": " "}, "agent: say who you are"),
-        ({"timeout": 0}, "timeout: expected more than 0 seconds"),
-        ({"timeout": float("inf")}, "timeout: expected more than 0 seconds that end"),
+        ({"agent": " "}, "agent: name your crawler"),
+        ({"timeout": 0}, "timeout: expected a finite number of seconds above 0"),
+        ({"timeout": float("inf")}, "timeout: expected a finite number of seconds above 0"),
         ({"max_bytes": 0}, "max_bytes: expected at least 1"),
     ],
 )
