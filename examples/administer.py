@@ -1,4 +1,4 @@
-"""A look at all that a client knows of a project, with the types of it: ``python examples/administer.py [PROJECT]``."""
+"""All that a client shows of a project, with its types: ``python examples/administer.py [PROJECT]``."""
 
 import sys
 from collections.abc import Iterable
@@ -39,8 +39,8 @@ def administer(client: Client, name: str) -> Iterable[object]:
     slots: types.SlotPage = client.slots.list(name, sort="name")
     slot: types.SlotDetails = client.slots.set(name, "site.example", delay=1.0)
     fetchers: types.FetcherPage = client.fetchers.list(project=name)
-    drained: types.FetcherName = client.fetchers.drain("nobody")
-    mine: list[types.Fetcher] = client.fetchers.resume("nobody").fetchers
+    drained: types.FetcherName = client.fetchers.drain("old-worker")
+    mine: list[types.Fetcher] = client.fetchers.resume("old-worker").fetchers
     yield from (job.next_at, slots.count, slot.chosen, fetchers.found, drained.draining, mine)
     status: types.Status = client.status()
     daemon: types.DaemonStatus = client.daemon.show()

@@ -1,4 +1,4 @@
-"""A crawler whose loop can't await: all that it does is done in callbacks. Start a daemon, then:
+"""A crawler whose loop can't await: all its work is done in callbacks. Start a daemon, then:
 
 taskqueue project set demo rate=5 slot.by=host max_depth=20
 taskqueue push demo https://example.com/
@@ -20,7 +20,7 @@ http = Http("examplebot/1.0 (+https://example.com/bot)")
 
 
 class Crawler:
-    """Stands for a framework's engine: what it calls has to return at once."""
+    """Engine of a framework: its callbacks have to return at once."""
 
     def __init__(self, client: AsyncClient) -> None:
         self.client = client
@@ -30,13 +30,13 @@ class Crawler:
         self.intake = client.intake(["demo"], ROOM, on_arrival=self.download_more)
 
     def download_more(self) -> None:
-        """Begin with what is here, as long as there is room."""
+        """Begin with the tasks that are here, as long as there is room."""
         while (task := self.intake.take_now()) is not None:
             download = self.loop.run_in_executor(self.downloads, http.fetch, task)
             download.add_done_callback(partial(self.downloaded, task))
 
     def downloaded(self, task: Task, download: asyncio.Future[Page]) -> None:
-        """Report a task, whose place is free then, and go on."""
+        """Report a task, whose place is free then, and begin the next."""
         match download.exception():
             case None:
                 self.client.report_soon(task, download.result().links())
@@ -50,19 +50,19 @@ class Crawler:
         self.end_if_idle()
 
     def report_retry(self, task: Task, retry: Retry) -> None:
-        """Report that a task is to be run again, with all that was said of its next attempt."""
+        """Report that a task is to run again, with the handler's changes to its next attempt."""
         self.client.report_soon(
             task, retry.new, error=str(retry), after=retry.after,
             counts=retry.counts, body=retry.body, priority=retry.priority,
         )  # fmt: skip
 
     def stop(self) -> None:
-        """Take no more; what was not begun goes back at once."""
+        """Take no more; tasks that were not begun go back at once."""
         self.intake.room = 0
         self.end_if_idle()
 
     def end_if_idle(self) -> None:
-        """Tell main when the last page is reported."""
+        """Set ``ended`` when the last page is reported."""
         if self.intake.room == self.intake.running == 0:
             self.ended.set()
 

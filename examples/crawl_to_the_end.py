@@ -1,4 +1,4 @@
-"""Push a crawl, wait for its end, and tell what became of it. Start a daemon and the crawler first:
+"""Push a crawl, wait for its end, and print its outcome. Start a daemon and the crawler first:
 
 taskqueue project set demo rate=5 slot.by=host max_depth=20
 python examples/crawler.py &
@@ -11,7 +11,7 @@ from taskqueue import Client
 
 
 def main(*start: str) -> None:
-    """Pages that are written in several ways are one task; all that they lead to is waited for."""
+    """Crawl all pages that the start pages lead to; one page written in several ways is one task."""
     with Client() as client:
         with client.projects.keep_open("demo"):
             print(client.push_many("demo", start, canonical=True))

@@ -1,4 +1,4 @@
-"""A whole crawler. Start a daemon, then:
+"""A complete crawler. Start a daemon, then:
 
 taskqueue project set demo rate=5 slot.by=host max_depth=20
 taskqueue push demo https://example.com/
@@ -14,7 +14,7 @@ http = Http("examplebot/1.0 (+https://example.com/bot)")
 
 
 def crawl(task: Task) -> list[str]:
-    """Fetch a page and return where it leads to on the same site, redirects included: these are the new tasks."""
+    """Fetch a page and return its links to the same site, redirects included: these are the new tasks."""
     return http.fetch(task).links()
 
 

@@ -5,8 +5,8 @@ taskqueue push demo https://example.com/
 python examples/fetcher_and_processor.py processor &
 python examples/fetcher_and_processor.py fetcher
 
-The channel between them is yours; here it is ZeroMQ. A full one makes the fetchers wait. What it loses, with a process
-that is killed, is run again when the task's lease runs out.
+The channel between them is yours; here it is ZeroMQ. A full one makes the fetchers wait. If a killed process loses a
+task, it runs again when its lease runs out.
 """
 
 import os
@@ -40,7 +40,7 @@ def fetcher() -> None:
 
 
 def processor() -> None:
-    """Process pages, and report their tasks: the links that were found are kept in the same commit as the end."""
+    """Process pages, and report their tasks: the daemon stores the links in the same commit as the success."""
     channel: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PULL)
     channel.set_hwm(PAGES_ON_THEIR_WAY)
     channel.bind(CHANNEL)
@@ -50,7 +50,7 @@ def processor() -> None:
             task = Task.from_bytes(travelled)
             try:
                 found = msgspec.msgpack.decode(fetched, type=Page).links()
-            except Exception as error:  # Whatever a page does to the code that reads it.
+            except Exception as error:  # Any error of reading the page.
                 client.failed(task, repr(error))
             else:
                 client.done(task, new=found)

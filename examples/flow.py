@@ -1,4 +1,4 @@
-"""Nine tasks that wait for each other, run with as much at once as their graph allows; then A and what depends on it.
+"""Run nine tasks that wait for each other, as parallel as their graph allows; then A and its dependents again.
 
 Start a daemon, then:
 
@@ -24,7 +24,7 @@ ran: list[str] = []
 
 
 async def handle(task: Task) -> None:
-    """What a task of a real flow would do: fetch a page, join what its parents have left behind, …"""
+    """Stand for a real flow's work, such as fetching a page, or joining the results of the parents."""
     await asyncio.sleep(0.05)
     ran.append(task.save["name"])
 

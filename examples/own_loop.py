@@ -1,4 +1,4 @@
-"""A fetcher without Worker, for a crawler that has an event loop of its own. Start a daemon first."""
+"""A fetcher without Worker, for a crawler with an event loop of its own. Start a daemon first."""
 
 import asyncio
 import signal
@@ -8,7 +8,7 @@ from taskqueue import AsyncClient
 
 
 async def main() -> None:
-    """Take tasks of the project demo one by one; while one is done, the next ones are on their way."""
+    """Take tasks of the project demo one by one; while one runs, the next ones are on their way."""
     async with AsyncClient() as client:
         async for task in client.stream(["demo"], places=8):
             if task.retried > 1:
@@ -18,7 +18,7 @@ async def main() -> None:
 
 
 async def until_told_to_stop() -> None:
-    """SIGTERM and Ctrl-C leave the loop, and closing the client hands back what it holds."""
+    """Leave the loop at SIGTERM or Ctrl-C; closing the client gives back its tasks."""
     fetching = asyncio.ensure_future(main())
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, fetching.cancel)

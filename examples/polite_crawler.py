@@ -1,4 +1,4 @@
-"""A crawler that begins with the sitemaps of a site and keeps to its robots.txt, Crawl-delay included.
+"""A crawler that begins with the sitemaps of a site and obeys its robots.txt, Crawl-delay included.
 
 Start a daemon, then:
 
@@ -15,19 +15,19 @@ from taskqueue.robots import Robots
 AGENT = "examplebot"
 PROJECT = "demo"
 SETTINGS: dict[str, int | dict[str, str]] = {"rate": 5, "slot": {"by": "host"}, "max_depth": 20}
-"""A host has a pace of its own, which its robots.txt may slow down; 20 links from its start on, a site is a trap."""
+"""Each host has a pace of its own, which its robots.txt may slow down; ``max_depth`` ends crawler traps."""
 
 http = Http(f"{AGENT}/1.0 (+https://example.com/bot)")
 
 
 def main(site: str) -> None:
-    """Crawl a site, as a process of its own; any number of them may do so."""
+    """Crawl a site in one process; several may run at once."""
     with Client() as client:
         client.projects.set(PROJECT, SETTINGS)
         robots = Robots(http.get, AGENT, slots=client.slots, projects=[PROJECT])
 
         def crawl(task: Task) -> list[str]:
-            """Fetch a page that its site lets us fetch, and return where it wants to be followed to."""
+            """Fetch a page if robots.txt allows it, and return the links that the site allows to follow."""
             robots.check(task.url)
             return http.fetch(task).links(nofollow=True)
 

@@ -1,4 +1,4 @@
-"""Push tasks with a schedule, and see what became of them. Start a daemon and the crawler first:
+"""Push tasks with a schedule, and print their outcomes. Start a daemon and the crawler first:
 
 taskqueue project set demo rate=5 slot.by=host max_depth=20
 python examples/crawler.py &

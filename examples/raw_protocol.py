@@ -1,11 +1,11 @@
-"""A producer and a fetcher that need nothing but pyzmq and msgpack: a start for a client in another language.
+"""A producer and a fetcher with only pyzmq and msgpack: a start for a client in another language.
 
 taskqueue project start demo
 python examples/raw_protocol.py push demo https://example.com/ https://example.org/
 python examples/raw_protocol.py fetch demo
 
-docs/reference/protocol.md says what the messages mean, and which rules are not kept here: one request at a time is
-under way, and a task may run no longer than a third of the fetcher_timeout, because nothing says hello meanwhile.
+docs/reference/protocol.md explains the messages. Two of its rules are simplified here: only one request is under way at
+a time, and a task may run no longer than a third of the fetcher_timeout, because no hello is sent meanwhile.
 """
 
 import hashlib
@@ -28,11 +28,11 @@ Message = dict[str, Any]
 
 
 class Session:
-    """Requests with their numbers, and what comes back."""
+    """Requests with their numbers, and their answers."""
 
     def __init__(self, address: str = ADDRESS) -> None:
         self._socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # what finds no connection is repeated here, not kept there
+        self._socket.setsockopt(zmq.IMMEDIATE, 1)  # frames without a connection are repeated here, not queued there
         self._socket.setsockopt(zmq.SNDTIMEO, 1000)
         self._socket.setsockopt(zmq.LINGER, 1000)
         self._socket.setsockopt(zmq.HEARTBEAT_IVL, 10_000)
@@ -42,9 +42,9 @@ class Session:
         self._aside: deque[Message] = deque()
 
     def ask(self, kind: str, **fields: object) -> Message:
-        """Send a request, again and again while it isn't answered; what else comes is put aside."""
+        """Send a request, again and again until it is answered; put other messages aside."""
         self._n += 1
-        # The same number and the same bytes each time: it is answered again, not done again.
+        # The same number and the same bytes each time: the daemon answers again, and does nothing twice.
         frame = msgpack.packb({"type": kind, "v": 1, "session": self._session, "n": self._n, **fields})
         for pause in PAUSES:
             self._send(frame)
@@ -59,15 +59,15 @@ class Session:
         raise TimeoutError(f"no answer from the daemon to {kind}")
 
     def next(self, seconds: float) -> Message | None:
-        """What comes unasked; None: nothing within so many seconds."""
+        """Return the next message that is not an answer; None: none within ``seconds``."""
         return self._aside.popleft() if self._aside else self._receive(seconds)
 
     def close(self) -> None:
-        """Send what is still to be sent, and leave."""
+        """Send the remaining frames, and disconnect."""
         self._socket.close()
 
     def _send(self, frame: bytes) -> None:
-        with suppress(zmq.Again):  # no connection: it is sent again
+        with suppress(zmq.Again):  # no connection: ``ask`` sends it again
             self._socket.send(frame)
 
     def _receive(self, seconds: float) -> Message | None:
@@ -77,13 +77,13 @@ class Session:
 
 
 def new_task(url: str, **schedule: object) -> Message:
-    """A task; the same page has the same taskid, whichever client pushes it."""
+    """Make a task; the same page has the same taskid from every client."""
     taskid = hashlib.md5(url.partition("#")[0].encode()).hexdigest()
     return {"taskid": taskid, "url": url, "schedule": schedule, "body": {"save": {"by": "raw_protocol"}}}
 
 
 def push(project: str, urls: list[str]) -> None:
-    """Push urls, 500 in a message; what is not rejected is kept."""
+    """Push urls, 500 per message; the daemon stores all that it does not reject."""
     session = Session()
     session.ask("hello")
     for start in range(0, len(urls), 500):
@@ -93,7 +93,7 @@ def push(project: str, urls: list[str]) -> None:
 
 
 def run(task: Message) -> list[Message]:
-    """Fetch the page here; what is returned are new tasks, what is raised is a failure."""
+    """Fetch the page here; return new tasks, or raise an error to fail."""
     print(task["url"], task.get("body"), flush=True)
     return []
 
@@ -101,7 +101,7 @@ def run(task: Message) -> list[Message]:
 def fetch(project: str, capacity: int = 8) -> None:
     """Run the tasks of a project, one after the other, until Ctrl-C."""
     session = Session()
-    held: dict[int, Message] = {}  # by token: what was handed out, until the answer to its done
+    held: dict[int, Message] = {}  # dispatched tasks by token, until the answer to their done
     seen = 0
     hello_at = 0.0
     try:
@@ -121,13 +121,13 @@ def fetch(project: str, capacity: int = 8) -> None:
                 session.ask("done", tasks=[outcome(task)])
                 del held[task["token"]]
     except KeyboardInterrupt:
-        # Whatever is not reported goes to somebody else at once.
+        # The daemon dispatches unreported tasks to other fetchers at once.
         session.ask("hello", capacity=0, seen=seen)
     session.close()
 
 
 def outcome(task: Message) -> Message:
-    """Run it, and say what became of it."""
+    """Run a task, and make its report."""
     identity = {key: task[key] for key in ("project", "taskid", "token")}
     try:
         return {**identity, "new": run(task)}
