@@ -1,6 +1,6 @@
-"""taskqueue: a durable task scheduler for web crawlers. Everything that users import is listed here.
+"""taskqueue: a durable task scheduler for web crawlers. All public names are listed here.
 
-Loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
+They are loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ _HOMES = {
     "links": "client.hyperlinks",
     "new_task": "client.tasks.new_task",
 }
-"""Modules of the names above; those that are not here are errors."""
+"""Modules of the names above; names that are not here are errors."""
 
 
 def __getattr__(name: str) -> object:
-    """The public name, from the module that it lives in (PEP 562)."""
+    """Return the public name from its module (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

@@ -1,6 +1,6 @@
-"""Types of what clients return and take, each declared once: in messages, or here.
+"""Types that clients return and take, each declared once: in messages, or here.
 
-All are frozen but for ``TaskCounts`` and ``EventTotals``, in which the daemon counts. Names of pyspider stay where its
+All are frozen except ``TaskCounts`` and ``EventTotals``, in which the daemon counts. Names of pyspider stay where its
 users look for them: ``itag``, ``exetime``, ``age``, ``lastcrawltime``, ``retries``.
 """
 
@@ -138,11 +138,11 @@ T = TypeVar("T")
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """Some of many.
+    """One page of a longer list.
 
     Attributes:
-        items: those of this page; some pages have none, although there are more.
-        next: to be given as ``after`` for the next page; empty: this is the last one.
+        items: elements of this page; a page may be empty although more follow.
+        next: ``after`` of the next page; empty: this is the last one.
     """
 
     items: list[T]
