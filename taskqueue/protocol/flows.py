@@ -33,7 +33,9 @@ class Flow(Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     project: str
+    """Name of its project."""
     flow: str
+    """Name of the flow in its project."""
     state: FlowState
     tasks: int
     counts: TaskCounts
@@ -56,7 +58,9 @@ class FlowTaskStatus(Struct, frozen=True, omit_defaults=True, gc=False):
 
     index: int
     taskid: str
+    """Its id in the project."""
     url: str
+    """Url that it fetches."""
     state: FlowTaskState
     depends_on: list[int | tuple[str, str]] = []
     missing: int = 0

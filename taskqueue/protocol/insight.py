@@ -22,11 +22,17 @@ class Window(Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     new: int = 0
+    """Tasks that were new, or that run again."""
     selected: int = 0
+    """Tasks dispatched."""
     success: int = 0
+    """Attempts that succeeded."""
     failed: int = 0
+    """Tasks that failed for good."""
     retried: int = 0
+    """Failed attempts of tasks that had retries left."""
     timeout: int = 0
+    """Attempts that ran out of time; each also counts as failed or retried."""
     mean_seconds: float = 0.0
     p95_seconds: float = 0.0
 
@@ -58,11 +64,17 @@ class HistoryPoint(Struct, frozen=True, omit_defaults=True, gc=False):
 
     at: float
     new: int = 0
+    """Tasks that were new, or that run again."""
     selected: int = 0
+    """Tasks dispatched."""
     success: int = 0
+    """Attempts that succeeded."""
     failed: int = 0
+    """Tasks that failed for good."""
     retried: int = 0
+    """Failed attempts of tasks that had retries left."""
     timeout: int = 0
+    """Attempts that ran out of time; each also counts as failed or retried."""
 
 
 class ProjectStats(Struct, frozen=True, omit_defaults=True, gc=False):

@@ -26,6 +26,7 @@ class CronJob(Struct, frozen=True, omit_defaults=True):
     """
 
     job: str
+    """Name of the job in its project."""
     next_at: float = 0.0
     last_at: float = 0.0
     runs: int = 0

@@ -117,7 +117,9 @@ class TaskRow(Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     taskid: str
+    """Its id in the project."""
     url: str
+    """Url that it fetches."""
     priority: int = 0
     at: float = 0.0
     retried: int = 0
@@ -166,8 +168,11 @@ class TaskDetails(Struct, frozen=True, omit_defaults=True):
     """
 
     project: str
+    """Name of its project."""
     taskid: str
+    """Its id in the project."""
     url: str
+    """Url that it fetches."""
     state: str
     schedule: Schedule
     priority: int = 0
@@ -233,6 +238,7 @@ class Parent(Struct, frozen=True, omit_defaults=True, gc=False):
 
     project: str
     taskid: str
+    """Its id in the project."""
     state: str
     satisfied: bool = False
     result: Any = None
@@ -294,7 +300,9 @@ class Child(Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
     project: str
+    """Name of its project."""
     taskid: str
+    """Its id in the project."""
     state: str
     waits: bool = False
 

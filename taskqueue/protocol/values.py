@@ -118,8 +118,11 @@ class NewTask(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=Tru
     """
 
     taskid: TaskId
+    """Its id in the project."""
     url: Annotated[str, Meta(min_length=1, max_length=MAX_URL_CHARS)]
+    """Url that it fetches."""
     schedule: Schedule = PLAIN
+    """When and how often it runs."""
     body: Raw = NIL
     project: ProjectName | None = None
     depends_on: Annotated[tuple[TaskId | TaskOf, ...], Meta(max_length=MAX_PARENTS)] = ()
@@ -257,11 +260,17 @@ class EventTotals(Struct, omit_defaults=True, gc=False):
     """Events of a project since it was created. A timeout also counts as failed or retried."""
 
     new: int = 0
+    """Tasks that were new, or that run again."""
     selected: int = 0
+    """Tasks dispatched."""
     success: int = 0
+    """Attempts that succeeded."""
     failed: int = 0
+    """Tasks that failed for good."""
     retried: int = 0
+    """Failed attempts of tasks that had retries left."""
     timeout: int = 0
+    """Attempts that ran out of time; each also counts as failed or retried."""
 
 
 class Attempt(Struct, array_like=True, frozen=True, gc=False):

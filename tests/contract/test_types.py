@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 import re
 from collections.abc import Iterator
@@ -12,7 +14,8 @@ import pytest
 from msgspec import Struct
 
 import taskqueue
-from taskqueue import AsyncClient, Client, types
+from taskqueue import AsyncClient, Client, http, robots, types
+from taskqueue.client.fetcher.intake import BlockingIntake, Intake
 from taskqueue.protocol import base, messages
 from taskqueue.protocol.base import AnyReply, Reply, without_envelope
 from taskqueue.protocol.tasks import TaskReply
@@ -22,9 +25,41 @@ ENVELOPE = set(Reply.__struct_fields__)
 OWN = {"daemon-reply": {"projects_stand"}, "status-reply": {"projects", "more", "fetchers", "found", "numbers"}}
 """Fields of replies that are asked for by pages of their own, or by the web process only."""
 
+
+def namespaces(client: Any) -> list[Any]:
+    """Classes of a client's namespaces."""
+    module = inspect.getmodule(client)
+    return [
+        getattr(module, name) for name in re.findall(r"self\.[a-z]+ = ([A-Z]\w+)\(", inspect.getsource(client.__init__))
+    ]
+
+
 STRUCTS: list[Any] = [kind for name in types.__all__ if isinstance(kind := getattr(types, name), type)]
 FROZEN = [kind for kind in STRUCTS if kind not in (types.TaskCounts, types.EventTotals)]
 """All but those in which the daemon counts."""
+
+WITH_FIELDS: list[Any] = [
+    *STRUCTS,
+    *(kind for name in taskqueue.__all__ if hasattr(kind := getattr(taskqueue, name), "__struct_fields__")),
+    taskqueue.Reported,
+    http.Page,
+]
+
+DOCUMENTED: list[Any] = [
+    *(getattr(module, name) for module in (taskqueue, http, robots) for name in module.__all__),
+    *(kind for client in (AsyncClient, Client) for kind in namespaces(client)),
+    Intake,
+    BlockingIntake,
+]
+"""Public classes and functions, and those that a client returns."""
+
+PUBLIC = {
+    *taskqueue.__all__, *types.__all__, *http.__all__, *robots.__all__, *dir(builtins),
+    *(name for kind in DOCUMENTED for name in dir(kind) if not name.startswith("_")),
+    *(field for kind in STRUCTS for field in kind.__struct_fields__),
+    "Location",
+}  # fmt: skip
+"""Names that readers may be sent to; the last one is a header."""
 
 FLAT = [kind for kind in messages.REPLY_TO.values() if not issubclass(kind, Reply)]
 
@@ -38,10 +73,7 @@ PLAIN = {
 
 def returned(client: Any) -> Iterator[tuple[str, str]]:
     """Public methods of a client and of its namespaces, with the words of what they return."""
-    source = inspect.getsource(client.__init__)
-    module = inspect.getmodule(client)
-    owners = [client, *(getattr(module, name) for name in re.findall(r"self\.[a-z]+ = (\w+)\(", source))]
-    for owner in owners:
+    for owner in (client, *namespaces(client)):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
             if not name.startswith("_"):
                 for word in re.findall(r"[A-Za-z]\w*", str(method.__annotations__.get("return", "None"))):
@@ -76,6 +108,37 @@ def test_no_type_of_users_is_a_message() -> None:
 def test_types_of_users_are_frozen_and_have_a_docstring(kind: type[Struct]) -> None:
     assert kind.__struct_config__.frozen
     assert kind.__doc__
+
+
+def described(kind: type) -> Iterator[str]:
+    """Fields with a description: in the docstring of their class or of a base, or in a docstring of their own."""
+    for owner in kind.__mro__[:-1]:
+        if owner.__module__.startswith("taskqueue"):
+            for names in re.findall(r"^    (\w[\w, ]*): \S", inspect.cleandoc(owner.__doc__ or ""), re.MULTILINE):
+                yield from names.split(", ")
+            body = ast.parse(inspect.getsource(owner)).body[0]
+            assert isinstance(body, ast.ClassDef)
+            for field, text in zip(body.body, body.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    yield ast.unparse(field.target)
+
+
+@pytest.mark.parametrize("kind", WITH_FIELDS, ids=lambda kind: kind.__name__)
+def test_each_field_of_a_public_type_has_a_description(kind: Any) -> None:
+    fields = getattr(kind, "__struct_fields__", None) or kind._fields
+
+    assert set(fields) - set(described(kind)) == set()
+
+
+@pytest.mark.parametrize("kind", DOCUMENTED, ids=lambda kind: kind.__name__)
+def test_docstrings_of_public_names_send_readers_to_public_names_only(kind: Any) -> None:
+    methods = [member for name, member in inspect.getmembers(kind) if not name.startswith("_")]
+    text = "\n".join(inspect.getdoc(each) or "" for each in (kind, *(methods if isinstance(kind, type) else ())))
+
+    classes = set(re.findall(r"``(?:[a-z]+\.)*([A-Z]+(?:_[A-Z]+)+|[A-Z]+[a-z]\w*)(?:\.\w+)*``", text))
+    sent_to = {name.rpartition(".")[2] for name in re.findall(r"\b[Ss]ee\s+``([\w.]+)``", text)}
+
+    assert (classes | sent_to) - PUBLIC == set()
 
 
 def test_a_reply_without_its_envelope_equals_another_one_that_answers_another_request() -> None:
