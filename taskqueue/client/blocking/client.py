@@ -145,7 +145,7 @@ class Client:
         tasks: Iterable[Item],
         *,
         batch: int = 256,
-        window: int = 8,
+        in_flight: int = 8,
         exetime: Moment | None = None,
         delay: Duration | None = None,
         canonical: bool = False,
@@ -158,7 +158,7 @@ class Client:
             tasks: urls, ``taskqueue.new_task`` values or maps of its arguments; an iterator of millions takes no more
                 memory than one of thousands.
             batch: tasks per message, at most; large tasks make smaller batches.
-            window: messages in flight at once.
+            in_flight: messages that may be unanswered at once.
             exetime, delay: one time for all urls, and for all maps that name neither: either unix seconds or an aware
                 datetime, or seconds from the arrival of each message; see ``taskqueue.new_task``.
             canonical: default for urls, and for maps that don't name it; see ``taskqueue.new_task``.
@@ -175,9 +175,9 @@ class Client:
             TypeError: a single task is given instead of several; nothing was sent.
         """
         pushed = Pushed()
-        checked_count("window", window)
+        checked_count("in_flight", in_flight)
         packer = Packer(batch, pushed, Defaults(canonical, exetime, delay), outcomes)
-        with self._batch_sender.in_flight(project, window, pushed, progress, outcomes) as sending:
+        with self._batch_sender.in_flight(project, in_flight, pushed, progress, outcomes) as sending:
             for full in packer.pack(tasks):
                 sending.send(full)
         return pushed
@@ -366,8 +366,9 @@ class Client:
         return self._background.run(self._client.extend(task, seconds))
 
     def keep(self, task: Task, *, extend_most: float = EXTEND_MOST) -> AbstractContextManager[Cancelled]:
-        """Keep a task's lease inside the block: extend it after each two thirds of its time, until the task is
-        reported.
+        """Keep a task's lease inside the block, by extensions after each two thirds of its time.
+
+        The extensions end when the task is reported.
 
             with client.keep(task) as lost:
                 ...                                     # check ``lost``, or wait for it: see ``Task.lost``
@@ -377,8 +378,7 @@ class Client:
         client could not extend it in time. The block goes on; a report is then most likely ``stale``.
 
         Args:
-            extend_most: leases of its timeout that the task gets in all, so that hanging code doesn't keep a task for
-                ever.
+            extend_most: leases, each of its timeout, that the task gets in all, so that hanging code doesn't keep it.
 
         Raises:
             RequestRejected: the daemon refuses to extend, for a task that another process has sent here.
@@ -395,8 +395,7 @@ class Client:
         priority: int = 0,
         patience: float = WAIT_SECONDS,
     ) -> BlockingIntake:
-        """Begin to take tasks for a loop that must not wait: ``take_now`` returns a task that has arrived, or None, at
-        once.
+        """Begin to take tasks for a loop that must not wait: ``take_now`` returns a task or None, at once.
 
         Close the intake to stop; tasks that were not taken go back then. Tasks that were taken stay yours until you
         report or release them. The intake waits for a daemon that is away.
@@ -460,8 +459,9 @@ class Client:
         priority: int | None = None,
         **facts: Unpack[FetchFacts],
     ) -> Future[Reported]:
-        """Report a task soon, without waiting; its place is free at once. Returns a future; the order is that of
-        ``push_soon``.
+        """Report a task soon, without waiting; returns a future. Its place is free at once.
+
+        Reports and pushes leave in the order that ``push_soon`` describes.
 
         If the client keeps the task's lease, it does so until the last part of the report leaves.
 
@@ -518,8 +518,9 @@ class Client:
         self._background.run(self._client.ready(timeout))
 
     def wait_drained(self, timeout: float = inf) -> bool:
-        """Wait until an operator has drained this client's name and all its tasks are reported, so that the process may
-        end.
+        """Wait until an operator has drained this client's name and all its tasks are reported.
+
+        The process may end then.
 
         Once the daemon says so, no task comes any more, and tasks that wait in the client go back. The client ends
         nothing by itself; if the operator resumes the name, tasks come again. Returns True if the client is drained.

@@ -1,4 +1,4 @@
-"""Numbers and tasks that a caller gives: what can't be is told at once, by the name of the argument."""
+"""Numbers and tasks as arguments: an invalid one is refused at once, by its name."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ NUMBERS: Final = {"int", "float", "Duration", "Moment"}
 ODD: Final[tuple[Any, ...]] = (nan, inf, -inf, -1, 0, 2**70, 10**400, "5", True, None)
 
 FOR_EVER: Final = (inf, 2**70, 10**400, None)
-"""Times of a ``timeout`` that a call waits for."""
+"""Values of ``timeout`` with which a call waits."""
 
 PLAIN: Final[dict[str, Any]] = {"str": "x", "Iterable[str]": ["x"], "Mapping[str, Setting]": {}, "Iterable[Item]": []}
-"""A value for each kind of argument that has no default."""
+"""Value for each kind of argument without a default."""
 
 LEFT_OUT: Final = {"stream"}
-"""Methods that wait for tasks whatever they are given."""
+"""Methods that wait for tasks with any arguments."""
 
 
 def numbers(call: Callable[..., Any]) -> Iterator[str]:
-    """Names of the arguments that are numbers."""
+    """Return the names of the arguments that are numbers."""
     for name, argument in inspect.signature(call).parameters.items():
         if is_number(argument.annotation):
             yield name
@@ -49,7 +49,7 @@ def is_number(annotation: object) -> bool:
 
 
 def needed(call: Callable[..., Any]) -> dict[str, Any]:
-    """Arguments without which it can't be called, and none of which makes it wait."""
+    """Return the required arguments, with values that make the call not wait."""
     patience = {"timeout": 0} if "timeout" in inspect.signature(call).parameters else {}
     return patience | {
         name: PLAIN.get(str(argument.annotation), 1)
@@ -59,7 +59,7 @@ def needed(call: Callable[..., Any]) -> dict[str, Any]:
 
 
 def calls(client: Client) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The public methods of a client and of its namespaces that take numbers."""
+    """Iterate over the public methods of a client and of its namespaces that take numbers."""
     for owner in (client, *(getattr(client, name) for name in NAMESPACES)):
         for name, call in inspect.getmembers(owner, inspect.ismethod):
             if not name.startswith("_") and name not in LEFT_OUT and any(numbers(call)):
@@ -67,7 +67,7 @@ def calls(client: Client) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 def outcome(call: Callable[..., Any], arguments: dict[str, Any]) -> BaseException | None:
-    """What the call raises, if it does; of a generator the first item is asked for."""
+    """Return the error of a call, if there is one; a generator is asked for its first item."""
     try:
         made = call(**arguments)
         if inspect.isgenerator(made):
@@ -97,7 +97,7 @@ def test_every_odd_number_is_refused_or_heeded_at_once(daemon: Daemon) -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda client: client.push_many("p", ["http://a/"], window=0), "window: expected at least 1, got 0"),
+        (lambda client: client.push_many("p", ["http://a/"], in_flight=0), "in_flight: expected at least 1, got 0"),
         (lambda client: client.push_many("p", ["http://a/"], batch=True), "batch: expected an integer, got bool"),
         (lambda client: client.select(timeout=nan), "timeout: expected at least 0 seconds, got nan"),
         (lambda client: client.select(timeout=-1), "timeout: expected at least 0 seconds, got -1"),
@@ -134,7 +134,7 @@ def test_a_worker_is_not_made_with_a_number_that_can_not_be(argument: str, odd: 
 
 
 def absent(url: str) -> tuple[int, bytes]:
-    """The answer of a site that has nothing."""
+    """Answer of a site without files."""
     return 404, b""
 
 
@@ -152,7 +152,7 @@ OTHERS: Final[dict[str, Callable[..., Any]]] = {
     "Retry": Retry,
     "Task.lost.wait": Cancelled().wait,
 }
-"""Whatever else takes numbers, but for the options of tasks."""
+"""Other functions that take numbers, except for the options of tasks."""
 
 
 @pytest.mark.parametrize("call", OTHERS.values(), ids=OTHERS)

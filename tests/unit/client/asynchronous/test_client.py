@@ -1,4 +1,4 @@
-"""AsyncClient against a scripted daemon at the other end of a real socket."""
+"""AsyncClient against a scripted daemon behind a real socket."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(main: Awaitable[T]) -> T:
 
 
 def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]], seconds: float = 20.0) -> T:
-    """What ``use`` returns of a client of the daemon."""
+    """Run ``use`` with a client of the daemon; returns its result."""
 
     async def main() -> T:
         async with AsyncClient(daemon.url, timeout=seconds) as client:
@@ -57,7 +57,7 @@ def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]], seconds: f
 
 
 def narrow(request: AnyRequest) -> list[AnyOutgoing]:
-    """A daemon that takes no more than 2,000 bytes."""
+    """Script of a daemon that accepts at most 2,000 bytes."""
     if isinstance(request, Hello):
         return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
     return friendly(request)
@@ -139,7 +139,7 @@ def test_neither_is_what_a_daemon_says_that_can_not_answer_now(daemon: Daemon) -
     async def main(loop: LeapingLoop) -> str:
         async with AsyncClient(daemon.url, timeout=600) as client:
             asking = asyncio.ensure_future(client.daemon.verify())
-            for _ in range(2):  # that it asks again shows that it was heard
+            for _ in range(2):  # its second hello shows that the first message has arrived
                 await asyncio.to_thread(daemon.hear, Verify)
                 loop.leap(2.0)
             loop.leap(600)
@@ -335,7 +335,7 @@ def test_push_many_tells_what_became_of_each_task_and_in_which_state_it_was_know
     items: list[Any] = [5, *[f"http://a/{n}" for n in range(4)]]
     told: list[PushedTask] = []
 
-    pushed = using(daemon, lambda client: client.push_many("p", items, batch=3, window=1, outcomes=told.append))
+    pushed = using(daemon, lambda client: client.push_many("p", items, batch=3, in_flight=1, outcomes=told.append))
 
     assert (pushed.new, pushed.ignored, pushed.rejected) == (2, 1, 2)
     assert told == [
@@ -440,7 +440,7 @@ def test_push_many_reads_no_further_than_its_window(daemon: Daemon) -> None:
                 yield f"http://a/{n}"
 
         async with AsyncClient(daemon.url) as client:
-            pushing = asyncio.ensure_future(client.push_many("p", urls(), batch=10, window=3))
+            pushing = asyncio.ensure_future(client.push_many("p", urls(), batch=10, in_flight=3))
             for _ in range(3):
                 await asyncio.to_thread(daemon.hear, NewTasks)
             await has_read_ahead.wait()
@@ -736,7 +736,7 @@ def test_a_failure_says_why_and_what_next(daemon: Daemon) -> None:
 
 
 async def selected(client: AsyncClient, daemon: Daemon) -> Task:
-    """A task that the client has been given."""
+    """Return a task that was dispatched to the client."""
     selecting = asyncio.ensure_future(client.select(1))
     while (await asyncio.to_thread(daemon.hear, Hello)).capacity != 1:
         pass

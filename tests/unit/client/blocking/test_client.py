@@ -1,4 +1,4 @@
-"""Client: the blocking facade, against a scripted daemon."""
+"""Client, the blocking facade, against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client(daemon: Daemon) -> Iterator[Client]:
 
 
 def hand_out_when_wanted(daemon: Daemon, capacity: int, *tokens: int) -> threading.Thread:
-    """Hand tasks out as soon as the daemon has heard of that capacity."""
+    """Dispatch tasks as soon as the daemon has received a hello with that capacity."""
 
     def wait() -> None:
         while daemon.hear(Hello).capacity != capacity:
@@ -88,7 +88,7 @@ def test_a_blocking_push_many_reads_no_further_than_its_window(daemon: Daemon) -
 
     with ThreadPoolExecutor(1) as thread:
         with Client(daemon.url) as client:
-            pushing = thread.submit(client.push_many, "p", urls(), batch=10, window=3)
+            pushing = thread.submit(client.push_many, "p", urls(), batch=10, in_flight=3)
             for _ in range(3):
                 daemon.hear(NewTasks)
             assert has_read_ahead.wait(WAIT_SECONDS)
