@@ -234,8 +234,9 @@ def links(
     exclude: Pattern | Iterable[Pattern] = (),
     nofollow: bool = False,
 ) -> list[str]:
-    """Return the urls that a page links to, for a handler to return: absolute http and https urls, each once, in page
-    order.
+    """Return the urls that a page links to, absolute http and https urls, each once, in page order.
+
+    A handler may return them as new tasks.
 
     Urls are normalised: scheme and host in lower case, without fragment, user, password and default port; forbidden
     characters are percent-encoded. Links are those of ``a``, ``area``, ``frame``, ``iframe`` and of a ``meta`` refresh;

@@ -112,8 +112,9 @@ codecs.register_error(AS_REFERENCE, _as_reference)
 
 
 def resolved(path: str) -> str:
-    """Return an absolute path, at least "/", without dot segments (RFC 3986, section 5.2.4; ``%2e`` is a dot to
-    browsers).
+    """Return an absolute path, at least "/", without dot segments (RFC 3986, section 5.2.4).
+
+    To browsers ``%2e`` is a dot, too.
 
     ``urljoin`` resolves those of some references only.
     """

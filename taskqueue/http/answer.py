@@ -57,9 +57,7 @@ class Page(Struct, frozen=True):
         return page_text(self.body, self.headers.get("content-type", "")).text
 
     def links(self, **options: Unpack[LinkOptions]) -> list[str]:
-        """Return the urls that the page links to, including a redirect's target; the options are those of
-        ``taskqueue.links``.
-        """
+        """Return the urls that the page links to, a redirect's target included; options as in ``taskqueue.links``."""
         return links(self.body, self.url, headers=self.headers, **options)
 
 
@@ -110,7 +108,7 @@ class Asked(NamedTuple):
 
 
 class Requests:
-    """Makes requests with common headers.
+    """Maker of requests with common headers.
 
     Args:
         agent: the User-Agent.
@@ -123,8 +121,9 @@ class Requests:
         self._headers = {"user-agent": agent, "accept": "*/*", "accept-encoding": CODINGS} | lowered(headers)
 
     def for_task(self, task: Task, headers: Mapping[str, str] | None, conditional: bool) -> Asked:
-        """Make the request for a task from its ``fetch`` (method, headers and data) and the caller's headers, which
-        win.
+        """Make the request for a task from its ``fetch`` (method, headers, data) and the caller's headers.
+
+        The caller's headers win.
 
         Raises:
             Drop: its url is not http or https.

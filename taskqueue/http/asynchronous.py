@@ -52,15 +52,13 @@ class Steps:
         self.answered = False
 
     async def note(self, name: str, about: object) -> None:
-        """Record a step; httpx calls this before and after each, with a ``name`` such as
-        ``connection.connect_tcp.started``.
-        """
+        """Record a step, such as ``connection.connect_tcp.started``; httpx calls this before and after each."""
         self.connected |= name.startswith("connection.connect_tcp.")
         self.answered |= name.endswith(".receive_response_headers.complete")
 
 
 class AsyncHttp:
-    """Fetches the pages of tasks for ``async`` handlers; create one per process.
+    """Fetcher of pages for ``async`` handlers; create one per process.
 
     A page is bounded in bytes and in time. Redirects are not followed; cookies and proxies are not used.
 

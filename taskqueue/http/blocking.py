@@ -46,7 +46,7 @@ NO_ANSWER: Final = (HTTPError, HTTPException, OSError, UnicodeError, Broken, Too
 
 
 class Http:
-    """Fetches the pages of tasks for plain handlers; create one per process, whose threads share its connections.
+    """Fetcher of pages for plain handlers; create one per process, whose threads share its connections.
 
     A page is bounded in bytes and in time. Redirects are not followed; cookies and proxies are not used.
 
@@ -186,7 +186,7 @@ BUFFER_BYTES: Final = 64 << 10
 
 
 class ClockedReader(io.RawIOBase):
-    """Reads a socket until a moment of ``time.monotonic``."""
+    """Reader of a socket until a moment of ``time.monotonic``."""
 
     def __init__(self, raw: io.RawIOBase, connected: socket.socket, ends_at: float) -> None:
         self._raw = raw

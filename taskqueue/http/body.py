@@ -38,7 +38,7 @@ class Broken(Exception):
 
 
 class Decoder(Protocol):
-    """Undoes a Content-Encoding."""
+    """Inverse of a Content-Encoding."""
 
     def decoded(self, piece: bytes, room: int) -> bytes:
         """Decode a piece; of a result longer than ``room``, return at least ``room`` + 1 bytes."""

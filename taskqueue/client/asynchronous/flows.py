@@ -1,5 +1,4 @@
-"""``client.flow(project)``: a graph of tasks that is accepted as a whole; ``client.flows``: the progress of accepted
-flows.
+"""``client.flow(project)``: a graph of tasks, accepted as a whole; ``client.flows``: progress of accepted flows.
 
 The user describes a flow task by task, each after the tasks that it depends on, and submits it (``AsyncFlow``). From
 then on it runs by itself; ``AsyncFlows`` shows, awaits and cancels it by its name.
@@ -54,8 +53,9 @@ class AsyncFlow:
 
     @explains_options
     def task(self, url: str, after: Iterable[Parent] = (), **options: Unpack[PushOptions]) -> FlowTask:
-        """Describe a task; returns a reference to it for later tasks. It runs when all tasks that it waits for have
-        succeeded.
+        """Describe a task; returns a reference to it for later tasks.
+
+        The task runs when all tasks that it waits for have succeeded.
 
         Args:
             after: tasks to wait for, at most 1,000: values that ``task`` of this flow or another one returned, taskids
@@ -67,8 +67,9 @@ class AsyncFlow:
         return self._plan.add(url, after, **options)
 
     async def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> Flow:
-        """Submit the whole flow; the daemon accepts all of it or nothing. When this returns, it is stored and runs by
-        itself.
+        """Submit the whole flow; the daemon accepts all of it or nothing.
+
+        When this returns, the flow is stored and runs by itself.
 
         The daemon checks each task first, so the answer to a large flow may take a second longer for each thousand
         tasks. If no answer came in time, call this again: it returns the flow if the daemon has accepted it, and else
@@ -124,9 +125,7 @@ class AsyncFlows:
         return await self._long_poll.flow(project, name, seconds, patience)
 
     async def iter_tasks(self, project: str, name: str) -> AsyncGenerator[FlowTaskStatus, None]:
-        """Iterate over the tasks of a flow, each with the tasks that it waits for, parents first, asked for page by
-        page.
-        """
+        """Iterate over the tasks of a flow with their parents, parents first, asked for page by page."""
         after = None
         while True:
             page = await self._exchange.ask(FlowTasks(project=project, flow=name, after=after))
@@ -153,7 +152,5 @@ class AsyncFlows:
         return await self._long_poll.flow_ended(project, name, progress, timeout)
 
     async def cancel(self, project: str, name: str) -> Flow:
-        """Cancel the unfinished tasks of a flow, step by step; of a flow that is not submitted yet, drop the staged
-        tasks.
-        """
+        """Cancel the unfinished tasks of a flow, step by step; of an unsubmitted flow, drop the staged tasks."""
         return (await self._exchange.ask(FlowCancel(project=project, flow=name))).flow

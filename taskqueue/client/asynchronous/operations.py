@@ -94,8 +94,7 @@ class AsyncOperations:
         return (await self._exchange.ask(OperationCancel(id=id))).operation
 
     async def get(self, id: int, seconds: float = 0.0) -> Operation:
-        """Return the progress of an operation: when it has ended, or after ``seconds`` (0 to 60), whichever comes
-        first.
+        """Return the progress of an operation: at its end, or after ``seconds`` (0 to 60), whichever comes first.
 
         Args:
             id: id or ``number`` of the operation; all methods with an ``id`` take both.
@@ -109,8 +108,9 @@ class AsyncOperations:
         progress: Callable[[Operation], object] | None = None,
         timeout: float | None = inf,  # noqa: ASYNC109 - ends without an error
     ) -> Operation:
-        """Wait until an operation has ended; returns its progress then, or (with ``ended_at`` 0) after ``timeout``
-        seconds.
+        """Wait until an operation has ended; returns its progress then, or after ``timeout`` seconds.
+
+        Without an end, ``ended_at`` is 0.
 
         Args:
             progress: called with the operation's progress, now, twice a second, and at the end; it must not wait,

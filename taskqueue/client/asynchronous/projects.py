@@ -201,8 +201,9 @@ class AsyncProjects:
         *,
         ignore_retries: bool = False,
     ) -> AsyncGenerator[ProjectProgress, None]:
-        """Iterate over the progress of a project, now and after each change, at most twice a second, until it has
-        finished.
+        """Iterate over the progress of a project, now and after each change, until it has finished.
+
+        The changes come at most twice a second.
 
         This is ``wait`` as an iterator, for a caller with other work in between. Each reply says whether the project
         has ``finished``, as the last one does, or how many tasks are ``unfinished``. After ``timeout`` seconds the

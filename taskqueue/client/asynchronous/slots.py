@@ -42,8 +42,7 @@ class AsyncSlots:
         return without_envelope(SlotPage, await self._exchange.ask(request))
 
     async def get(self, project: str, slot: str) -> SlotDetails:
-        """Return all that is known of one slot, such as ``example.org``: its pace, the source of each setting, its next
-        tasks.
+        """Return all facts of one slot, such as ``example.org``: its pace with its sources, and its next tasks.
 
         Raises:
             RequestRejected: the project is unknown or not divided into slots, or it has had no task of this slot.

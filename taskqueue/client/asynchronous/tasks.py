@@ -53,9 +53,7 @@ class AsyncTasks:
         self._parents = ParentPages(exchange)
 
     async def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """Return one task with its body and last attempts; name it by its taskid, or by the url that the taskid was
-        made of.
-        """
+        """Return one task with its body and last attempts, named by its taskid, or by the url that this was made of."""
         return details_of(await self._exchange.ask(TaskShow(project=project, taskid=_named("get", taskid, url))))
 
     async def wait(
@@ -102,8 +100,7 @@ class AsyncTasks:
             after, more = page.next, bool(page.next)
 
     async def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """Run tasks now, whatever they wait for or ended as; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per
-        task.
+        """Run tasks now, in any state; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per task.
 
         ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
         ``force_update``.

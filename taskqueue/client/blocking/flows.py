@@ -45,8 +45,9 @@ class BlockingFlow:
 
     @explains_options
     def task(self, url: str, after: Iterable[Parent] = (), **options: Unpack[PushOptions]) -> FlowTask:
-        """Describe a task; returns a reference to it for later tasks. It runs when all tasks that it waits for have
-        succeeded.
+        """Describe a task; returns a reference to it for later tasks.
+
+        The task runs when all tasks that it waits for have succeeded.
 
         Args:
             after: tasks to wait for, at most 1,000: values that ``task`` of this flow or another one returned, taskids
@@ -58,8 +59,9 @@ class BlockingFlow:
         return self._client.task(url, after, **options)
 
     def submit(self, *, reuse: bool = False, progress: Callable[[int], object] | None = None) -> Flow:
-        """Submit the whole flow; the daemon accepts all of it or nothing. When this returns, it is stored and runs by
-        itself.
+        """Submit the whole flow; the daemon accepts all of it or nothing.
+
+        When this returns, the flow is stored and runs by itself.
 
         The daemon checks each task first, so the answer to a large flow may take a second longer for each thousand
         tasks. If no answer came in time, call this again: it returns the flow if the daemon has accepted it, and else
@@ -109,9 +111,7 @@ class BlockingFlows:
         return self._background.run(self._client.get(project, name, seconds))
 
     def iter_tasks(self, project: str, name: str) -> Iterator[FlowTaskStatus]:
-        """Iterate over the tasks of a flow, each with the tasks that it waits for, parents first, asked for page by
-        page.
-        """
+        """Iterate over the tasks of a flow with their parents, parents first, asked for page by page."""
         return self._background.iterate(self._client.iter_tasks(project, name))
 
     def wait(
@@ -127,7 +127,5 @@ class BlockingFlows:
         return self._background.run(self._client.wait(project, name, progress, timeout))
 
     def cancel(self, project: str, name: str) -> Flow:
-        """Cancel the unfinished tasks of a flow, step by step; of a flow that is not submitted yet, drop the staged
-        tasks.
-        """
+        """Cancel the unfinished tasks of a flow, step by step; of an unsubmitted flow, drop the staged tasks."""
         return self._background.run(self._client.cancel(project, name))

@@ -93,8 +93,7 @@ class BlockingOperations:
         return self._background.run(self._client.cancel(id))
 
     def get(self, id: int, seconds: float = 0.0) -> Operation:
-        """Return the progress of an operation: when it has ended, or after ``seconds`` (0 to 60), whichever comes
-        first.
+        """Return the progress of an operation: at its end, or after ``seconds`` (0 to 60), whichever comes first.
 
         Args:
             id: id or ``number`` of the operation; all methods with an ``id`` take both.
@@ -104,8 +103,9 @@ class BlockingOperations:
     def wait(
         self, id: int, progress: Callable[[Operation], object] | None = None, timeout: float | None = inf
     ) -> Operation:
-        """Wait until an operation has ended; returns its progress then, or (with ``ended_at`` 0) after ``timeout``
-        seconds.
+        """Wait until an operation has ended; returns its progress then, or after ``timeout`` seconds.
+
+        Without an end, ``ended_at`` is 0.
 
         Args:
             progress: called with the operation's progress, now, twice a second, and at the end; it must not wait,

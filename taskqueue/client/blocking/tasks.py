@@ -35,9 +35,7 @@ class BlockingTasks:
         self._client = tasks
 
     def get(self, project: str, taskid: str | None = None, *, url: str | None = None) -> TaskDetails:
-        """Return one task with its body and last attempts; name it by its taskid, or by the url that the taskid was
-        made of.
-        """
+        """Return one task with its body and last attempts, named by its taskid, or by the url that this was made of."""
         return self._background.run(self._client.get(project, taskid, url=url))
 
     def wait(
@@ -73,8 +71,7 @@ class BlockingTasks:
         return self._background.iterate(self._client.children(project, taskid))
 
     def retry(self, project: str, taskids: Iterable[str]) -> builtins.list[TaskOutcome]:
-        """Run tasks now, whatever they wait for or ended as; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per
-        task.
+        """Run tasks now, in any state; returns ``done``, ``unknown``, ``ignored`` or ``bare`` per task.
 
         ``bare``: the daemon no longer has the task's url and body, because its project doesn't keep them; push it with
         ``force_update``.

@@ -109,9 +109,7 @@ class ThreadFuture(Generic[T]):
 
 
 class Background:
-    """An event loop that runs until ``close``. Any thread of its process may use it; a forked process gets
-    ClientClosed.
-    """
+    """Event loop that runs until ``close``. Any thread of its process may use it; a forked one gets ClientClosed."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -280,7 +278,7 @@ class BlockingSingles(Generic[I, T]):
         self._singles = singles
 
     def ask(self, item: I) -> T:
-        """See ``Batching.ask``."""
+        """Send an item with the next message, and wait for its outcome, as ``Batching.ask`` does."""
         return self._background.ask(self._singles, item)
 
 

@@ -161,9 +161,7 @@ class Wire:
         return frames
 
     def _look_again(self) -> None:
-        """Schedule a read if a frame is there: the descriptor signals once, and any use of the socket clears the
-        signal.
-        """
+        """Schedule a read if a frame is there: the descriptor signals once, and any use clears the signal."""
         if not self._reading and self._has_frame():
             self._reading = True
             self._loop.call_soon(self._read)

@@ -132,8 +132,9 @@ class LongPoll:
         progress: Callable[[Operation], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> Operation:
-        """Wait until an operation has ended, or for ``timeout`` seconds (None: the client's); returns its progress
-        then.
+        """Wait until an operation has ended, or for ``timeout`` seconds; returns its progress then.
+
+        None: the client's timeout.
         """
         within = self._limit(timeout)
         view = await self.operation(operation, 0.0)
@@ -161,8 +162,9 @@ class LongPoll:
         progress: Callable[[Flow], object] | None,
         timeout: float | None,  # noqa: ASYNC109 - ends without an error
     ) -> Flow:
-        """Wait until a flow has ended, or for ``timeout`` seconds (None: the client's timeout); returns its progress
-        then.
+        """Wait until a flow has ended, or for ``timeout`` seconds; returns its progress then.
+
+        None: the client's timeout.
         """
         within = self._limit(timeout)
         view = await self.flow(project, name, 0.0)

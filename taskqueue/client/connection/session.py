@@ -135,9 +135,7 @@ def silence(tries: int) -> float:
 
 
 def unavailable(tries: int) -> float:
-    """Return the seconds until the next request to a daemon that has reported ``tries`` times that its store is
-    unusable.
-    """
+    """Return the seconds until the next request to a daemon whose store was unusable ``tries`` times."""
     return _doubled(UNAVAILABLE_SECONDS, tries, UNAVAILABLE_MOST_SECONDS)
 
 
@@ -311,8 +309,9 @@ class ClientSession:
             self.say_hello()
 
     def ask_hand_out(self) -> None:
-        """Have the daemon answer the next hello, and all further ones until then, after it has dispatched its ready
-        tasks.
+        """Have the daemon answer the next hello after it has dispatched its ready tasks.
+
+        Further hellos say so, too, until one is answered.
         """
         self._asked_at = 0
         self.say_hello()
@@ -322,9 +321,7 @@ class ClientSession:
         self._running.add(token)
 
     def stop(self, token: int) -> None:
-        """Mark the token's task as no longer running. If its lease has ended already, a hello says that its place is
-        free.
-        """
+        """Mark the token's task as no longer running; if its lease has ended, a hello reports the free place."""
         if token in self._running:
             self._running.discard(token)
             if token not in self._leases:
@@ -470,8 +467,7 @@ class ClientSession:
         return self._answered(said, now)
 
     def _heed_wish(self, epoch: int, now: float) -> None:
-        """Repeat the requests that a daemon of another epoch has dropped, and say hello unless there is nothing to
-        state.
+        """Repeat requests that a daemon of another epoch has dropped; say hello if there is something to state.
 
         Hellos of thousands of idle producers would keep the daemon from their requests.
         """
@@ -588,9 +584,7 @@ class ClientSession:
 
 
 def _make_visible(said: AnyReply | HelloWanted) -> None:
-    """Escape control characters in reasons and codes: they become the text of errors, which programs print to
-    terminals.
-    """
+    """Escape control characters in reasons and codes, which programs print to terminals."""
     if isinstance(said, ErrorReply):
         said.code, said.reason = visible(said.code), visible(said.reason)
     elif isinstance(said, NewTasksReply | DoneReply | FlowStaged) and said.errors:

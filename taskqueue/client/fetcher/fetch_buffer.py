@@ -200,8 +200,9 @@ class FetchBuffer:
         self.tell_session()
 
     async def take(self, consumer: Consumer, n: int, *, until_drained: bool = False) -> list[Task]:
-        """Take at least one task, at most ``n``; waits for the first. With ``until_drained``, [] once the client
-        drains.
+        """Take at least one task, at most ``n``; wait for the first.
+
+        With ``until_drained`` the list is empty when the client is drained.
         """
         while not (tasks := self._pop(consumer, n)):
             if until_drained and self._session.draining:

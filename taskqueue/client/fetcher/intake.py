@@ -58,7 +58,9 @@ WAIT_SECONDS: Final = 10.0
 
 
 class Intake:
-    """Takes tasks until it is closed; made by ``client.intake``. Also a context manager.
+    """Source of tasks for a loop that must not wait, until it is closed; also a context manager.
+
+    ``client.intake`` makes it.
 
     Args:
         fetching, outbox, kept_leases: parts of the client.
@@ -264,7 +266,10 @@ class Intake:
 
 
 class BlockingIntake:
-    """Takes tasks until it is closed; made by ``client.intake``, used by any thread. Also a context manager."""
+    """Source of tasks for any thread that must not wait, until it is closed; also a context manager.
+
+    ``client.intake`` makes it.
+    """
 
     def __init__(self, background: Background, make: Callable[[], Intake]) -> None:
         self._background = background

@@ -103,7 +103,7 @@ def checked_extend_most(leases: float) -> float:
 
 
 class Keeping:
-    """Keeps the lease of one task until ``end``, or until its last lease has ended.
+    """Extender of one task's lease until ``end``, or until its last lease has ended.
 
     Args:
         extend: asks the daemon.

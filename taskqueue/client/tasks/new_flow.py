@@ -143,7 +143,7 @@ CHECKED_A_SECOND: Final = 1000
 """Tasks that the daemon checks per second, at the very least, before it accepts a flow."""
 
 Progress = Callable[[int], object] | None
-"""Called with the number of tasks staged so far."""
+"""Callback with the number of tasks staged so far."""
 
 
 def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
@@ -163,7 +163,7 @@ def batches(tasks: Iterable[NewTask]) -> Iterator[list[NewTask]]:
 
 
 class Staging:
-    """Sends a flow."""
+    """Sender of a flow."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

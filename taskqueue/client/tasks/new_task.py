@@ -131,8 +131,9 @@ _sorted_encoder: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
-    """Return the identity of a request: hex MD5 of the url without its fragment, and of method and data if not a plain
-    GET.
+    """Return the identity of a request: hex MD5 of the url without its fragment.
+
+    Method and data are hashed, too, unless it is a plain GET.
 
     docs/reference/protocol.md says which bytes are hashed, so that other clients make the same taskids.
 
@@ -150,8 +151,9 @@ def default_taskid(url: str, fetch: Mapping[str, Any] | None = None) -> str:
 
 
 def canonical_url(url: str) -> str:
-    """Return one form for all urls of the same page, so that they are one task: that of ``w3lib.url``, without default
-    ports.
+    """Return one form for all urls of the same page, so that they are one task.
+
+    The form is that of ``w3lib.url``, without default ports.
 
     Scheme and host are in lower case, the host in ASCII as browsers write it (UTS 46); dot segments of the path are
     resolved; query arguments are sorted by name, then by value, empty ones kept; characters are percent-encoded where

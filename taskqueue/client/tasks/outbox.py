@@ -159,8 +159,8 @@ class Outbox:
         self._unsettled: dict[int, Outgoing] = {}
         self._pushing: dict[int, None] = {}
         self._reporting: dict[Named, int] = {}
-        self._held_pushes: deque[Outgoing] = deque()
-        self._held_reports: deque[Outgoing] = deque()
+        self._waiting_pushes: deque[Outgoing] = deque()
+        self._waiting_reports: deque[Outgoing] = deque()
         self._releasing = False
         self._settled = asyncio.Event()
         self._is_awaited = False
@@ -180,8 +180,8 @@ class Outbox:
         self._bytes += size
         self._pushing[outgoing.n] = None
         outgoing.waits_for = self._reporting.get(named, 0)
-        if outgoing.waits_for or self._held_pushes:
-            self._held_pushes.append(outgoing)
+        if outgoing.waits_for or self._waiting_pushes:
+            self._waiting_pushes.append(outgoing)
         else:
             outgoing.leave()
         return outgoing
@@ -198,7 +198,7 @@ class Outbox:
         self._take(outgoing)
         self._reporting[named] = outgoing.n
         if self._pushing:
-            self._held_reports.append(outgoing)
+            self._waiting_reports.append(outgoing)
         else:
             outgoing.leave()
         return outgoing
@@ -225,7 +225,7 @@ class Outbox:
             del self._reporting[outgoing.named]
         if self._is_awaited:
             self._settled.set()
-        if (self._held_pushes or self._held_reports) and not self._releasing:
+        if (self._waiting_pushes or self._waiting_reports) and not self._releasing:
             self._release()
         if self.is_busy and len(self._unsettled) < BUSY_AT:
             self.is_busy = False
@@ -234,11 +234,11 @@ class Outbox:
 
     def close(self) -> None:
         """Settle all entries that have not left yet, with ClientClosed."""
-        unsaid = (each for each in (*self._held_pushes, *self._held_reports) if not each.is_over)
-        held = sorted(unsaid, key=lambda each: each.n)
-        self._held_pushes.clear()
-        self._held_reports.clear()
-        for outgoing in held:
+        unsaid = (each for each in (*self._waiting_pushes, *self._waiting_reports) if not each.is_over)
+        waiting = sorted(unsaid, key=lambda each: each.n)
+        self._waiting_pushes.clear()
+        self._waiting_reports.clear()
+        for outgoing in waiting:
             outgoing.end(ClientClosed("the client was closed"))
 
     def _check_room(self, size: int) -> None:
@@ -266,10 +266,10 @@ class Outbox:
         self._releasing = False
 
     def _next_free(self) -> Outgoing | None:
-        if self._held_pushes and self._held_pushes[0].waits_for not in self._unsettled:
-            return self._held_pushes.popleft()
-        if self._held_reports and self._held_reports[0].n < next(iter(self._pushing), inf):
-            return self._held_reports.popleft()
+        if self._waiting_pushes and self._waiting_pushes[0].waits_for not in self._unsettled:
+            return self._waiting_pushes.popleft()
+        if self._waiting_reports and self._waiting_reports[0].n < next(iter(self._pushing), inf):
+            return self._waiting_reports.popleft()
         return None
 
     async def _wait(self) -> None:

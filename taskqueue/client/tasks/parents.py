@@ -35,7 +35,7 @@ def decoded(packed: Raw) -> Any:
 
 
 class ParentPages:
-    """Asks for the parents of tasks."""
+    """Source of the parents of tasks, which it asks for page by page."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange

@@ -151,7 +151,7 @@ class PushedTask(Struct, frozen=True, gc=False):
 
 
 ToldOutcome = Callable[[PushedTask], object] | None
-"""Called with the outcome of each task, as the answers arrive."""
+"""Callback with the outcome of each task, as the answers arrive."""
 
 
 class Answered(NamedTuple):
@@ -208,7 +208,7 @@ class PushBatch(Struct, eq=False):
 
 
 class Packer:
-    """Makes batches of items.
+    """Maker of batches from items.
 
     Args:
         most: tasks per batch.
@@ -343,7 +343,7 @@ def too_large(task: NewTask | None, refusal: Exception) -> MessageTooLarge:
 # ------------------------------------------------------------------------------------------------ many in flight
 
 Progress = Callable[[Pushed], object] | None
-"""Called with the counts so far, after each message's answer."""
+"""Callback with the counts so far, after each message's answer."""
 
 
 class Count(NamedTuple):
@@ -369,7 +369,7 @@ class Count(NamedTuple):
 
 
 class BatchSender:
-    """Sends the batches of one client."""
+    """Sender of the batches of one client."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -443,7 +443,7 @@ class InFlight:
 
 
 class BlockingBatchSender:
-    """Sends batches for a thread: the loop in the background sends, and the thread waits."""
+    """Sender of batches for a thread: the loop in the background sends, and the thread waits."""
 
     def __init__(self, background: Background, sender: BatchSender) -> None:
         self._background = background

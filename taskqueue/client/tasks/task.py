@@ -316,9 +316,7 @@ class Task:
 
     @property
     def asked_pause(self) -> float | None:
-        """``retry_after`` for the report of a task of a slot; None elsewhere, where nothing limits how often it is
-        obeyed.
-        """
+        """``retry_after`` for the report of a task of a slot; None elsewhere, where no rule limits its repetition."""
         return None if self.start_within is None else self.retry_after
 
     def note_report(self, report: TaskReport) -> None:

@@ -187,9 +187,7 @@ def note_failure(task: Task, began_at: float | None, error: BaseException) -> No
 
 
 def _note_seconds(task: Task, began_at: float | None) -> None:
-    """Record the duration up to now, shortly before the report goes: so the fetch counts as begun at its start, or
-    later.
-    """
+    """Record the duration up to now, shortly before the report, so the fetch counts as begun at its start or later."""
     said = task.how_fetched
     if task.start_within is not None and began_at is not None and (said is None or said.seconds is None):
         task.fetched(seconds=time.monotonic() - (task.fetch_began_at or began_at))

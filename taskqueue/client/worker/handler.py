@@ -48,7 +48,7 @@ PART_BYTES: Final = 700
 
 
 class Handler:
-    """Calls the user's function.
+    """Caller of the user's function.
 
     Args:
         handle: plain or async, returning or generating.
@@ -155,8 +155,7 @@ def kind_of(error: BaseException) -> str:
 
 
 def handler_frames(error: BaseException) -> TracebackType | None:
-    """Return the frames of an error's traceback below those that led to the handler, if there are any; else all of
-    them.
+    """Return the frames of an error's traceback below those that led to the handler, if any; else all of them.
 
     A wrong return has none: the handler has ended, and the worker's own frames are of no use.
     """

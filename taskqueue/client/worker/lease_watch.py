@@ -93,7 +93,7 @@ class Limits(NamedTuple):
 
 
 class LeaseWatch:
-    """Watches the runs of one worker.
+    """Watch over the leases of one worker's runs.
 
     Args:
         limits: limits of the worker.

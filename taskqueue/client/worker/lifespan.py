@@ -28,7 +28,7 @@ log = logging.getLogger("taskqueue.worker")
 
 
 class Lifespan:
-    """Counts the runs of one worker, and checks the memory of its process after them.
+    """Counter of one worker's runs, which also checks the memory of its process after them.
 
     Args:
         max_tasks: runs in all; None: no limit.
@@ -60,9 +60,7 @@ class Lifespan:
 
     @contextmanager
     def watching(self, when_over: Callable[[], None]) -> Iterator[None]:
-        """Check the memory inside the block; call ``when_over`` when it is exceeded, for example while the worker waits
-        for a task.
-        """
+        """Check the memory inside the block; call ``when_over`` when it is exceeded, even between runs."""
         self._when_over = when_over
         try:
             yield

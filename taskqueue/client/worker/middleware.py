@@ -34,10 +34,10 @@ class Middleware:
     """Base class of middleware; derive from it, and write the methods that you need."""
 
     def before(self, task: Task) -> object:
-        """Called before the handler."""
+        """Act before the handler is called."""
 
     def after(self, task: Task, *, new: list[NewTask] | None = None, error: BaseException | None = None) -> object:
-        """Called after the handler, whatever its outcome.
+        """Act after the handler, whatever its outcome.
 
         Args:
             new: its new tasks, except for parts that were stored before; None: it did not succeed.
@@ -45,7 +45,7 @@ class Middleware:
         """
 
     def error(self, task: Task, error: BaseException) -> object:
-        """Called after a failed handler: it raised an exception that is not a decision, such as ``Retry``."""
+        """Act after a failed handler: it raised an exception that is not a decision, such as ``Retry``."""
 
 
 class OnErrorOnly(Middleware):

@@ -15,7 +15,7 @@ from taskqueue.protocol.values import Again, NewTask
 
 
 class Retry(TaskQueueError):
-    """Raised by a handler: not now; run the task again later.
+    """Exception of a handler: not now; run the task again later.
 
     Args:
         after: time to wait: seconds, a text such as "5m", or a timedelta, up to a day, without using up a retry, for
@@ -53,7 +53,7 @@ class Retry(TaskQueueError):
 
 
 class Drop(TaskQueueError):
-    """Raised by a handler: the task has failed for good; trying again would not help.
+    """Exception of a handler: the task has failed for good; trying again would not help.
 
     Args:
         reason: text for operators.
@@ -68,7 +68,7 @@ class Drop(TaskQueueError):
 
 
 class PassedOn(TaskQueueError):
-    """Raised by a handler: another process has the task now, and reports it with a client of its own.
+    """Exception of a handler: another process has the task now, and reports it with a client of its own.
 
     Raise it when the other process has the task, as ``Task.to_bytes`` or otherwise. The place is free then, and the
     lease goes on; if no process reports the task in time, it fails as if its handler had hung.
@@ -79,14 +79,19 @@ class PassedOn(TaskQueueError):
 
 
 class TooLate(TaskQueueError):
-    """Raised instead of calling a handler: its task was not started in time, and goes back. No handler raises it."""
+    """Exception in place of a handler's call: the task was not started in time, and goes back.
+
+    No handler raises it.
+    """
 
     def __init__(self) -> None:
         super().__init__("not started in time")
 
 
 class RunEnded(BaseException):
-    """Raised in a plain handler whose lease has ended, or was taken away, or whose worker stops: the run is to end.
+    """Exception in a plain handler whose lease has ended, or was taken away, or whose worker stops.
+
+    The run is to end.
 
     It comes between any two instructions, also in a ``finally``. Clean up, and let it pass. An ``async`` handler is
     cancelled instead, by asyncio.

@@ -73,7 +73,7 @@ def _told(value: Any) -> str:
 
 
 Keep = Callable[[list[NewTask]], Coroutine[Any, Any, None]]
-"""Stores a part of the new tasks of a run, and waits for the answer.
+"""Function that stores a part of the new tasks of a run, and waits for the answer.
 
 Raises:
     RunEnded: its lease has ended, so the run is to end.

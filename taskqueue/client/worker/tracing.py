@@ -97,7 +97,7 @@ class OpenSpan:
 
 
 class Tracing:
-    """Begins the spans of one worker."""
+    """Maker of the spans of one worker."""
 
     def __init__(self) -> None:
         self._has_provider = False
