@@ -1,4 +1,4 @@
-"""A daemon's double at the other end of a real socket: it answers by script and remembers what it heard."""
+"""Double of a daemon behind a real socket: it answers by script and records all requests."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ T = TypeVar("T")
 Script = Callable[[AnyRequest], Iterable[AnyOutgoing]]
 
 WAIT_SECONDS = 60.0
-"""How long a test waits for what must come; it fails then."""
+"""Time that a test waits for an expected event before it fails."""
 
 
 def friendly(request: AnyRequest) -> list[AnyOutgoing]:
-    """Answers of a daemon to whom everything is right."""
+    """Answers of a daemon that accepts everything."""
     match request:
         case Hello():
             return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=8 << 20)]
@@ -51,11 +51,11 @@ def _is_part(report: TaskReport | None) -> bool:
 
 
 class Daemon:
-    """Hears on a port of its own, in a thread of its own.
+    """Double of a daemon, on a port and in a thread of its own.
 
     Attributes:
-        script: what it answers.
-        url: where it is reached, also after ``stop`` and ``start``.
+        script: makes its answers.
+        url: its address, also after ``stop`` and ``start``.
     """
 
     def __init__(self, url: str = "tcp://127.0.0.1:*") -> None:
@@ -69,7 +69,7 @@ class Daemon:
         self.start()
 
     def start(self) -> None:
-        """Listen, at the same place as before."""
+        """Listen, at the same address as before."""
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context.instance()
         self._router = context.socket(zmq.ROUTER)
         self._router.linger = 0
@@ -85,7 +85,7 @@ class Daemon:
         self._thread.start()
 
     def _bind(self) -> None:
-        """A port is free only some time after its socket has been closed; nobody tells when."""
+        """Bind the port again and again: it is free only some time after its socket has been closed."""
         until = time.monotonic() + WAIT_SECONDS
         while True:
             try:
@@ -96,24 +96,24 @@ class Daemon:
                     raise
 
     def stop(self) -> None:
-        """Be gone, as after kill -9."""
+        """Disappear, as after kill -9."""
         self._control.send(b"")
         self._thread.join()
         self._control.close(0)
 
     def hear(self, kind: type[R]) -> R:
-        """The next request of this kind; what is heard before it is passed over."""
+        """Return the next request of this kind; skip others."""
         while True:
             request = self._news.get(timeout=WAIT_SECONDS)
             if isinstance(request, kind):
                 return request
 
     def say(self, message: AnyOutgoing) -> None:
-        """Say something unasked to whom was heard last."""
+        """Send a message to the last sender, which it did not ask for."""
         self._control.send(encode(message))
 
     def hand_out(self, *tokens: int, timeout: float = 600.0, **fields: Any) -> None:
-        """Send the session that was heard last a select with a task for each token."""
+        """Send the last sender a select with a task per token."""
         self._number += 1
         tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), timeout, **fields) for token in tokens]
         self.say(Select(number=self._number, tasks=tasks))
@@ -144,15 +144,16 @@ class Daemon:
             self._session, self._number = request.session, 0
         self._peer = peer
         messages = self.script(request)
-        self.heard.append(request)  # whoever has the answer finds the request here
+        self.heard.append(request)  # recorded first: a test that has the answer finds the request here
         for message in messages:
             self._router.send_multipart([peer, encode(message)])
         self._news.put(request)
 
 
 class LeapingLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock goes on as clocks do, and leaps ahead when it is told to: so that a test needs no short times,
-    which are over too soon on a machine that is busy.
+    """Loop whose clock runs as usual, and leaps ahead on request.
+
+    So a test needs no short times, which end too soon on a busy machine.
     """
 
     _ahead_seconds = 0.0
@@ -161,13 +162,13 @@ class LeapingLoop(asyncio.SelectorEventLoop):
         return super().time() + self._ahead_seconds
 
     def leap(self, seconds: float) -> None:
-        """From any thread: what is to happen within so many seconds happens now."""
+        """Make all timers of the next ``seconds`` due now; from any thread."""
         self._ahead_seconds += seconds
-        self.call_soon_threadsafe(lambda: None)  # it looks at its timers again
+        self.call_soon_threadsafe(lambda: None)  # makes the loop look at its timers again
 
 
 def run_leaping(main: Callable[[LeapingLoop], Coroutine[Any, Any, T]]) -> T:
-    """What it returns, in a loop that leaps."""
+    """Run a coroutine in a loop that leaps; returns its result."""
     loop = LeapingLoop()
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main(loop))

@@ -1,4 +1,4 @@
-"""Waiting, holding, and going through pages, against a scripted daemon."""
+"""Waiting, keeping projects open, and iterating over pages, against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def view(matched: int = 0, ended_at: float = 0.0) -> Operation:
 
 
 def patient(request: AnyRequest) -> Iterable[AnyOutgoing]:
-    """A daemon in whose projects there is always something to do."""
+    """Script of a daemon whose projects are never finished."""
     match request:
         case ProjectWait(seconds=0):
             return [WaitReply(n=request.n, finished=False, unfinished=3)]
@@ -65,7 +65,7 @@ def patient(request: AnyRequest) -> Iterable[AnyOutgoing]:
 
 
 def hear_wait(daemon: Daemon) -> ProjectWait:
-    """The next request that waits for long."""
+    """Return the next request that waits for long."""
     while not (request := daemon.hear(ProjectWait)).seconds:
         pass
     return request
@@ -222,7 +222,7 @@ def test_the_progress_of_a_project_ends_in_time_without_an_error(daemon: Daemon)
 
 
 def test_what_a_caller_does_between_two_replies_takes_none_of_its_time(daemon: Daemon) -> None:
-    """A limit that went on while the caller works would cancel the caller."""
+    """A limit that ran on while the caller works would cancel the caller."""
     daemon.script = lambda request: (
         [WaitReply(n=request.n, finished=request.seconds > 0, unfinished=1)]
         if isinstance(request, ProjectWait)
@@ -254,7 +254,7 @@ def test_an_operation_is_waited_for_and_tells_its_progress(daemon: Daemon, threa
     assert seen == [0, 4, 9]
 
 
-# ---------------------------------------------------------------------------------------- holding
+# ---------------------------------------------------------------------------------------- keeping open
 
 
 def test_a_held_project_is_held_until_the_block_is_left(daemon: Daemon) -> None:
@@ -305,7 +305,7 @@ def test_an_error_in_the_block_is_what_is_raised_even_if_letting_go_fails(
 
 def test_what_can_not_be_held_is_raised_at_once(daemon: Daemon) -> None:
     with Client(daemon.url) as client, pytest.raises(RequestRejected), client.projects.keep_open("p"):
-        pytest.fail("it is not held")
+        pytest.fail("the project is not kept open")
 
 
 def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> None:
@@ -320,7 +320,7 @@ def test_a_client_closed_inside_the_block_is_no_second_error(daemon: Daemon) -> 
 
 
 def paged(request: AnyRequest) -> Iterable[AnyOutgoing]:
-    """A daemon with five of everything, told two at a time."""
+    """Script of a daemon with five of everything, in pages of two."""
     match request:
         case Stats():
             names = [name for name in "abcde" if name > request.after]
@@ -358,7 +358,7 @@ def test_all_pages_are_gone_through_by_either_client(daemon: Daemon) -> None:
     assert {(one.state, one.url) for one in daemon.heard if isinstance(one, TaskList)} == {("failed", "*")}
 
 
-# ---------------------------------------------------------------------------------------- what is said
+# ---------------------------------------------------------------------------------------- requests
 
 
 def test_a_bulk_operation_says_only_what_was_asked(daemon: Daemon) -> None:

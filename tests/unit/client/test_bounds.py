@@ -1,4 +1,4 @@
-"""What is more than a message takes goes in several, whoever asks; against a scripted daemon."""
+"""Requests larger than a message go in several, in every method; against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 URLS = [f"http://b/{number}" for number in range(8)]
 LEAST = 512 << 10
-"""Bytes of the longest message of a daemon that takes as short ones as it can be told to."""
+"""Bytes of the smallest ``max_message`` that a daemon can have."""
 
 
 def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]]) -> T:
@@ -60,7 +60,7 @@ def urls_of(item: TaskReport) -> list[str]:
 
 
 def limited(max_message: int) -> Callable[[AnyRequest], list[AnyOutgoing]]:
-    """A daemon that takes no longer messages."""
+    """Script of a daemon that accepts no longer messages."""
 
     def answer(request: AnyRequest) -> list[AnyOutgoing]:
         if isinstance(request, Hello):
@@ -79,7 +79,7 @@ def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def telling(request: AnyRequest) -> list[AnyOutgoing]:
-    """A daemon that rejects the second new task of each report."""
+    """Script of a daemon that rejects the second new task of each report."""
     if not isinstance(request, Done):
         return friendly(request)
     [item] = [each for each in request.tasks if each]

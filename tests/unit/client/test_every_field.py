@@ -1,7 +1,7 @@
-"""Whatever a request can say, a public method of the client can say.
+"""Each field of a request can be set by a public method of the client.
 
-Each call below is made against a daemon that refuses most of it; what counts is what it heard. A field that no call
-says is either in one of the tables here, with the reason, or can't be said by users: give it to a method.
+Each call below is made against a daemon that refuses most of it; only the received requests count. A field that no call
+sets is either in one of the tables here, with the reason, or unreachable for users: give it to a method.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.unit.client.conftest import Daemon, friendly
 PARTS: Final = (NewTask, Schedule, Recrawl, TaskOf, TaskReport, Again, Fetched, TaskFilter, LeaseRef, Hung)
 
 ENVELOPE: Final = frozenset(ChangeRequest.__struct_fields__)
-"""Said by the client with each request: the version, its session, the number, and its own name as who asks."""
+"""Fields that the client adds to each request: version, session, number, and its own name as the actor."""
 
 BY_ITSELF: Final = {
     (Hello, "holds"): "a client knows what it holds",
@@ -69,7 +69,7 @@ BY_ITSELF: Final = {
     (FlowTasks, "limit"): "flows.iter_tasks goes through the largest pages",
     (TaskReport, "part"): "done sends parts by itself, if there are too many new tasks for a message",
 }
-"""What the client itself says, with the reason."""
+"""Fields that the client sets itself, with the reason."""
 
 SCHEDULE: Final[dict[str, Any]] = {
     "priority": 1, "exetime": 5.0, "delay": 1.0, "retries": 1, "age": 9.0, "itag": "x", "auto_recrawl": True,
@@ -168,11 +168,11 @@ CALLS: Final[tuple[Callable[[Client], object], ...]] = (
     ),
     lambda client: client.slots.unset("p", "s", ["delay"]),
 )  # fmt: skip
-"""Together they say everything."""
+"""Calls that together set every field."""
 
 
 def script(request: AnyRequest) -> list[AnyOutgoing]:
-    """Answers that calls need to go on: there is more on another page, a task is not over."""
+    """Answer calls so that they go on: there is another page, a task is not finished."""
     match request:
         case Hello(capacity=5):
             tasks = [Assignment("p", f"t{token}", f"http://a/{token}", Token(token), 600.0) for token in range(1, 6)]
@@ -195,7 +195,7 @@ def script(request: AnyRequest) -> list[AnyOutgoing]:
 
 
 def said(value: object) -> Iterator[tuple[type[Struct], str]]:
-    """The fields that a message says, its parts included: those that are required, or not their defaults."""
+    """Return the fields that a message sets, in its parts, too: required ones, and changed defaults."""
     if isinstance(value, list | tuple):
         yield from chain.from_iterable(map(said, value))
     elif isinstance(value, Struct):
@@ -210,7 +210,7 @@ def said(value: object) -> Iterator[tuple[type[Struct], str]]:
 
 @pytest.fixture(scope="module")
 def heard() -> Iterator[set[tuple[type[Struct], str]]]:
-    """What all calls have said."""
+    """Return the fields that all calls have set."""
     daemon = Daemon()
     daemon.script = script
     with Client(daemon.url) as client:
@@ -232,5 +232,5 @@ def test_every_field_of_a_request_can_be_said_by_a_public_method(
 
 def test_nothing_is_excused_that_a_method_says(heard: set[tuple[type[Struct], str]]) -> None:
     assert all(hasattr(kind, name) for kind, name in BY_ITSELF)
-    # What a client says of itself depends on how fast it is.
+    # The client's own messages depend on its speed.
     assert {kind for kind, _ in heard & BY_ITSELF.keys()} <= {Hello}

@@ -1,4 +1,4 @@
-"""``taskqueue.links``: where a page leads to, whoever has written it."""
+"""``taskqueue.links``: links of a page, from any author."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HOSTILE = {
     "a long link": '<a href="' + "&" * 2_000_000 + '">',
     "waiting": '<meta http-equiv=refresh content="' + " " * 500_000 + '">',
 }
-"""Pages of about a megabyte over which one parser or another takes minutes or falls."""
+"""Pages of about a megabyte for which one parser or another takes minutes or crashes."""
 
 
 def test_links_are_absolute_and_each_is_given_once_in_the_order_of_the_page() -> None:

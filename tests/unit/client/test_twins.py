@@ -1,4 +1,4 @@
-"""The blocking client is the asynchronous one, made by a script; both are what docs/reference/python.md says."""
+"""The script makes the blocking client from the asynchronous one; docs/reference/python.md describes both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMESPACES = (
 
 
 def methods(thing: object) -> dict[str, inspect.Signature]:
-    """What users may call of it, with how."""
+    """Return the public methods of an object, with their signatures."""
     return {
         name: inspect.signature(method)
         for name, method in inspect.getmembers(thing, inspect.isroutine)
@@ -30,7 +30,7 @@ def methods(thing: object) -> dict[str, inspect.Signature]:
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    """Namespaces and methods that the page names; an empty namespace is the client itself."""
+    """Iterate over the namespaces and methods that the page names; an empty namespace is the client itself."""
     for row in re.findall(r"^\| .* \|$", PAGE.read_text(), re.MULTILINE):
         left, _, right = row.strip("| ").partition(" | ")
         for namespace in re.findall(r"`client\.(\w+)`", left) or [""]:

@@ -1,4 +1,4 @@
-"""Looking at flows, waiting for one, going through its tasks, against a scripted daemon."""
+"""Listing flows, waiting for one, and iterating over its tasks, against a scripted daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the url of a daemon leads to: addresses of both families, looked up apart from the event loop."""
+"""Addresses that a daemon's url stands for: of both families, looked up outside of the event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from taskqueue.client.connection.addresses import Address, Found, Target
 
 
 def found(url: str) -> Found:
-    """What a url stands for now."""
+    """Return the addresses that a url stands for now."""
 
     async def main() -> Found:
         loop = asyncio.get_running_loop()

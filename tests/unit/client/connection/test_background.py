@@ -1,4 +1,4 @@
-"""The loop behind a blocking client does what it is given, whatever comes before; a forked process has none."""
+"""Loop behind a blocking client: it runs its calls after any earlier error; a forked process has none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ with Client(sys.argv[1], timeout=inf) as client:
     assert os.waitpid(child, 0)[1] == 0
     print(client.push("p", "http://parent/again"), flush=True)
 """
-"""A process with a client forks another one, which uses it and then one of its own."""
+"""Program with a client, which forks a process that uses this client and then one of its own."""
 
 
 ENDING = """
@@ -66,7 +66,7 @@ class Spider:
 
 spider = Spider()
 """
-"""A program whose last push comes when its interpreter ends."""
+"""Program whose last push comes while its interpreter ends."""
 
 
 def test_a_push_while_the_program_ends_is_refused_and_waits_for_nothing(daemon: Daemon) -> None:
@@ -190,4 +190,4 @@ def test_a_block_is_entered_and_left_in_the_loop_whatever_the_caller_raises(back
 
 
 class NotACoroutine:
-    """What no loop can run."""
+    """Value that no loop can run."""

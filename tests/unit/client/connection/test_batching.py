@@ -1,4 +1,4 @@
-"""What is pushed and reported one by one at the same time leaves together, and each caller has what is its own."""
+"""Single pushes and reports made at the same time leave together, and each caller gets its own outcome."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def using(daemon: Daemon, use: Callable[[AsyncClient], Awaitable[T]]) -> T:
 
 
 def silent(request: AnyRequest) -> list[AnyOutgoing]:
-    """A daemon that hears, and answers no request."""
+    """Script of a daemon that receives requests, and answers none."""
     return friendly(request) if isinstance(request, Hello) else []
 
 
 def telling(request: AnyRequest) -> list[AnyOutgoing]:
-    """A daemon to whom urls say what becomes of them."""
+    """Script of a daemon that takes each task's outcome from its url."""
     if not isinstance(request, NewTasks):
         return friendly(request)
     outcomes: list[PushOutcome] = [task.url.split("/")[3] for task in request.tasks if task]  # type: ignore[misc]
@@ -55,12 +55,12 @@ def telling(request: AnyRequest) -> list[AnyOutgoing]:
 
 
 def pushed(daemon: Daemon) -> list[list[NewTask]]:
-    """The tasks of each message that was heard."""
+    """Return the tasks of each received message."""
     return [[task for task in request.tasks if task] for request in daemon.heard if isinstance(request, NewTasks)]
 
 
 async def pushing(daemon: Daemon, client: AsyncClient, *urls: str) -> list[asyncio.Task[PushOutcome]]:
-    """Pushes that wait behind one of http://first/, which the daemon has heard and not answered."""
+    """Make pushes that wait behind one of http://first/, which the daemon has received and not answered."""
     daemon.script = silent
     first = asyncio.ensure_future(client.push("p", "http://first/"))
     await asyncio.to_thread(daemon.hear, NewTasks)
@@ -70,13 +70,13 @@ async def pushing(daemon: Daemon, client: AsyncClient, *urls: str) -> list[async
 
 
 async def client_turn() -> None:
-    """Let what was started begin."""
+    """Let started coroutines begin."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
 def answer(daemon: Daemon, script: Callable[[AnyRequest], list[AnyOutgoing]] = friendly) -> None:
-    """Answer from now on, the last message included."""
+    """Answer from now on, beginning with the last message."""
     daemon.script = script
     for said in script(daemon.heard[-1]):
         daemon.say(said)
@@ -338,7 +338,7 @@ Wishes = st.lists(
     min_size=1,
     max_size=16,
 )
-"""For each thread, what it pushes: the project, and what is to become of the task."""
+"""Pushes by thread: the project, and the outcome of the task."""
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -441,7 +441,7 @@ def test_closing_ends_the_calls_of_all_threads(daemon: Daemon, threads: ThreadPo
 
 
 async def selected(daemon: Daemon, client: AsyncClient, n: int) -> list[Task]:
-    """Tasks with the tokens 1 to n."""
+    """Return tasks with the tokens 1 to n."""
     selecting = asyncio.ensure_future(client.select(n))
     while (await asyncio.to_thread(daemon.hear, Hello)).capacity != n:
         pass

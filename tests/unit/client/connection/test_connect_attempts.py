@@ -1,4 +1,4 @@
-"""How attempts to connect ended, address by address, and what people are told of it."""
+"""Results of attempts to connect, address by address, and the message made of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FOUR, SIX = "127.0.0.1:7400", "[::1]:7400"
 
 
 def attempts(*ends: str, name: str = "db") -> ConnectAttempts:
-    """What became of attempts at two addresses, or at so many as ends are given."""
+    """Make attempts at two addresses, or at as many as there are ends, with these ends."""
     it = ConnectAttempts(name)
     it.found([SIX, FOUR][: max(1, len(ends))])
     for address, how in zip((SIX, FOUR), ends, strict=False):

@@ -1,4 +1,4 @@
-"""The connection of a client: which addresses are tried, what leaves on a new one first, and how much is taken."""
+"""Connection of a client: which addresses it tries, what leaves first on a new one, and how much it accepts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.unit.client.conftest import WAIT_SECONDS, Daemon, LeapingLoop, friend
 T = TypeVar("T")
 
 LONG = "x" * (20 << 20)
-"""More than a client takes of a daemon that names no larger ``max_message`` than the default."""
+"""Bytes beyond the limit of a client whose daemon names no larger ``max_message`` than the default."""
 
 
 @contextmanager
 def another(daemon: Daemon, host: str) -> Iterator[Daemon]:
-    """A daemon at the same port of another address."""
+    """Start a daemon at the same port of another address."""
     it = Daemon(f"tcp://{host}:{port_of(daemon)}")
     try:
         yield it
@@ -40,7 +40,7 @@ def port_of(daemon: Daemon) -> int:
 
 
 class Names:
-    """The resolver of a machine on which ``db.test`` stands for what a test says."""
+    """Resolver of a machine on which ``db.test`` stands for the addresses that a test names."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hosts: list[str] = []
@@ -132,7 +132,7 @@ def test_a_name_that_is_not_known_yet_is_looked_up_again(daemon: Daemon, names: 
 
 def test_the_random_numbers_of_the_program_stay_as_it_has_seeded_them(daemon: Daemon, names: Names) -> None:
     async def use(client: AsyncClient) -> str:
-        await client._reachability.lost.wait()  # from here on it pauses by chance before it tries again
+        await client._reachability.lost.wait()  # from here on it pauses for a random time before it tries again
         names.hosts = ["127.0.0.1"]
         return await client.push("p", "http://a/")
 
@@ -161,11 +161,11 @@ def test_somebody_else_in_the_place_of_the_daemon_may_be_the_daemon_later() -> N
     assert asyncio.run(main()) == "new"
 
 
-# ---------------------------------------------------------------------------------------- how much is taken
+# ---------------------------------------------------------------------------------------- limits
 
 
 def long_once(max_message: int) -> Callable[[AnyRequest], list[AnyOutgoing]]:
-    """A daemon that says once more than it may, behind its first welcome."""
+    """Script of a daemon that sends too long a message once, after its first welcome."""
     said: list[AnyOutgoing] = [ErrorReply(n=0, code="malformed", reason=LONG)]
 
     def script(request: AnyRequest) -> list[AnyOutgoing]:

@@ -1,4 +1,4 @@
-"""Requests leave in the order in which they were asked, whatever the moment of a welcome or of a reconnect."""
+"""Requests leave in the order of their calls, whenever a welcome or a reconnect comes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.nightly import usually
 from tests.unit.client.conftest import WAIT_SECONDS, Daemon, friendly
 
 SIZES = st.integers(0, 90)
-"""Of groups of asks: some are larger than the window of a session."""
+"""Sizes of groups of asks: some exceed the requests that a session may have in flight."""
 
 MOMENTS = st.lists(st.tuples(st.integers(0, 6), SIZES), max_size=5)
-"""After how many passes of the event loop how many more are asked."""
+"""Passes of the event loop after which further requests are made, and their number."""
 
 
 class Asking:
-    """Asks an exchange many things at once, which are numbered in the order of the calls."""
+    """Caller of many requests at once, numbered in the order of the calls."""
 
     def __init__(self, daemon: Daemon, when_heard: Callable[[Asking], None]) -> None:
         self.exchange = Exchange(
@@ -39,11 +39,11 @@ class Asking:
         self._asks: list[asyncio.Future[Any]] = []
 
     def ask(self, times: int) -> None:
-        """Call so many times: a task of asyncio begins in the order in which it was made."""
+        """Make ``count`` requests: asyncio tasks begin in the order of their creation."""
         self._asks += [asyncio.ensure_future(self._ask()) for _ in range(times)]
 
     def ask_at(self, moments: list[tuple[int, int]]) -> None:
-        """Ask in later passes of the loop, too."""
+        """Make requests in later passes of the loop, too."""
         self._asks.append(asyncio.ensure_future(self._ask_at(moments)))
 
     async def answered(self) -> None:
@@ -65,7 +65,7 @@ class Asking:
 
 
 def order_heard(daemon: Daemon) -> list[int]:
-    """Numbers of what was asked, in the order in which each was heard first."""
+    """Return the numbers of the requests, in the order in which the daemon first received each."""
     tasks = [request.tasks[0] for request in daemon.heard if isinstance(request, NewTasks)]
     return list(dict.fromkeys(int(task.url.rpartition("/")[2]) for task in tasks if task is not None))
 
@@ -109,7 +109,7 @@ def test_asks_leave_in_the_order_of_their_calls_whenever_a_connection_is_made_an
         await asyncio.to_thread(daemon.stop)
         asking.ask(away)
         moments.append(at_reconnect)
-        asking.ask_at([(1, 1)] * 50)  # those are on their way while the connection is made
+        asking.ask_at([(1, 1)] * 50)  # those are under way while the connection is made
         await asyncio.to_thread(daemon.start)
         await asking.answered()
         await asking.exchange.close()
@@ -121,7 +121,7 @@ def test_asks_leave_in_the_order_of_their_calls_whenever_a_connection_is_made_an
 
 
 def test_who_waits_behind_a_message_that_is_too_large_waits_for_nobody_else(daemon: Daemon) -> None:
-    """The window of the session is full, and one answer makes room for one request."""
+    """All requests in flight are taken, and one answer makes room for one request."""
     daemon.script = lambda request: friendly(request) if isinstance(request, Hello) else []
 
     async def main() -> None:

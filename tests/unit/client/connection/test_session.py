@@ -1,4 +1,4 @@
-"""The client's session, without a network: what it sends when, and what it makes of what it hears."""
+"""Client session, without a network: when it sends what, and its reactions to messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from taskqueue.protocol.values import Assignment, NewTask, TaskReport
 
 
 def heard(session: ClientSession, now: float) -> list[AnyRequest]:
-    """What a daemon would hear now."""
+    """Return the messages that a daemon would receive now."""
     return [decode_request(frame)[0] for frame in session.frames(now)]
 
 
@@ -60,7 +60,7 @@ def select(session: ClientSession, number: int, *tokens: int, now: float = 0.0) 
 
 
 def greeted(capacity: int = 0) -> ClientSession:
-    """A session whose first hello was answered at 0."""
+    """Make a session whose first hello was answered at 0."""
     session = ClientSession("s", "me")
     session.want(capacity, None)
     welcome(session, hellos(session, 0.0)[0].n, 0.0)
@@ -273,7 +273,7 @@ def test_a_refused_hello_is_an_event_of_its_own() -> None:
 
 
 def session_with_others() -> ClientSession:
-    """One whose first hello was answered at 0, and which may go on in the sessions s1, s2, …"""
+    """Make a session whose first hello was answered at 0, and which may go on in the sessions s1, s2, …"""
     numbers = count(1)
     session = ClientSession("s", "me", lambda: f"s{next(numbers)}")
     session.want(1, None)
@@ -282,7 +282,7 @@ def session_with_others() -> ClientSession:
 
 
 def refusal(n: int, code: str = "too-old") -> ErrorReply:
-    return ErrorReply(n=n, code=code, reason="somebody else")
+    return ErrorReply(n=n, code=code, reason="another client")
 
 
 @pytest.mark.parametrize("code", ["too-old", "too-far"])
@@ -738,7 +738,7 @@ def told(session: ClientSession, epoch: int, now: float = 1.0) -> None:
 
 
 def repeated(session: ClientSession, now: float) -> list[int]:
-    """Numbers of the requests, hellos apart, that are sent now."""
+    """Return the numbers of the requests that are sent now, without hellos."""
     return [request.n for request in heard(session, now) if not isinstance(request, Hello)]
 
 
@@ -831,7 +831,7 @@ def test_a_producer_has_nothing_to_state_when_the_store_was_read_again_and_a_fet
 
 
 def pause_after_a_drop(session: ClientSession, call: int, epoch: int) -> float:
-    """Seconds after which a call is sent again that the daemon of this epoch says to have dropped."""
+    """Return the seconds after which a call is sent again that the daemon of this epoch has dropped."""
     told(session, epoch, now=100.0 * epoch)
     calls = heard(session, 100.0 * epoch)
     at = 100.0 * epoch if calls else session.next_at()

@@ -1,4 +1,4 @@
-"""An intake for a loop that is no asyncio: its thread never waits for the daemon."""
+"""Intake for a loop outside of asyncio: its thread never waits for the daemon."""
 
 from __future__ import annotations
 

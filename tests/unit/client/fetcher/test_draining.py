@@ -1,4 +1,4 @@
-"""Draining, in a client: what has begun is finished, what waits goes back, and then it may end."""
+"""Draining of a client: running tasks finish, waiting ones go back, and then it may end."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from tests.unit.client.conftest import Daemon, friendly
 
 
 class Drainer:
-    """What the daemon says of a client's name.
+    """Script of a daemon that drains a client's name.
 
     Attributes:
-        ended: tokens of leases that have ended, which the next welcomes tell.
+        ended: tokens of ended leases, for the next welcomes.
     """
 
     def __init__(self, daemon: Daemon, *, is_draining: bool = False) -> None:
@@ -191,7 +191,7 @@ def test_only_the_welcome_of_the_last_hello_tells() -> None:
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The events that the worker has told of itself."""
+    """Return the events in the worker's log."""
     found = re.findall(r"event=(draining|drained|resumed) name=(\w+)", caplog.text)
     return [" ".join(each) for each in found]
 

@@ -19,7 +19,7 @@ from tests.unit.client.fetcher.test_times_to_start import Client, running
 
 
 def all_now(intake: Intake) -> list[Task]:
-    """What can be taken at this moment."""
+    """Take all tasks that can be taken now."""
     return list(iter(intake.take_now, None))
 
 
@@ -28,7 +28,7 @@ def tokens(tasks: list[Task]) -> list[int]:
 
 
 class Loop:
-    """A caller that only ever acts in callbacks: it takes all that it may when it is called."""
+    """Caller that acts in callbacks only: it takes all that it may when it is called."""
 
     def __init__(self) -> None:
         self.calls: list[list[int]] = []
@@ -302,7 +302,7 @@ async def intake_of(client: AsyncClient, daemon: Daemon, room: int = 3, **option
 
 
 async def arrived(daemon: Daemon, intake: Intake, *handed: int, **fields: Any) -> list[Task]:
-    """Hand tasks out, and take them when they have come."""
+    """Dispatch tasks, and take them when they have arrived."""
     daemon.hand_out(*handed, **fields)
     tasks: list[Task] = []
     while len(tasks) < len(handed):
@@ -312,7 +312,7 @@ async def arrived(daemon: Daemon, intake: Intake, *handed: int, **fields: Any) -
 
 
 async def stated(daemon: Daemon) -> Hello:
-    """What the client says now."""
+    """Return the capacity that the client states now."""
     while True:
         daemon.say(HelloWanted(epoch=1))
         hello = await asyncio.to_thread(daemon.hear, Hello)

@@ -1,4 +1,4 @@
-"""Leases that a client keeps for its callers, and the event by which a task tells that its lease is lost."""
+"""Leases that a client keeps for its callers, and the event of their loss."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ LEASE = 600.0
 
 
 def extensions(daemon: Daemon) -> list[float | None]:
-    """Seconds of all that were asked for."""
+    """Return the seconds of all requested extensions."""
     return [request.seconds for request in daemon.heard if isinstance(request, Extend)]
 
 
 async def settled(client: AsyncClient) -> None:
-    """Wait until what is due has been sent and answered: the first answer may come with what is due."""
+    """Wait until all due requests have been sent and answered: the first answer may come together with due requests."""
     for _ in range(3):
         with suppress(RequestRejected):
             await client.why("p")
 
 
 async def let_pass(client: AsyncClient, loop: LeapingLoop, leases: float) -> None:
-    """Let so many leases pass, in steps in which each extension is in time."""
+    """Let ``leases`` pass, in steps in which each extension is in time."""
     for _ in range(round(10 * leases)):
         loop.leap(LEASE / 10)
         await settled(client)
 
 
 async def first_of(stream: AsyncIterator[Task], daemon: Daemon) -> Task:
-    """Hand out task 1 and take it."""
+    """Dispatch task 1 and take it."""
     taking = asyncio.ensure_future(anext(stream))
     await wanted(daemon, 16)
     daemon.hand_out(1, timeout=LEASE)
@@ -52,7 +52,7 @@ async def first_of(stream: AsyncIterator[Task], daemon: Daemon) -> Task:
 
 @asynccontextmanager
 async def kept(client: AsyncClient, daemon: Daemon, way: str, most: float = EXTEND_MOST) -> AsyncIterator[Task]:
-    """A task that is kept by a stream that extends, or by a block."""
+    """Keep a task by a stream that extends, or by a block."""
     stream = client.stream(extend=way == "stream", extend_most=most)
     task = await first_of(stream, daemon)
     if way == "stream":
@@ -196,7 +196,7 @@ async def streamed(client: AsyncClient, daemon: Daemon) -> AsyncIterator[Task]:
 
 
 async def said_lost(said: Drainer, daemon: Daemon, task: Task) -> None:
-    """Have the daemon say that the lease is over, and wait until the task tells it."""
+    """Have the daemon end the lease, and wait until the task's event is set."""
     assert not task.lost
     said.ended = [1]
     daemon.say(HelloWanted(epoch=1))

@@ -11,7 +11,7 @@ from tests.unit.client.fetcher.test_draining import Drainer, wanted
 
 
 async def end_lease(said: Drainer, daemon: Daemon, token: int) -> None:
-    """End the lease, and wait for a hello that does not list it any more."""
+    """End the lease, and wait for a hello without it."""
     said.ended = [token]
     daemon.say(HelloWanted(epoch=1))
     while token not in (await asyncio.to_thread(daemon.hear, Hello)).holds:

@@ -1,4 +1,4 @@
-"""Prefetch: how many tasks are to wait for a slot, after runs of given lengths; the clock is a number."""
+"""Prefetch: number of tasks that wait for a place, after runs of given lengths; the clock is a number."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from taskqueue.client.fetcher.intake import LOOK_SECONDS, MEDIAN_RUNS, Prefetch
 
 
-def after(prefetch: Prefetch, runs: int, each: float, *, slots: int = 1, since: float = 0.0) -> float:
-    """Let so many runs end, in so many slots side by side; the time at which the last one has."""
+def after(prefetch: Prefetch, runs: int, each: float, *, places: int = 1, since: float = 0.0) -> float:
+    """Let runs end, in some places side by side; returns the time of the last end."""
     now = since
     for number in range(1, runs + 1):
-        now = since + each * (number / slots)
+        now = since + each * (number / places)
         prefetch.ran(each, now)
     return now
 
@@ -23,29 +23,29 @@ def test_nothing_waits_before_anything_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("slots", "each", "waiting"), [(1, 0.001, 1), (8, 0.001, 8), (8, 0.08, 8), (8, 0.4, 2), (20, 0.5, 4), (1, 0.2, 0)]
+    ("places", "each", "waiting"), [(1, 0.001, 1), (8, 0.001, 8), (8, 0.08, 8), (8, 0.4, 2), (20, 0.5, 4), (1, 0.2, 0)]
 )
-def test_what_waits_is_what_the_slots_finish_in_a_tenth_of_a_second(slots: int, each: float, waiting: int) -> None:
-    prefetch = Prefetch(slots)
+def test_what_waits_is_what_the_places_finish_in_a_tenth_of_a_second(places: int, each: float, waiting: int) -> None:
+    prefetch = Prefetch(places)
 
-    after(prefetch, int(5 * slots / each), each, slots=slots)
+    after(prefetch, int(5 * places / each), each, places=places)
 
     assert prefetch.size == pytest.approx(waiting, abs=1 if each > 0.1 else 0)
-    assert prefetch.size <= slots
+    assert prefetch.size <= places
 
 
 def test_nothing_waits_while_the_median_run_is_longer_than_a_second() -> None:
     prefetch = Prefetch(100)
-    now = after(prefetch, 4000, 0.05, slots=100)
+    now = after(prefetch, 4000, 0.05, places=100)
     fast = prefetch.size
 
-    after(prefetch, MEDIAN_RUNS, 1.1, slots=100, since=now)
+    after(prefetch, MEDIAN_RUNS, 1.1, places=100, since=now)
 
     assert (fast, prefetch.size) == (100, 0)
 
 
 @pytest.mark.parametrize("fixed", [None, 0, 4])
-def test_as_many_others_as_slots_are_wanted_for_early_ones_but_while_nothing_is_known_or_runs_are_slow(
+def test_as_many_others_as_places_are_wanted_for_early_ones_but_while_nothing_is_known_or_runs_are_slow(
     fixed: int | None,
 ) -> None:
     prefetch = Prefetch(8, fixed)

@@ -1,4 +1,4 @@
-"""The priority of a client: what it says of itself, and who of those that share it gets a task first."""
+"""Priority of a client: the one that it states, and the order of its own consumers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.client.conftest import Daemon
 
 
 async def said(daemon: Daemon, capacity: int) -> int:
-    """The priority of the next hello that wants so much."""
+    """Return the priority of the next hello with that capacity."""
     while (hello := await asyncio.to_thread(daemon.hear, Hello)).capacity != capacity:
         pass
     return hello.priority

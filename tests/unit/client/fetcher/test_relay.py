@@ -1,4 +1,4 @@
-"""Relay: when the daemon is told of tasks that were passed on, and how many there may be."""
+"""Relay: when hellos report tasks that were passed on, and their most number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Tell = Callable[[Relay, asyncio.Queue[int]], Awaitable[None]]
 
 
 def told(count: int, use: Tell) -> list[int]:
-    """How many were passed on as of each time that there was something to tell; ``count`` have been handed out."""
+    """Return the number of passed on tasks at each hello; ``count`` have been dispatched."""
 
     async def main() -> list[int]:
         session = ClientSession("s")

@@ -1,4 +1,4 @@
-"""Tasks with a time to be started at, and one to be started by: on a clock that jumps to whatever is next."""
+"""Tasks with an earliest or a latest start: on a clock that jumps to the next event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from taskqueue.protocol.values import Assignment
 
 
 class JumpingSelector(selectors.SelectSelector):
-    """Does not wait: the time is then what it would have been."""
+    """Selector that does not wait, but advances the clock by the time of the wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class JumpingLoop(asyncio.SelectorEventLoop):
 
 
 class Client:
-    """The fetcher's side of one: what it has given back, and what it has said.
+    """Fetching side of a client: the tasks that it has given back, and its hellos.
 
     Attributes:
         returned: seconds from its start, and tokens.
@@ -65,7 +65,7 @@ class Client:
         self.intake = partial(Intake, self.buffer, Outbox(None, None), kept_leases)  # type: ignore[arg-type]
 
     def now(self) -> float:
-        """Seconds from its start."""
+        """Return the seconds from its start."""
         return round(asyncio.get_running_loop().time() - self._began_at, 3)
 
     def hand_out(self, *tokens: int, **fields: Any) -> None:
@@ -102,7 +102,7 @@ def running(use: Callable[[Client], Awaitable[None]]) -> Client:
 
 
 async def taken(client: Client, supply: Intake, count: int) -> list[tuple[float, int]]:
-    """When the next tasks could be begun, and which they were."""
+    """Return the times at which the next tasks could be begun, and the tasks."""
     begun: list[tuple[float, int]] = []
     for _ in range(count):
         task = await supply.take()
@@ -112,7 +112,7 @@ async def taken(client: Client, supply: Intake, count: int) -> list[tuple[float,
 
 
 async def end_after(seconds: float, supply: Intake, task: Task) -> None:
-    """Let a task run for so long."""
+    """Let a task run for that time."""
     await asyncio.sleep(seconds)
     supply.end(task)
 
@@ -266,7 +266,7 @@ def test_many_times_to_start_lead_to_few_hellos() -> None:
 
 
 def test_an_iteration_that_runs_one_at_a_time_does_not_have_others_handed_out_in_vain_for_ever() -> None:
-    """A stand-in for the daemon hands out what the capacity has room for."""
+    """A stand-in for the daemon dispatches as many tasks as the capacity has room for."""
     token = 0
     held: set[int] = set()
 

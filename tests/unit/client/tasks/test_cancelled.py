@@ -1,4 +1,4 @@
-"""What tells a handler that nobody waits for its run: a flag, and an event for threads and for coroutines."""
+"""Event of a lost lease: a flag, and a wait for threads and for coroutines."""
 
 from __future__ import annotations
 

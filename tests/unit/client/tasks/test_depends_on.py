@@ -1,4 +1,4 @@
-"""What a task waits for, as its producer says it."""
+"""Tasks that a task waits for, as its producer names them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a fetch went: what is said of it, what an answer's headers say, and what a report carries of both."""
+"""Facts of a fetch: from its fetcher, from an answer's headers, and in a report."""
 
 from __future__ import annotations
 

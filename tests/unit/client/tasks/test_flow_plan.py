@@ -1,4 +1,4 @@
-"""A flow as it is described: parents first, each task once, mistakes told at once."""
+"""Description of a flow: parents first, each task once, errors at once."""
 
 from __future__ import annotations
 

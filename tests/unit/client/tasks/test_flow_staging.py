@@ -1,4 +1,4 @@
-"""A flow on its way: messages of bounded size, in order; what is refused is told by its task."""
+"""Sending of a flow: messages of bounded size, in order; a refusal names its task."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_submission_whose_answer_was_lost_is_said_again_and_nothing_is_staged_
 
 
 def accepted_already(request: AnyRequest) -> Iterable[AnyOutgoing]:
-    """What a daemon says that has accepted the flow."""
+    """Answer as a daemon that has accepted the flow."""
     if isinstance(request, FlowStage):
         return [ErrorReply(n=request.n, code="state", reason="it has been submitted already")]
     return accepting(request)

@@ -1,4 +1,4 @@
-"""What was said to leave soon: in which order it leaves, what its future has, and how much of it there may be."""
+"""Pushes and reports that leave soon: their order, their futures, and their bounds."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from tests.unit.client.fetcher.test_intake import arrived
 
 
 class Silent:
-    """A daemon that answers pushes and reports only when it is told to.
+    """Script of a daemon that answers pushes and reports only on request.
 
     Attributes:
-        heard: what it has taken in, once each: urls, and taskids of reports; a part has a star.
+        heard: received urls, and taskids of reports, each once; a part has a star.
     """
 
     def __init__(self, daemon: Daemon) -> None:
@@ -48,7 +48,7 @@ class Silent:
         daemon.script = self._answer
 
     def speak(self) -> None:
-        """Answer what was heard, and all that comes."""
+        """Answer all received requests, and all further ones."""
         self._answering.set()
         for request in list(self._unanswered.values()):
             for reply in friendly(request):
@@ -71,7 +71,7 @@ def _name(item: object) -> str:
 
 
 def using(daemon: Daemon, use: Callable[[AsyncClient, list[Task]], Awaitable[None]], timeout: float = 60.0) -> None:
-    """Have a client that runs the tasks t1 and t2."""
+    """Make a client that runs the tasks t1 and t2."""
 
     async def main(_: LeapingLoop) -> None:
         async with AsyncClient(daemon.url, timeout=timeout) as client:
@@ -83,7 +83,7 @@ def using(daemon: Daemon, use: Callable[[AsyncClient, list[Task]], Awaitable[Non
 
 
 async def heard(silent: Silent, count: int) -> None:
-    """Wait until so much has been heard."""
+    """Wait until the daemon has received these."""
     while len(silent.heard) < count:
         await asyncio.to_thread(silent.news.get, timeout=WAIT_SECONDS)
 
@@ -164,8 +164,8 @@ def test_a_report_does_not_overtake_a_push_that_was_said_before(daemon: Daemon) 
 
 
 async def all_sent(client: AsyncClient) -> None:
-    """Wait until the daemon has heard what was to be sent at once."""
-    for _ in range(2):  # What was said leaves at the end of the loop's turn.
+    """Wait until the daemon has received all that was to be sent at once."""
+    for _ in range(2):  # Pushes and reports leave at the end of the loop's turn.
         with pytest.raises(RequestRejected):
             await client.daemon.verify()
 
@@ -344,7 +344,7 @@ def test_a_stale_part_ends_its_report(daemon: Daemon, monkeypatch: pytest.Monkey
 def test_a_failure_and_its_new_tasks_are_one_report_however_many_they_are(
     daemon: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts of a late one would be kept, although the failure is stale."""
+    """Parts of a late report would be stored, although the failure is stale."""
     monkeypatch.setattr(reports, "PART_TASKS", 2)
 
     async def use(client: AsyncClient, tasks: list[Task]) -> None:

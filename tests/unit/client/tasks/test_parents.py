@@ -1,4 +1,4 @@
-"""task.parents(): what a task has waited for, in a coroutine and in a thread; against a scripted daemon."""
+"""task.parents(): tasks that a task has waited for, in a coroutine and in a thread; against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGES = {
 
 
 def with_parents(request: AnyRequest) -> list[AnyOutgoing]:
-    """Two pages of them."""
+    """Script of a daemon with two pages of parents."""
     if isinstance(request, TaskParents):
         parents, following = PAGES[request.after]
         return [TaskParentsReply(n=request.n, parents=parents, next=following)]
@@ -53,7 +53,7 @@ def generator(task: Task) -> Iterator[Result]:
 
 
 def reported(daemon: Daemon, handler: Callable[[Task], Any]) -> TaskReport:
-    """What a worker with this handler reports of one task."""
+    """Return the report of a worker with this handler about one task."""
 
     async def main() -> TaskReport:
         worker = Worker(handler, client=daemon.url)
@@ -178,7 +178,7 @@ def test_a_refusal_of_a_blocking_client_is_raised(daemon: Daemon) -> None:
 
 
 def test_a_result_that_python_can_not_hold_stays_message_pack(daemon: Daemon) -> None:
-    """Text that is not utf-8: who asks for the other parents still gets them."""
+    """Text that is not utf-8 does not keep the other parents from the caller."""
     packed = Raw(b"\xa1\xff")
     parents = [PackedParent("p", "a", "success", True, packed), PackedParent("p", "b", "success", True, Raw(b"\x01"))]
     daemon.script = lambda request: (

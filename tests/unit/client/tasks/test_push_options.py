@@ -1,4 +1,4 @@
-"""Options of a push: one list of names, for whoever takes them and whoever asks for help."""
+"""Options of a push: one list of names, for all functions that take them, and for their help."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Stream = AsyncGenerator[Task, None]
 
 @asynccontextmanager
 async def streaming(client: AsyncClient, daemon: Daemon, **fields: Any) -> AsyncGenerator[tuple[Stream, Task], None]:
-    """An iteration, and its first task, which is of slot a."""
+    """Make a stream, and take its first task, which is of slot a."""
     stream = client.stream(places=16)
     taking = asyncio.ensure_future(anext(stream))
     await wanted(daemon, 16)
@@ -35,9 +35,9 @@ async def streaming(client: AsyncClient, daemon: Daemon, **fields: Any) -> Async
 
 
 async def arrived(client: AsyncClient) -> None:
-    """Wait until the client has what was handed out before, in up to three messages.
+    """Wait until the client has the tasks dispatched before, in up to three messages.
 
-    The double may answer first, and then says one of what it is to say.
+    The double may answer first, and then send one of its messages.
     """
     for _ in range(4):
         await client.push("p", "http://a/")
@@ -110,7 +110,7 @@ def test_a_slot_of_another_project_has_nothing_to_do_with_it(daemon: Daemon) -> 
 
 
 def test_nothing_of_the_slot_is_begun_before_the_report_is_answered_and_what_comes_then_is(daemon: Daemon) -> None:
-    """Until then the daemon may have handed out more, because it did not know."""
+    """Until then the daemon may have dispatched more, because it did not know."""
 
     async def main() -> list[int]:
         async with AsyncClient(daemon.url) as client, streaming(client, daemon) as (stream, task):

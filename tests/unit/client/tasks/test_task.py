@@ -84,7 +84,7 @@ def test_a_body_of_ones_own_is_sent_as_it_is() -> None:
 
 
 DEEPER = 50_000
-"""Levels; how many are too many is CPython's to say: some thousand in 3.11, five thousand are not yet in 3.13."""
+"""Levels of nesting beyond CPython's limit: some thousand in 3.11, more than five thousand in 3.13."""
 
 
 def nested(depth: int) -> list[Any]:
@@ -286,7 +286,7 @@ AT = datetime(2026, 12, 1, 8, 0, tzinfo=timezone(timedelta(hours=1)))
 
 
 def times(items: list[Any], **defaults: Any) -> list[tuple[float, float | None]]:
-    """(exetime, delay) of each of the items."""
+    """Return (exetime, delay) of each item."""
     [batch] = Packer(10, Pushed(), Defaults(**defaults)).pack(items)
     return [(task.schedule.exetime, task.schedule.delay) for task in batch.tasks]
 
@@ -359,7 +359,7 @@ def test_a_task_may_expire() -> None:
         new_task("http://a/", expires_at=-1)
 
 
-# ---------------------------------------------------------------------------------------- what projects say of fetching
+# ---------------------------------------------------------------------------------------- setting fetch of projects
 
 
 def with_defaults(body: Any, defaults: Any) -> Task:
@@ -409,14 +409,14 @@ def test_a_fetch_that_is_no_map_stands_alone() -> None:
     assert with_defaults([1], {"proxy": "x"}).fetch == {"proxy": "x"}
 
 
-# ------------------------------------------------------------------------------------------------ on its way
+# ------------------------------------------------------------------------------------------------ travelling
 
 
 TRAVELLING = (
     "9301 86 a770726f6a656374 a46e657773 a67461736b6964 a174 a375726c a9687474703a2f2f612f a5746f6b656e 07"
     "a774696d656f7574 cb4082c00000000000 a4626f6479 81a47361766581a16e01 81a76865616465727381a15aa178"
 )
-"""A task as version 1 has it: newer ones must read it, too, because processes are not all replaced at once."""
+"""Task in version 1 of its format: newer programs must read it, because processes are not all replaced at once."""
 
 
 def travelling() -> Task:

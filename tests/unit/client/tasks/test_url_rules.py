@@ -1,4 +1,4 @@
-"""Which urls are refused where one stands for a task."""
+"""Urls that are refused where a url stands for a task."""
 
 from __future__ import annotations
 

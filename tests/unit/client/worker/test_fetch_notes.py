@@ -1,4 +1,4 @@
-"""What a worker says of the fetch of a task by itself, and what an exception of the usual libraries tells."""
+"""Facts that a worker adds to a task's fetch by itself, and from exceptions of common libraries."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_A_SLOT = {"start_within": 100.0}
 
 
 def report_of(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> TaskReport:
-    """About a task of a slot."""
+    """Return the report of a task of a slot."""
     return outcome_of(daemon, handler, handed=OF_A_SLOT, **options)
 
 
@@ -40,14 +40,14 @@ def raising(error: BaseException) -> Callable[[Task], None]:
 
 
 def without_seconds(report: TaskReport) -> Fetched:
-    """How the fetch went; that it was measured is seen here."""
+    """Return the facts of the fetch without its duration, which must be there."""
     how = report.fetched
     assert how is not None
     assert how.seconds is not None
     return Fetched(how.status_code, None, how.error_kind, how.changed, how.content_hash, how.etag, how.last_modified)
 
 
-# ---------------------------------------------------------------------------------------- what a worker says
+# ---------------------------------------------------------------------------------------- facts of a worker
 
 
 def test_the_seconds_of_a_handler_are_measured_for_a_task_of_a_slot(daemon: Daemon) -> None:
@@ -185,11 +185,11 @@ def test_an_exception_whose_answer_can_not_be_read_is_a_failure_like_any_other(d
     assert without_seconds(report_of(daemon, raising(Odd()))) == Fetched(error_kind="other")
 
 
-# ---------------------------------------------------------------------------------------- what an exception tells
+# ---------------------------------------------------------------------------------------- facts of an exception
 
 
 def of_library(module: str, *names: str) -> BaseException:
-    """An exception of the last of these classes, each derived from the one before; no library is needed."""
+    """Make an exception of the last of these classes, each derived from the one before; no library is needed."""
     kind: type[BaseException] = Exception
     for name in names:
         kind = type(name, (kind,), {"__module__": module})

@@ -1,4 +1,4 @@
-"""Ending what a thread does: it ends that, and nothing else."""
+"""Interrupting a thread: it ends the current run, and nothing else."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from taskqueue.client.worker.interruptible import Interruptible
 
 RUNS = 10_000
 LONGEST = 200
-"""Additions of the longest run after it is to be ended: some runs are over before that is done, and some are not."""
+"""Additions of the longest run after its interruption is due: some runs end before it comes, and some do not."""
 
 
 @pytest.fixture
 def _threads_alternate() -> Iterator[None]:
-    """Python changes threads some hundred times as often as usual."""
+    """Make Python switch threads some hundred times as often as usual."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -32,7 +32,7 @@ def _threads_alternate() -> Iterator[None]:
 
 
 def in_loop(test: Callable[[asyncio.Task[Any]], None]) -> None:
-    """Call it in a thread beside an event loop, with an asyncio task of that."""
+    """Call a function in a thread beside an event loop, with an asyncio task of that loop."""
 
     async def main() -> None:
         this = asyncio.current_task()
@@ -44,7 +44,7 @@ def in_loop(test: Callable[[asyncio.Task[Any]], None]) -> None:
 
 @contextmanager
 def ending_each() -> Iterator[Callable[[Interruptible | None], None]]:
-    """A thread that ends each run of which it is told, once."""
+    """Thread that ends each run it gets, once."""
     begun: SimpleQueue[Interruptible | None] = SimpleQueue()
 
     def end_each() -> None:
@@ -85,7 +85,7 @@ def test_what_ends_a_run_never_hits_what_its_thread_does_next() -> None:
                     outcomes["returned"] += 1
                 except RunEnded:
                     outcomes["ended"] += 1
-                count(200)  # It is what comes next, so it may not raise.
+                count(200)  # The next call, which must not raise.
 
     in_loop(run_all)
 
@@ -94,7 +94,7 @@ def test_what_ends_a_run_never_hits_what_its_thread_does_next() -> None:
 
 
 def at_event(number: int, act: Callable[[], None]) -> Callable[..., None]:
-    """A profile function that acts at one of the calls and returns of its thread: where Python may change threads."""
+    """Profile function that acts at one of the calls and returns of its thread, where Python may switch threads."""
     left = number
 
     def profile(*event: object) -> None:
@@ -107,7 +107,7 @@ def at_event(number: int, act: Callable[[], None]) -> Callable[..., None]:
 
 
 EVENTS = range(24)
-"""More than the calls and returns of a run that does nothing."""
+"""More events than the calls and returns of an empty run."""
 
 
 @pytest.mark.parametrize("number", EVENTS)

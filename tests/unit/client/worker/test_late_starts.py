@@ -1,4 +1,4 @@
-"""What a worker does with tasks that must not be started yet, or no more; against a scripted daemon."""
+"""Tasks that a worker must not start yet, or no more; against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.unit.client.worker.test_worker import wanted
 Frozen = StepTickTimeFactory | TickingDateTimeFactory | FrozenDateTimeFactory
 
 LONG_SECONDS = 100.0
-"""Within which a task is to be started; on no machine a test takes so long."""
+"""Time within which a task is to be started; longer than a test takes on any machine."""
 
 
 def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daemon) -> None:
@@ -52,7 +52,7 @@ def test_a_task_is_not_started_before_its_time_and_holds_up_no_slot(daemon: Daem
 
 
 class Slow(Middleware):
-    """Takes longer than its first task may wait, by the clock that is frozen."""
+    """Middleware that takes longer than its first task may wait, by the clock that is frozen."""
 
     def __init__(self, frozen: Frozen) -> None:
         self.heard: list[tuple[list[NewTask] | None, BaseException | None]] = []
@@ -66,7 +66,7 @@ class Slow(Middleware):
         self.heard.append((new, error))
 
     def error(self, task: Task, error: BaseException) -> None:
-        pytest.fail("it is no failure")
+        pytest.fail("the run did not fail")
 
 
 def test_a_task_whose_time_has_passed_when_its_handler_would_be_called_goes_back(

@@ -1,4 +1,4 @@
-"""What a worker does when the lease of a running handler is over; against a scripted daemon, by a clock that leaps."""
+"""A worker's actions after the lease of a running handler; against a scripted daemon, by a clock that leaps."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tests.unit.client.fetcher.test_draining import Drainer
 from tests.unit.client.worker.test_worker import outcome_of
 
 LEASE = 1000.0
-"""Seconds of a lease, by the clock that leaps: a test takes less, on any machine."""
+"""Seconds of a lease, by the clock that leaps: longer than a test takes on any machine."""
 NEVER = 1_000_000.0
 
 
 class Handlers:
-    """Handlers of each kind that go on for ever with task 1, and are done with any other.
+    """Handlers of each kind that go on for ever with task 1, and finish any other.
 
     Attributes:
-        started: set when one has begun with task 1.
+        started: set when one has begun task 1.
         ended_in: threads in which one was ended.
         swallowed: times that one was told to end and went on.
     """
@@ -38,12 +38,12 @@ class Handlers:
         self.swallowed = 0
 
     def plain(self, task: Task) -> None:
-        """Runs in a thread."""
+        """Run in a thread."""
         if task.token == 1:
             self._loop_for_ever()
 
     def generator(self, task: Task) -> Iterator[str]:
-        """Yields for ever."""
+        """Yield for ever."""
         try:
             while task.token == 1:
                 yield task.url
@@ -53,7 +53,7 @@ class Handlers:
                 self.ended_in.append(threading.get_ident())
 
     def swallowing(self, task: Task) -> None:
-        """Goes on after it was told to end for the first time."""
+        """Go on after it was first told to end."""
         if task.token == 1:
             try:
                 self._loop_for_ever()
@@ -62,20 +62,20 @@ class Handlers:
                 self._loop_for_ever()
 
     async def asynchronous(self, task: Task) -> None:
-        """Runs in the event loop."""
+        """Run in the event loop."""
         while task.token == 1:
             self.started.set()
             await asyncio.sleep(NEVER)
 
     async def async_generator(self, task: Task) -> AsyncIterator[str]:
-        """Yields in the event loop."""
+        """Yield in the event loop."""
         while task.token == 1:
             yield task.url
             self.started.set()
             await asyncio.sleep(NEVER)
 
     async def async_swallowing(self, task: Task) -> None:
-        """Goes on after it was cancelled for the first time."""
+        """Go on after it was first cancelled."""
         try:
             await self.asynchronous(task)
         except asyncio.CancelledError:
@@ -83,7 +83,7 @@ class Handlers:
             await self.asynchronous(task)
 
     def returning_coroutine(self, task: Task) -> Awaitable[None]:
-        """Begins in a thread, and goes on in the event loop."""
+        """Begin in a thread, and go on in the event loop."""
         return self.asynchronous(task)
 
     def _loop_for_ever(self) -> None:
@@ -101,21 +101,21 @@ KINDS = (
 
 
 async def hello_with(daemon: Daemon, true: Callable[[Hello], bool]) -> Hello:
-    """Wait for a hello of which this is true."""
+    """Wait for a hello that satisfies the condition."""
     while not true(hello := await asyncio.to_thread(daemon.hear, Hello)):
         pass
     return hello
 
 
 async def leap_until(loop: LeapingLoop, event: asyncio.Future[Any]) -> None:
-    """Leap again and again, with a moment for what is due then."""
+    """Leap again and again, with a moment for due actions each time."""
     while not event.done():
         loop.leap(LEASE / 2)
         await asyncio.wait([event], timeout=0.02)
 
 
 async def begun(daemon: Daemon, worker: Worker, started: threading.Event, **fields: Any) -> asyncio.Task[None]:
-    """Start a worker, and hand it task 1 with a lease of LEASE seconds."""
+    """Start a worker, and dispatch task 1 to it with a lease of LEASE seconds."""
     serving = asyncio.ensure_future(worker.serve())
     await hello_with(daemon, lambda hello: hello.capacity > 0)
     daemon.hand_out(1, timeout=LEASE, **fields)
@@ -128,7 +128,7 @@ async def begun(daemon: Daemon, worker: Worker, started: threading.Event, **fiel
 def test_a_run_is_ended_after_its_lease_and_the_next_one_has_its_place(daemon: Daemon, kind: str, says: bool) -> None:
     said, handlers = Drainer(daemon), Handlers()
     said.ended = [1] if says else []
-    # As long as the daemon has not said that the lease is over, the task would be held.
+    # The worker holds the lease until the daemon says that it has ended.
     expected = [(2, True)] if says else [(1, False), (2, True)]
 
     async def main(loop: LeapingLoop) -> dict[int, Done]:
@@ -137,7 +137,7 @@ def test_a_run_is_ended_after_its_lease_and_the_next_one_has_its_place(daemon: D
         free = asyncio.ensure_future(hello_with(daemon, lambda hello: hello.seen == 1 and not hello.running))
         await leap_until(loop, free)
         daemon.hand_out(2, timeout=NEVER)
-        # By number: a request that was not answered within some leaps is sent again.
+        # By number: a request without an answer is sent again after some leaps.
         heard: dict[int, Done] = {}
         while sum(len(done.tasks) for done in heard.values()) < len(expected):
             done = await asyncio.to_thread(daemon.hear, Done)
@@ -346,7 +346,7 @@ def test_a_handler_that_extends_its_own_lease_has_that_time(daemon: Daemon) -> N
                 started.set()
                 await client.extend(task, NEVER)
                 loop.leap(2 * LEASE)
-                for _ in range(5):  # What is due is done meanwhile.
+                for _ in range(5):  # Due actions happen meanwhile.
                     await asyncio.sleep(0)
 
             started = threading.Event()

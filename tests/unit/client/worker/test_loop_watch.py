@@ -1,4 +1,4 @@
-"""What a worker says when a handler blocks its event loop, and when it gives up."""
+"""Log of a worker whose handler blocks its event loop, and the moment when it gives up."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LONG_AGO = -1_000_000.0
 
 
 class Heard(logging.Handler):
-    """Keeps what the worker says.
+    """Log handler that keeps the worker's lines.
 
     Attributes:
-        lines: with their stacks.
-        blocked, goes_on: set when that was said.
+        lines: lines with their stacks.
+        blocked, goes_on: set by the line of that event.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ def task(token: int) -> Task:
 
 
 def run_beside(tasks: list[Task], blocks: Callable[[], Awaitable[None]], give_up: Callable[[Hung], None]) -> int:
-    """Run a coroutine as the handler of the first of some tasks, with a watch over its loop; return its looks."""
+    """Run a coroutine as the handler of the first of some tasks, with a watch over its loop; returns its looks."""
 
     async def handler(watch: LeaseWatch) -> None:
         this = asyncio.current_task()
@@ -81,7 +81,7 @@ def run_beside(tasks: list[Task], blocks: Callable[[], Awaitable[None]], give_up
 
 
 class CountedLooks(LeaseWatch):
-    """Counts looks at a loop that does not answer."""
+    """Counter of looks at a loop that does not answer."""
 
     looks = 0
 

@@ -1,4 +1,4 @@
-"""Middleware of a worker: what is called around its handler, in which order, and what it may decide."""
+"""Middleware of a worker: its calls around the handler, their order, and its decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.unit.client.worker.test_worker import outcome_of
 
 
 class Notes(Middleware):
-    """Notes what is called, and in which thread."""
+    """Middleware that records its calls and their threads."""
 
     def __init__(self, name: str, notes: list[str]) -> None:
         self.name = name

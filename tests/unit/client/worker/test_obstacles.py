@@ -1,4 +1,4 @@
-"""What keeps a worker from its work: how often it is said."""
+"""Obstacles of a worker: how often they are logged."""
 
 from __future__ import annotations
 

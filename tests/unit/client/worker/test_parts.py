@@ -1,4 +1,4 @@
-"""What a worker does with more new tasks than a report takes, and with reports that are refused; a scripted daemon."""
+"""Runs with more new tasks than a report takes, and refused reports; against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def _short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def served(daemon: Daemon, handler: Callable[[Task], Any], **options: Any) -> list[TaskReport]:
-    """What the daemon hears of one task, until its worker has nothing more to say of it."""
+    """Return the reports about one task, until its worker is idle."""
     return asyncio.run(serving(daemon, handler, **options))
 
 
 async def serving(
     daemon: Daemon, handler: Callable[[Task], Any], ended: threading.Event | None = None, **options: Any
 ) -> list[TaskReport]:
-    """The same.
+    """Serve one task inside the block, until its worker is idle.
 
     Args:
-        ended: set by the handler when it ends, if no last report does so.
+        ended: set by the handler when it ends, if no last report follows.
     """
     worker = Worker(handler, client=daemon.url, **options)
     running = asyncio.ensure_future(worker.serve())
@@ -58,7 +58,7 @@ async def serving(
 
 
 def heard(daemon: Daemon) -> list[TaskReport]:
-    """The reports so far, one after the other."""
+    """Iterate over the reports so far."""
     return [item for request in daemon.heard if isinstance(request, Done) for item in request.tasks if item]
 
 
@@ -167,7 +167,7 @@ def test_a_failure_and_its_new_tasks_are_one_message(daemon: Daemon) -> None:
 
 
 class Script:
-    """A daemon that answers parts as it is told."""
+    """Script of a daemon that answers parts as it is told."""
 
     def __init__(self, daemon: Daemon, *outcomes: ReportOutcome | None) -> None:
         self.outcomes = list(outcomes)
@@ -181,7 +181,7 @@ class Script:
 
 
 class Yielding:
-    """Generators, and what they have given so far."""
+    """Generators, and the values that they have yielded so far."""
 
     def __init__(self) -> None:
         self.given: list[str] = []
@@ -337,7 +337,7 @@ def test_a_worker_that_stops_while_a_part_is_unanswered_ends(daemon: Daemon, kin
 
 
 def narrow(request: AnyRequest) -> list[AnyOutgoing]:
-    """A daemon that takes no more than 2,000 bytes."""
+    """Script of a daemon that accepts at most 2,000 bytes."""
     if isinstance(request, Hello):
         return [Welcome(n=request.n, epoch=1, fetcher_timeout=60.0, max_message=2000)]
     return friendly(request)
@@ -372,7 +372,7 @@ def test_a_new_task_that_is_too_large_for_a_message_is_a_failure_that_names_it(
 
 
 class Refusing:
-    """A daemon that refuses reports, so many times."""
+    """Script of a daemon that refuses reports a number of times."""
 
     def __init__(self, daemon: Daemon, refusal: DoneReply | ErrorReply, times: int) -> None:
         self._refusal = refusal
@@ -410,7 +410,7 @@ def test_a_report_that_the_daemon_refuses_ends_its_lease_as_a_failure_and_is_not
 
 
 async def refused(daemon: Daemon, handler: Callable[[Task], Any], reports: int) -> list[TaskReport]:
-    """So many reports that the daemon hears of one task."""
+    """Return the reports about one task, of a daemon that refuses some of them."""
     worker = Worker(handler, client=daemon.url)
     running = asyncio.ensure_future(worker.serve())
     await wanted(daemon)

@@ -1,4 +1,4 @@
-"""The span of a run: whose child it is, what it tells, and that what a handler traces belongs to it."""
+"""Span of a run: its parent, its attributes, and the spans of its handler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Handle = Callable[[Task], Any]
 
 @pytest.fixture(scope="module", autouse=True)
 def provider() -> None:
-    """The real SDK; a process has one provider for good."""
+    """Set up the real SDK; a process has one provider for good."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(EXPORTER))
     trace.set_tracer_provider(provider)
@@ -66,13 +66,13 @@ def waits_later(task: Task) -> Any:
 
 
 def spans_of(daemon: Daemon, handler: Handle, body: object) -> dict[str, ReadableSpan]:
-    """By name, the spans of the run of a task with that body."""
+    """Return the spans of the run of a task with that body, by name."""
     outcome_of(daemon, handler, handed={"body": Raw(msgspec.msgpack.encode(body))})
     return {span.name: span for span in EXPORTER.get_finished_spans()}
 
 
 def context_of(span: ReadableSpan) -> tuple[str, str]:
-    """Of its trace, and of its parent."""
+    """Return the ids of a span's trace and parent."""
     assert span.context is not None
     parent = "" if span.parent is None else trace.format_span_id(span.parent.span_id)
     return trace.format_trace_id(span.context.trace_id), parent

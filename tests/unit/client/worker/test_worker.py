@@ -1,4 +1,4 @@
-"""Worker: what a handler returns or raises, and how a worker stops; against a scripted daemon."""
+"""Worker: return values and exceptions of its handler, and how it stops; against a scripted daemon."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.unit.client.conftest import Daemon, LeapingLoop, friendly, run_leapin
 def outcome_of(
     daemon: Daemon, handler: Callable[[Task], Any], *, handed: dict[str, Any] | None = None, **options: Any
 ) -> TaskReport:
-    """What the daemon hears of one task that the handler was given, with these fields."""
+    """Return the report about one task with these fields."""
 
     async def main() -> TaskReport:
         worker = Worker(handler, client=daemon.url, **options)
@@ -48,7 +48,7 @@ def outcome_of(
 
 
 async def wanted(daemon: Daemon) -> int:
-    """The capacity that a worker states when it starts."""
+    """Return the capacity that a worker states when it starts."""
     while not (capacity := (await asyncio.to_thread(daemon.hear, Hello)).capacity):
         pass
     return capacity
@@ -56,7 +56,7 @@ async def wanted(daemon: Daemon) -> int:
 
 @contextmanager
 def handed_out(daemon: Daemon, *tokens: int) -> Iterator[None]:
-    """Hand tasks to the worker that runs inside, when it wants some; signals are as before afterwards."""
+    """Dispatch tasks to the worker inside the block when it wants some; restore signals afterwards."""
 
     def hand_out() -> None:
         while not daemon.hear(Hello).capacity:
@@ -75,7 +75,7 @@ def handed_out(daemon: Daemon, *tokens: int) -> Iterator[None]:
 
 
 def ended(daemon: Daemon, count: int) -> list[Done]:
-    """The reports about so many tasks, which the worker has sent or is sending."""
+    """Return the reports about that many tasks, which the worker has sent or is sending."""
     heard: list[Done] = []
     while sum(len(done.tasks) for done in heard) < count:
         heard.append(daemon.hear(Done))

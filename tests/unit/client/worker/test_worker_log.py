@@ -1,4 +1,4 @@
-"""What a worker's ``summary`` tells of its runs."""
+"""Line ``summary`` of a worker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskqueue.protocol.values import Assignment
 
 
 def summary_of(caplog: pytest.LogCaptureFixture, *runs: tuple[str, str]) -> str:
-    """The summary of runs of (url, outcome)."""
+    """Return the summary of runs of (url, outcome)."""
 
     async def main() -> None:
         log = WorkerLog()
