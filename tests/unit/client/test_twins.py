@@ -30,7 +30,7 @@ def methods(thing: object) -> dict[str, inspect.Signature]:
 
 
 def documented() -> Iterator[tuple[str, str]]:
-    """Iterate over the namespaces and methods that the page names; an empty namespace is the client itself."""
+    """Namespaces and methods that the page names; an empty namespace is the client itself."""
     for row in re.findall(r"^\| .* \|$", PAGE.read_text(), re.MULTILINE):
         left, _, right = row.strip("| ").partition(" | ")
         for namespace in re.findall(r"`client\.(\w+)`", left) or [""]:
