@@ -48,7 +48,7 @@ class AsyncFlow:
 
     @property
     def size(self) -> int:
-        """Number of its tasks so far."""
+        """Number of tasks described so far."""
         return len(self._plan.tasks)
 
     @explains_options

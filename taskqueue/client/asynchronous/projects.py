@@ -111,11 +111,11 @@ class AsyncProjects:
         return project_of(await self._exchange.ask(ProjectSet(project=name, settings=dict(settings))))
 
     async def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Remove these keys from the settings that ``set`` made; no keys: all. ``cron.JOB`` is one key of a table."""
+        """Remove settings that ``set`` made; no keys: all of them. ``cron.JOB`` is one key of a table."""
         return project_of(await self._exchange.ask(ProjectUnset(project=name, keys=list(keys))))
 
     async def pause(self, name: str, seconds: float | None = None) -> Project:
-        """Pause the dispatch of its tasks until ``resume``; the daemon still accepts new ones.
+        """Pause the dispatch of a project until ``resume``; the daemon still accepts new tasks.
 
         Args:
             seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
@@ -124,7 +124,7 @@ class AsyncProjects:
         return await self._act(name, "pause", seconds)
 
     async def resume(self, name: str) -> Project:
-        """Resume the dispatch of its tasks."""
+        """Resume the dispatch of a project."""
         return await self._act(name, "resume")
 
     async def pause_all(self, seconds: float | None = None) -> Operation:
@@ -145,23 +145,23 @@ class AsyncProjects:
         return await self._long_poll.done(GroupDo(action="resume", all=True))
 
     async def stop(self, name: str) -> Project:
-        """Stop it until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
+        """Stop a project until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
         return await self._act(name, "stop")
 
     async def start(self, name: str) -> Project:
-        """Start it; an unknown project is created."""
+        """Start a project; an unknown one is created."""
         return await self._act(name, "start")
 
     async def clear(self, name: str) -> Project:
-        """Drop its unfinished tasks; finished ones stay known."""
+        """Drop the unfinished tasks of a project; finished ones stay known."""
         return await self._act(name, "clear")
 
     async def reset(self, name: str) -> Project:
-        """Forget all its tasks; its settings, state and pace stay."""
+        """Forget all tasks of a project; its settings, state and pace stay."""
         return await self._act(name, "reset")
 
     async def delete(self, name: str) -> None:
-        """Delete the project itself, with everything that it has."""
+        """Delete a project, with everything that it has."""
         await self._exchange.ask(ProjectDo(project=name, action="delete"))
 
     async def wait(
@@ -243,7 +243,7 @@ class AsyncGroups:
         self._long_poll = long_poll
 
     async def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
-        """Change settings of all these projects at once; returns their number and the old values.
+        """Change settings of all projects of a group at once; returns their number and the old values.
 
         Raises:
             RequestRejected: a setting is invalid for one of the projects, which the reason names, or there are more
@@ -253,7 +253,7 @@ class AsyncGroups:
         return without_envelope(GroupChange, reply)
 
     async def pause(self, group: str, seconds: float | None = None) -> Operation:
-        """Pause the dispatch of these projects until ``resume``; the daemon still accepts new tasks.
+        """Pause the dispatch of a group's projects until ``resume``; the daemon still accepts new tasks.
 
         Args:
             seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
@@ -262,27 +262,27 @@ class AsyncGroups:
         return await self._act(group, "pause", seconds)
 
     async def resume(self, group: str) -> Operation:
-        """Resume the dispatch of these projects."""
+        """Resume the dispatch of a group's projects."""
         return await self._act(group, "resume")
 
     async def stop(self, group: str) -> Operation:
-        """Stop these projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
+        """Stop a group's projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
         return await self._act(group, "stop")
 
     async def start(self, group: str) -> Operation:
-        """Start these projects."""
+        """Start the projects of a group."""
         return await self._act(group, "start")
 
     async def clear(self, group: str) -> Operation:
-        """Drop the unfinished tasks of these projects; finished ones stay known."""
+        """Drop the unfinished tasks of a group's projects; finished ones stay known."""
         return await self._act(group, "clear")
 
     async def reset(self, group: str) -> Operation:
-        """Forget all tasks of these projects; their settings, states and paces stay."""
+        """Forget all tasks of a group's projects; their settings, states and paces stay."""
         return await self._act(group, "reset")
 
     async def delete(self, group: str) -> Operation:
-        """Delete these projects themselves, with everything that they have."""
+        """Delete the projects of a group, with everything that they have."""
         return await self._act(group, "delete")
 
     async def _act(self, group: str, action: Action, seconds: float | None = None) -> Operation:

@@ -40,7 +40,7 @@ class BlockingFlow:
 
     @property
     def size(self) -> int:
-        """Number of its tasks so far."""
+        """Number of tasks described so far."""
         return self._client.size
 
     @explains_options

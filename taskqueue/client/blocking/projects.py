@@ -85,11 +85,11 @@ class BlockingProjects:
         return self._background.run(self._client.set(name, settings))
 
     def unset(self, name: str, keys: Iterable[str] = ()) -> Project:
-        """Remove these keys from the settings that ``set`` made; no keys: all. ``cron.JOB`` is one key of a table."""
+        """Remove settings that ``set`` made; no keys: all of them. ``cron.JOB`` is one key of a table."""
         return self._background.run(self._client.unset(name, keys))
 
     def pause(self, name: str, seconds: float | None = None) -> Project:
-        """Pause the dispatch of its tasks until ``resume``; the daemon still accepts new ones.
+        """Pause the dispatch of a project until ``resume``; the daemon still accepts new tasks.
 
         Args:
             seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
@@ -98,7 +98,7 @@ class BlockingProjects:
         return self._background.run(self._client.pause(name, seconds))
 
     def resume(self, name: str) -> Project:
-        """Resume the dispatch of its tasks."""
+        """Resume the dispatch of a project."""
         return self._background.run(self._client.resume(name))
 
     def pause_all(self, seconds: float | None = None) -> Operation:
@@ -118,23 +118,23 @@ class BlockingProjects:
         return self._background.run(self._client.resume_all())
 
     def stop(self, name: str) -> Project:
-        """Stop it until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
+        """Stop a project until ``start``: it keeps its tasks and accepts new ones, but dispatches none."""
         return self._background.run(self._client.stop(name))
 
     def start(self, name: str) -> Project:
-        """Start it; an unknown project is created."""
+        """Start a project; an unknown one is created."""
         return self._background.run(self._client.start(name))
 
     def clear(self, name: str) -> Project:
-        """Drop its unfinished tasks; finished ones stay known."""
+        """Drop the unfinished tasks of a project; finished ones stay known."""
         return self._background.run(self._client.clear(name))
 
     def reset(self, name: str) -> Project:
-        """Forget all its tasks; its settings, state and pace stay."""
+        """Forget all tasks of a project; its settings, state and pace stay."""
         return self._background.run(self._client.reset(name))
 
     def delete(self, name: str) -> None:
-        """Delete the project itself, with everything that it has."""
+        """Delete a project, with everything that it has."""
         self._background.run(self._client.delete(name))
 
     def wait(
@@ -208,7 +208,7 @@ class BlockingGroups:
         self._client = groups
 
     def set(self, group: str, settings: Mapping[str, Setting]) -> GroupChange:
-        """Change settings of all these projects at once; returns their number and the old values.
+        """Change settings of all projects of a group at once; returns their number and the old values.
 
         Raises:
             RequestRejected: a setting is invalid for one of the projects, which the reason names, or there are more
@@ -217,7 +217,7 @@ class BlockingGroups:
         return self._background.run(self._client.set(group, settings))
 
     def pause(self, group: str, seconds: float | None = None) -> Operation:
-        """Pause the dispatch of these projects until ``resume``; the daemon still accepts new tasks.
+        """Pause the dispatch of a group's projects until ``resume``; the daemon still accepts new tasks.
 
         Args:
             seconds: length of the pause (to 10,000,000), after which dispatch resumes by itself; None: until
@@ -226,27 +226,27 @@ class BlockingGroups:
         return self._background.run(self._client.pause(group, seconds))
 
     def resume(self, group: str) -> Operation:
-        """Resume the dispatch of these projects."""
+        """Resume the dispatch of a group's projects."""
         return self._background.run(self._client.resume(group))
 
     def stop(self, group: str) -> Operation:
-        """Stop these projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
+        """Stop a group's projects until ``start``: they keep their tasks and accept new ones, but dispatch none."""
         return self._background.run(self._client.stop(group))
 
     def start(self, group: str) -> Operation:
-        """Start these projects."""
+        """Start the projects of a group."""
         return self._background.run(self._client.start(group))
 
     def clear(self, group: str) -> Operation:
-        """Drop the unfinished tasks of these projects; finished ones stay known."""
+        """Drop the unfinished tasks of a group's projects; finished ones stay known."""
         return self._background.run(self._client.clear(group))
 
     def reset(self, group: str) -> Operation:
-        """Forget all tasks of these projects; their settings, states and paces stay."""
+        """Forget all tasks of a group's projects; their settings, states and paces stay."""
         return self._background.run(self._client.reset(group))
 
     def delete(self, group: str) -> Operation:
-        """Delete these projects themselves, with everything that they have."""
+        """Delete the projects of a group, with everything that they have."""
         return self._background.run(self._client.delete(group))
 
 

@@ -57,7 +57,7 @@ class ThreadFuture(Generic[T]):
         task.add_done_callback(self._copy)
 
     def done(self) -> bool:
-        """Return True if it is set, or was cancelled."""
+        """Return True if the outcome is set, or the call was cancelled."""
         return self._done
 
     def set_result(self, result: T) -> None:

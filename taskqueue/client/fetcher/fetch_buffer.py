@@ -43,7 +43,7 @@ from taskqueue.protocol.fields import MAX_CAPACITY
 from taskqueue.protocol.values import Assignment
 
 WAIT_PART: Final = 0.25
-"""Part of its lease for which a task may wait for a consumer with limited patience, or if it has to be started soon."""
+"""Part of a lease for which its task may wait for a consumer with limited patience, or before a required start."""
 
 
 class Consumer(Struct, eq=False):

@@ -173,7 +173,7 @@ class InHand(NamedTuple):
     keeping: Keeping | None = None
 
     def end(self) -> None:
-        """Stop extending its lease."""
+        """Stop extending the task's lease."""
         if self.keeping is not None:
             self.keeping.end()
 

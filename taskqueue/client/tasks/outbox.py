@@ -84,18 +84,18 @@ class Outgoing(Struct, eq=False):
     timer: asyncio.TimerHandle | None = None
 
     def leave(self) -> None:
-        """Send it with the next message."""
+        """Send the entry with the next message."""
         try:
             self.timer = self.singles.tell(self.item, self)
         except ClientError as error:
             self.end(error)
 
     def done(self) -> bool:
-        """Return True if it is settled."""
+        """Return True if the entry is settled."""
         return self.is_over
 
     def set_result(self, said: Any) -> None:
-        """Process an outcome: unless it is that of a part, it settles this."""
+        """Process an outcome: unless it is that of a part, it settles the entry."""
         if isinstance(said, Reported):
             said = said if self.kept is None else self.kept.and_then(said)
             if said.outcome == "kept":
@@ -110,16 +110,16 @@ class Outgoing(Struct, eq=False):
         self.told(said)
 
     def set_exception(self, error: Exception) -> None:
-        """Settle it with an error."""
+        """Settle the entry with an error."""
         self.end(error)
 
     def end(self, said: object) -> None:
-        """Settle it, with an outcome or an error."""
+        """Settle the entry, with an outcome or an error."""
         self._settle()
         self.told(said)
 
     def give_up(self) -> None:
-        """Settle it without a call of ``told``. If it has not left, it does not leave."""
+        """Settle the entry without a call of ``told``. If it has not left, it does not leave."""
         self._settle()
         self.singles.forget()
 

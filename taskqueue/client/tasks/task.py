@@ -54,14 +54,14 @@ class Cancelled:
         return self._is_set
 
     def set(self) -> None:
-        """Set it, and wake all that wait for it."""
+        """Set the event, and wake all that wait for it."""
         # Before the wakers are read: one that is added later finds it set.
         self._is_set = True
         for wake in tuple(self._wakers):
             wake()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread until it is set, for at most ``timeout`` seconds; return True if it is set.
+        """Block this thread until the event is set, for at most ``timeout`` seconds; return True if it is set.
 
         Raises:
             TypeError, ValueError: ``timeout`` is invalid.
@@ -271,18 +271,18 @@ class Task:
 
     @property
     def process(self) -> Any:
-        """Process options of its producer; an empty map if there are none."""
+        """Process options of the producer; an empty map if there are none."""
         return self._part("process")
 
     @property
     def save(self) -> Any:
-        """Values that its producer wants back; an empty map if there are none."""
+        """Values that the producer wants back; an empty map if there are none."""
         return self._part("save")
 
     def fetched(
         self, status_code: int | None = None, headers: Headers | None = None, **facts: Unpack[PageFacts]
     ) -> None:
-        """Record how its fetch went; its report carries that, whatever the outcome, also from another process.
+        """Record how the task's fetch went; its report carries that, whatever the outcome, also from another process.
 
         The pace of its slot and its recrawl follow these facts. A later value replaces an earlier one; None and empty
         texts are ignored.
@@ -320,13 +320,13 @@ class Task:
         return None if self.start_within is None else self.retry_after
 
     def note_report(self, report: TaskReport) -> None:
-        """Have its client begin nothing of its slot until a report like this is answered, if it puts the slot off."""
+        """Begin no task of the slot until a report like this is answered, if it puts the slot off."""
         if self.slot and self._put_offs is not None:
             self._put_offs.note(self.token, SlotOf(self.project, self.slot), is_put_off=puts_off(report))
 
     @property
     def is_put_off(self) -> bool:
-        """True if another task of its slot has put the slot off, and the daemon does not know yet."""
+        """True if another task of the slot has put it off, and the daemon does not know yet."""
         put_offs = self._put_offs
         return put_offs is not None and bool(put_offs) and SlotOf(self.project, self.slot) in put_offs
 
@@ -340,7 +340,7 @@ class Task:
         return {name: value for name, value in headers.items() if value}
 
     def parents(self) -> Parents:
-        """Iterate over the tasks that it has waited for, each with its state and its result.
+        """Iterate over the tasks that this task has waited for, each with its state and its result.
 
         The client asks for them page by page during the iteration: by ``async for`` in a coroutine, by ``for`` in a
         thread. They show the state of that moment: one that has run again since has its new result.

@@ -218,7 +218,7 @@ class WorkerLog:
         log.info("event=loop-goes-on seconds=%.1f", seconds)
 
     def hang(self, hanging: Hanging | None) -> None:
-        """Mention these runs in each summary; None: none."""
+        """Mention hanging runs in each summary; None: none."""
         self._hanging = hanging
         if hanging is not None:
             self._open(asyncio.get_running_loop().time())
