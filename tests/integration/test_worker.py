@@ -213,7 +213,7 @@ def test_a_worker_says_whom_it_serves_and_what_it_wants(it: Daemon, work: Work) 
     line = said(process, "connected")
 
     assert " INFO " in line
-    assert f"url={it.url} version=" in line
+    assert f"daemon={it.url} version=" in line
     assert line.endswith("projects=news,shop places=3\n")
 
 
