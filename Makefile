@@ -9,6 +9,8 @@ BENCH_STAMP := $(VENV)/.installed-bench
 COVER_STAMP := $(VENV)/.installed-cover
 DOCS_STAMP := $(VENV)/.installed-docs
 BENCH  := $(BIN)/python -m benchmarks
+# Everything is read anew, as generated pages depend on code that Sphinx doesn't watch. Broken links are warnings.
+SPHINX := $(BIN)/python -m sphinx -b html -d build/doctrees -j auto -E -q -n -W --keep-going
 # The tests start a thousand processes of Python. Where an environment forbids it to keep what it compiles, each of them
 # would compile every module again, which takes longer than all else of a start.
 export PYTHONDONTWRITEBYTECODE :=
@@ -151,8 +153,9 @@ $(DOCS_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
-docs: $(DOCS_STAMP) ## the documents and the reference of public names as HTML, in build/docs; fails on broken links
-	@$(BIN)/python tools/site.py build/docs
+docs: $(DOCS_STAMP) ## the documents and the generated reference as HTML, in build/docs; fails on any warning
+	@$(SPHINX) docs build/docs
+	@echo "the documents are in build/docs/index.html"
 
 hooks: $(STAMP) ## let git check style, imports and message at each commit, types before each push
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[hooks]'

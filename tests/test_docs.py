@@ -16,6 +16,7 @@ import pytest
 from taskqueue.cli.main import taskqueue
 from taskqueue.core.model.events import EVENT_KINDS
 from taskqueue.core.steps.completion import HOLDS_MOST
+from tools.reference import commands
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -69,18 +70,6 @@ def misunderstood(line: str) -> str:
         message = error.format_message()
         return "" if "does not exist" in message else f"{line}: {message}"  # a folder of the reader's machine
     return "" if command.name else f"{line}: there is no {name}"
-
-
-def commands(group: click.Group, prefix: str = "taskqueue") -> Iterator[tuple[str, click.Command]]:
-    """Every command with its full name; a group is one if it does something by itself."""
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{prefix} {name}")
-        if not isinstance(command, click.Group) or command.invoke_without_command:
-            yield f"{prefix} {name}", command
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
