@@ -63,9 +63,12 @@ $(COLLECTED): $(STAMP)
 	@$(BIN)/pytest --collect-only -q >/dev/null 2>&1 || true
 	@touch $@
 
+# The tests build the site, too, but not with the lowest versions: rich's wants a Markdown parser that is too old for MyST.
+DOCS ?= $(DOCS_STAMP)
+
 # What hypothesis tries depends on the modules that are loaded: the properties go first, in processes of their own, so
 # that they try the same in every run.
-test: $(STAMP) ## everything that must hold
+test: $(STAMP) $(DOCS) ## everything that must hold
 	@$(MAKE) --no-print-directory --jobs 4 --output-sync=target $(CHECKS) properties programs $(COLLECTED)
 	$(PYTEST) --ignore tests/properties
 
@@ -92,9 +95,9 @@ unit: ## one piece at a time, plain numbers for time
 contract: ## what every store promises; the protocol, byte for byte
 properties: ## the real thing beside a naive model
 simulation: ## hours of faults from one seed, 80 seeds
-integration: ## real sockets, processes and disk
+integration: $(DOCS) ## real sockets, processes and disk
 
-nightly: $(STAMP) programs ## all tests with the counts for which nobody waits, with examples by chance: some hours
+nightly: $(STAMP) $(DOCS) programs ## all tests with the counts for which nobody waits, with examples by chance: some hours
 	TASKQUEUE_NIGHTLY=1 $(PYTEST) --timeout 3600 --hypothesis-profile=explore
 
 # Which versions these are is setup.cfg's to say. pip is told by the environment, since `setup` calls it in the other make.
@@ -103,7 +106,7 @@ LOWEST := .venv-lowest
 lowest: ## everything that must hold, with the lowest versions that setup.cfg allows, in a venv of their own
 	@mkdir -p $(LOWEST)
 	@$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
-	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) CHECKS=lint test
+	PIP_CONSTRAINT=$(CURDIR)/$(LOWEST)/constraints.txt $(MAKE) --no-print-directory VENV=$(LOWEST) CHECKS=lint DOCS= test
 
 # Installed, not linked, so that nothing compiled lies beside the sources. All other packages are those of the first venv;
 # the checkout comes last on the path, for the tests and benchmarks. How hard the C compiler tries, MYPYC_OPT_LEVEL says.

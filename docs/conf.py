@@ -18,6 +18,7 @@ from pygments.lexers.special import TextLexer
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.search.en import SearchEnglish
 from sphinx.transforms import SphinxTransform
 
 ROOT = Path(__file__).parent.parent
@@ -58,9 +59,18 @@ html_theme = "furo"
 html_title = f"taskqueue {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["numbers.js"]
 html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
+
+
+class SearchWithNumbers(SearchEnglish):
+    """English words, and numbers such as 429; static/numbers.js has the other half."""
+
+    def word_filter(self, word: str) -> bool:
+        """Return True if the word belongs into the index."""
+        return super().word_filter(word) or (word.isdigit() and 2 <= len(word) <= 5)
 
 
 class Outside(SphinxTransform):
@@ -106,7 +116,7 @@ def _fold(cell: nodes.Element, docname: str) -> None:
     tests = nodes.bullet_list()
     for link in list(cell.findall(_is_link)):
         turned = _turned(link, docname)
-        turned.children = [nodes.literal(text=link.next_node(nodes.inline).get("title", "test"))]
+        turned.children = [nodes.literal(text=link["reftitle"])]
         turned.setup_child(turned.children[0])
         tests += nodes.list_item("", nodes.paragraph("", "", turned))
     cell.children = []
@@ -128,6 +138,7 @@ def setup(app: Sphinx) -> None:
     """Have generated parts filled in and links turned."""
     reference.name_namespaces()
     app.add_lexer("hex", TextLexer)
+    app.add_search_language(SearchWithNumbers)
     app.add_transform(Outside)
     app.connect("source-read", _fill)
     app.connect("autodoc-process-docstring", _trim_literals)
