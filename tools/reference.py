@@ -36,7 +36,7 @@ LAST: Final = ("when-not",)
 
 SECTION: Final = re.compile(r"\[(\w+)\]\s*(?:# (.*))?")
 SETTING: Final = re.compile(r'([\w.]+) = ("[^"]*"|\[[^]]*\]|\S+)\s*# (.*)')
-ALERT: Final = re.compile(r"- alert: (\w+)\s+expr: (.*)")
+ALERT: Final = re.compile(r"- alert: (\w+)\s+expr: (.*?)\s+(?:for|labels):", re.DOTALL)
 
 
 def fill(text: str) -> str:
@@ -274,10 +274,15 @@ def type_names() -> str:
 def name_namespaces() -> dict[str, type[Any]]:
     """Classes of the namespaces of a client, by name; each becomes an attribute of ``Client``, for autodoc."""
     with Client("tcp://127.0.0.1:9") as client:
-        found = {name: type(value) for name, value in vars(client).items() if _is_namespace(name, value)}
+        found = namespaces_of(client)
     for name, kind in found.items():
         setattr(Client, name, kind)
     return found
+
+
+def namespaces_of(client: Client) -> dict[str, type[Any]]:
+    """Classes of the namespaces of a client, by name."""
+    return {name: type(value) for name, value in vars(client).items() if _is_namespace(name, value)}
 
 
 def _is_namespace(name: str, value: object) -> bool:

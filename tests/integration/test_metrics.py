@@ -31,6 +31,7 @@ from taskqueue.web.options import WebOptions
 from tests.free_address import free_address
 from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory, PeerFactory
 from tests.integration.nursery import Forked
+from tools import reference
 
 ROOT: Final = Path(__file__).parents[2]
 ALERTS: Final = ROOT / "conf" / "prometheus-alerts.yml"
@@ -310,10 +311,15 @@ def test_what_alerts_and_dashboard_ask_for_is_exposed(file: Path) -> None:
     assert set(NAMES.findall(file.read_text())) - exposed_names() == set()
 
 
-def test_the_page_explains_each_metric_with_an_alert() -> None:
-    rows = re.findall(r"^\| `(taskqueue_\w+)` \| (\w+) \| (.*?) \| (.+?) \| (.+?) \|$", PAGE, flags=re.M)
+def test_the_reference_has_each_metric_and_each_alert() -> None:
+    rows = re.findall(r"^\| `(taskqueue_\w+)` \| (\w+) \| (.*?) \| (.+?) \| (.*?) \|$", reference.metrics(), flags=re.M)
 
-    said = [(name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning, _ in rows]
-    assert said == [(exposed(each), each.kind, each.labels, each.meaning) for each in METRICS]
+    said = [(name, kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, _, _ in rows]
+    assert said == [(exposed(each), each.kind, each.labels) for each in METRICS]
     alerts = set(re.findall(r"^ +- alert: (\w+)$", ALERTS.read_text(), flags=re.M))
     assert {name for row in rows for name in re.findall(r"`(Task\w+)`", row[4])} == alerts
+
+
+def test_the_page_names_only_metrics_that_are_exposed() -> None:
+    assert "<!-- made: metrics -->" in PAGE
+    assert set(NAMES.findall(PAGE)) - exposed_names() == set()
