@@ -36,6 +36,8 @@ copyright = author
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "index"
+# Options begin with two hyphens, and texts of JSON with straight quotes.
+smartquotes = False
 templates_path: list[str] = []
 
 # The anchors of headings are those that forges make.

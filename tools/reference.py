@@ -36,6 +36,8 @@ LAST: Final = ("when-not",)
 
 SECTION: Final = re.compile(r"\[(\w+)\]\s*(?:# (.*))?")
 SETTING: Final = re.compile(r'([\w.]+) = ("[^"]*"|\[[^]]*\]|\S+)\s*# (.*)')
+SPECIAL: Final = re.compile(r"([\\*_<>\[\]#~])")
+OPTION: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
 ALERT: Final = re.compile(r"- alert: (\w+)\s+expr: (.*?)\s+(?:for|labels):", re.DOTALL)
 
 
@@ -64,9 +66,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def plain(text: str) -> str:
-    """The text with everything escaped that Markdown would obey, but for code between backticks."""
+    """The text with options as code and Markdown's characters escaped, but for code between backticks."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(part if part.startswith("`") else re.sub(r"([\\*_<>\[\]#~])", r"\\\1", part) for part in parts)
+    return "".join(part if part.startswith("`") else _escaped(part) for part in parts)
+
+
+def _escaped(text: str) -> str:
+    return OPTION.sub(lambda option: code(option[0]), SPECIAL.sub(r"\\\1", text))
 
 
 def code(text: str) -> str:
