@@ -51,12 +51,11 @@ def fill(text: str) -> str:
 
 
 def repository() -> str:
-    """Web address of the repository, as project_urls of setup.cfg has it; empty if it has none."""
+    """Web address of the repository: Source of project_urls in setup.cfg, else the first one; empty without any."""
     config = ConfigParser()
     config.read(ROOT / "setup.cfg", encoding="utf-8")
     urls = dict(re.findall(r"^(\w[\w ]*?) *= *(\S+)$", config["metadata"].get("project_urls", ""), re.MULTILINE))
-    named = [urls[name] for name in ("Source", "Repository", "Source Code", "Homepage") if name in urls]
-    return named[0].rstrip("/") if named else ""
+    return (urls.get("Source") or next(iter(urls.values()), "")).rstrip("/")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

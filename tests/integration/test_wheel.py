@@ -15,22 +15,50 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ("setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "conf", "taskqueue")
+DESCRIBE = "import sys; from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel(sys.argv[1])"
 BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
 
+README = """# A
+![a picture](docs/img/a.png) [a page](docs/a.md#b), [here](#a), [elsewhere](https://example.com/)
+[![badge](docs/b.svg)](CHANGELOG.md) <img alt="x" src="docs/c.png"> <a href="LICENSE">the licence</a>
+```python
+pages[0](docs)
+```
+"""
+DESCRIPTION = """# A
+![a picture](https://forge.example/a/b/raw/main/docs/img/a.png) \
+[a page](https://forge.example/a/b/blob/main/docs/a.md#b), [here](#a), [elsewhere](https://example.com/)
+[![badge](https://forge.example/a/b/raw/main/docs/b.svg)](https://forge.example/a/b/blob/main/CHANGELOG.md) \
+<img alt="x" src="https://forge.example/a/b/raw/main/docs/c.png"> \
+<a href="https://forge.example/a/b/blob/main/LICENSE">the licence</a>
+```python
+pages[0](docs)
+```
+"""
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made of a copy of the tree, so that nothing of it lies about here; nothing is fetched for it."""
-    tree = tmp_path_factory.mktemp("tree")
+
+def copy_tree(tree: Path) -> None:
+    """Copy what a wheel is built from, so that nothing of it lies about here; nothing is fetched for it."""
     for name in BUILT_FROM:
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, tree)
-    target = tmp_path_factory.mktemp("wheel")
+
+
+def build(call: str, tree: Path, target: Path) -> None:
+    """Have setuptools make something of a tree."""
     environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run([sys.executable, "-c", BUILD, target], cwd=tree, env=environment, check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", call, target], cwd=tree, env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree."""
+    tree, target = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("wheel")
+    copy_tree(tree)
+    build(BUILD, tree, target)
     (made,) = target.glob("*.whl")
     return made
 
@@ -62,6 +90,21 @@ def test_the_wheel_says_what_it_is_who_makes_it_and_under_which_licence(wheel: P
     assert told["Author"] == "The taskqueue developers"
     assert "crawler" in told["Keywords"]
     assert told.get_payload() == (ROOT / "README.md").read_text()
+
+
+def test_the_description_leads_into_the_repository_if_its_address_is_known(tmp_path: Path) -> None:
+    tree, target = tmp_path / "tree", tmp_path / "target"
+    tree.mkdir()
+    target.mkdir()
+    copy_tree(tree)
+    named = "[metadata]\nproject_urls =\n    Documentation = https://docs.example/\n    Source = https://forge.example/a/b/\n"
+    (tree / "setup.cfg").write_text((ROOT / "setup.cfg").read_text().replace("[metadata]\n", named, 1))
+    (tree / "README.md").write_text(README)
+
+    build(DESCRIBE, tree, target)
+    (made,) = target.glob("*.dist-info/METADATA")
+
+    assert message_from_string(made.read_text()).get_payload() == DESCRIPTION
 
 
 def test_what_is_installed_from_the_wheel_writes_a_config_file_that_it_calls_good(wheel: Path, tmp_path: Path) -> None:
