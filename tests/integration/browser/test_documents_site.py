@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,14 +28,30 @@ Built = tuple[Path, "subprocess.CompletedProcess[str]"]
 """Folder of the site, and how Sphinx ended."""
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
-    folder = tmp_path_factory.mktemp("documents")
+def make_docs(root: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Make the site of a tree in a folder, as ``make docs`` does."""
     found = re.search(r"^SPHINX := \$\(BIN\)/python (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert found is not None
     options = found[1].replace("build/doctrees", str(folder / "doctrees")).split()
-    command = [sys.executable, *options, str(ROOT / "docs"), str(folder / "html")]
-    return folder / "html", subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    command = [sys.executable, *options, str(root / "docs"), str(folder / "html")]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+
+
+def small_site(folder: Path, index: str) -> subprocess.CompletedProcess[str]:
+    """Make a site of one page, of a tree that has an address."""
+    for name in ("docs/conf.py", "docs/static", "tools"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, folder / name)
+    (folder / "docs" / "index.md").write_text(index)
+    address = "[metadata]\nproject_urls =\n    Source = https://forge.example/a/b\n"
+    (folder / "setup.cfg").write_text((ROOT / "setup.cfg").read_text().replace("[metadata]\n", address, 1))
+    return make_docs(folder, folder)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("documents")
+    return folder / "html", make_docs(ROOT, folder)
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +103,28 @@ def test_the_tests_of_a_rule_are_shown_when_its_mark_is_opened(search: Page) -> 
     assert not hidden
     assert proof.locator("code").first.is_visible()
     assert proof.locator("code").first.inner_text().startswith("test_")
+
+
+def test_links_to_other_files_lead_into_the_repository(tmp_path: Path) -> None:
+    made = small_site(tmp_path, "# A\n\n[this](../setup.cfg) [script](../tools/words.py) [below](#a)\n")
+
+    page = (tmp_path / "html" / "index.html").read_text()
+    assert (made.returncode, made.stderr) == (0, "")
+    assert 'href="https://forge.example/a/b/blob/main/setup.cfg"' in page
+    assert 'href="https://forge.example/a/b/blob/main/tools/words.py"' in page
+    assert 'href="#a"' in page
+
+
+@pytest.mark.parametrize("target", ["gone.md", "#gone", "../gone.py", "../gone.md", "gone/"])
+def test_a_link_to_nothing_fails(tmp_path: Path, target: str) -> None:
+    made = small_site(tmp_path, f"# A\n\n[link]({target})\n")
+
+    assert made.returncode != 0
+    assert "gone" in made.stderr
+
+
+def test_what_the_code_lacks_fails(tmp_path: Path) -> None:
+    made = small_site(tmp_path, "# A\n\n<!-- made: nothing -->\n")
+
+    assert made.returncode != 0
+    assert "nothing" in made.stderr
