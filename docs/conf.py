@@ -118,7 +118,8 @@ def _fold(cell: nodes.Element, docname: str) -> None:
     tests = nodes.bullet_list()
     for link in list(cell.findall(_is_link)):
         turned = _turned(link, docname)
-        turned.children = [nodes.literal(text=link["reftitle"])]
+        # MyST before 5.1 names the title otherwise.
+        turned.children = [nodes.literal(text=link.get("reftitle") or link["title"])]
         turned.setup_child(turned.children[0])
         tests += nodes.list_item("", nodes.paragraph("", "", turned))
     cell.children = []
