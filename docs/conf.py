@@ -95,17 +95,22 @@ def _is_link(node: nodes.Node) -> bool:
 def _path(node: nodes.Element, docname: str) -> str | None:
     """Path of a link in the repository, if it leads out of the documents."""
     target = node["reftarget"]
-    if isinstance(node, addnodes.pending_xref):
-        return f"{target[3:]}.md" if node.get("refdomain") == "doc" and target.startswith("../") else None
-    return posixpath.normpath(posixpath.join("docs", posixpath.dirname(docname), target))
+    if isinstance(node, addnodes.download_reference):
+        return posixpath.normpath(posixpath.join("docs", posixpath.dirname(docname), target))
+    if node.get("refdomain") != "doc" or not target.startswith(("/", "../")):
+        return None
+    return f"{(ROOT / 'docs' / target).resolve().relative_to(ROOT)}.md"
 
 
 def _turned(node: nodes.Element, docname: str) -> nodes.Element:
-    path = _path(node, docname)
+    path, heading = _path(node, docname), node.get("reftargetid") or ""
     if path is None or not (ROOT / path).exists():
         raise ExtensionError(f"docs/{docname}.md: {path} doesn't exist")
+    if heading and heading not in reference.headings((ROOT / path).read_text(encoding="utf-8")):
+        raise ExtensionError(f"docs/{docname}.md: {path} has no heading {heading}")
     if address := reference.repository():
-        return nodes.reference("", "", *node.children, refuri=f"{address}/blob/main/{path}")
+        place = f"{address}/blob/main/{path}" + (f"#{heading}" if heading else "")
+        return nodes.reference("", "", *node.children, refuri=place)
     return nodes.inline("", "", *node.children)
 
 

@@ -44,7 +44,6 @@ CODE = re.compile(r"Rejected\(\s*\"([\w-]+)\"|code=\"([\w-]+)\"")
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)\)")
 """Path and heading of a link within the repository."""
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 SHELL_BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SHOWN_LINE = re.compile(r"(\$ )?taskqueue [a-z]")
@@ -150,7 +149,7 @@ def test_each_file_that_a_document_names_exists(document: Path) -> None:
 @pytest.mark.parametrize("document", sorted(ROOT.glob("*.md")), ids=lambda path: path.name)
 def test_each_link_of_a_document_beside_the_site_leads_somewhere(document: Path) -> None:
     links = LINK.findall(document.read_text())
-    headings = {path: set(map(_slug, HEADING.findall(path.read_text()))) for path in DOCUMENTS}
+    headings = {path: reference.headings(path.read_text()) for path in DOCUMENTS}
 
     assert [path for path, _ in links if not (ROOT / path).exists()] == []
     assert [name for path, name in links if name and name not in headings[ROOT / (path or document.name)]] == []
@@ -354,11 +353,6 @@ def _public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not node.name.startswith("_"):
             yield node
-
-
-def _slug(heading: str) -> str:
-    """The name by which forges link to a heading."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def _flat(section: Mapping[str, object]) -> Iterator[str]:

@@ -58,6 +58,12 @@ def repository() -> str:
     return (urls.get("Source") or next(iter(urls.values()), "")).rstrip("/")
 
 
+def headings(text: str) -> set[str]:
+    """Names by which forges and Sphinx link to the headings of a document."""
+    found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Rows as a table of Markdown."""
     lines = [head, ["---"] * len(head), *rows]

@@ -106,17 +106,24 @@ def test_the_tests_of_a_rule_are_shown_when_its_mark_is_opened(search: Page) -> 
 
 
 def test_links_to_other_files_lead_into_the_repository(tmp_path: Path) -> None:
-    made = small_site(tmp_path, "# A\n\n[this](../setup.cfg) [script](../tools/words.py) [below](#a)\n")
+    (tmp_path / "B.md").write_text("# B\n\n## Is `this` here?\n")
+    links = "[this](../setup.cfg) [script](../tools/words.py) [page](../B.md) [part](../B.md#is-this-here) [below](#a)"
+
+    made = small_site(tmp_path, f"# A\n\n{links}\n")
 
     page = (tmp_path / "html" / "index.html").read_text()
     assert (made.returncode, made.stderr) == (0, "")
     assert 'href="https://forge.example/a/b/blob/main/setup.cfg"' in page
     assert 'href="https://forge.example/a/b/blob/main/tools/words.py"' in page
+    assert 'href="https://forge.example/a/b/blob/main/B.md"' in page
+    assert 'href="https://forge.example/a/b/blob/main/B.md#is-this-here"' in page
     assert 'href="#a"' in page
 
 
-@pytest.mark.parametrize("target", ["gone.md", "#gone", "../gone.py", "../gone.md", "gone/"])
+@pytest.mark.parametrize("target", ["gone.md", "#gone", "../gone.py", "../gone.md", "../B.md#gone", "gone/"])
 def test_a_link_to_nothing_fails(tmp_path: Path, target: str) -> None:
+    (tmp_path / "B.md").write_text("# B\n")
+
     made = small_site(tmp_path, f"# A\n\n[link]({target})\n")
 
     assert made.returncode != 0
