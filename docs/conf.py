@@ -42,7 +42,6 @@ templates_path: list[str] = []
 
 # The anchors of headings are those that forges make.
 myst_heading_anchors = 6
-suppress_warnings = ["myst.header"]
 
 # Docstrings have Google's sections, and code between single backticks.
 default_role = "code"
