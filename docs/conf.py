@@ -53,8 +53,9 @@ autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 add_module_names = False
 python_use_unqualified_type_names = True
-# Annotations name types that only a type checker imports.
+# Annotations name types that only a type checker imports, and names of fields are those of many types.
 nitpick_ignore_regex = [("py:.*", ".*")]
+suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
 html_title = f"taskqueue {release}"
@@ -85,6 +86,17 @@ class Outside(SphinxTransform):
             _fold(cell, self.env.docname)
         for link in [link for link in self.document.findall(_is_link) if _path(link, self.env.docname) is not None]:
             link.parent.replace(link, _turned(link, self.env.docname))
+
+
+class Dashes(SphinxTransform):
+    """Two hyphens between a parameter and its description are a dash, although smart quotes are off."""
+
+    default_priority = 5
+
+    def apply(self, **_: Any) -> None:
+        """Replace them."""
+        for text in [text for text in self.document.findall(nodes.Text) if text == " -- "]:
+            text.parent.replace(text, nodes.Text(" – "))
 
 
 def _is_link(node: nodes.Node) -> bool:
@@ -147,5 +159,6 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("hex", TextLexer)
     app.add_search_language(SearchWithNumbers)
     app.add_transform(Outside)
+    app.add_transform(Dashes)
     app.connect("source-read", _fill)
     app.connect("autodoc-process-docstring", _trim_literals)
