@@ -89,6 +89,12 @@ def test_a_search_finds_the_how_to_on_its_first_page(search: Page, word: str) ->
     assert [address for address in first if "howto/" in address], first
 
 
+def test_a_search_finds_a_number(search: Page) -> None:
+    found = [address.partition("#")[0].partition("?")[0] for address in results(search, "141")]
+
+    assert "reference/errors.html" in found
+
+
 def test_a_search_for_what_is_nowhere_finds_nothing(search: Page) -> None:
     assert results(search, "54321") == []
 
