@@ -115,13 +115,17 @@ def finish(turn: TurnState, session: Session, item: TaskReport) -> ReportOutcome
         _succeed(turn, project, task, Attempt(turn.now.wall, "success", session.label), item)
     else:
         return "stale"
-    if item.ok and (item.result is not NIL or task.has_result):
+    if item.ok and (item.result is not NIL or (task.has_result and not _says_unchanged(item))):
         turn.changes.keep_result(task, item.result)
     task.token = NO_TOKEN
     if session.rest_seconds:
         session.work_counts()
         turn.freed[session.id] = session
     return "done"
+
+
+def _says_unchanged(item: TaskReport) -> bool:
+    return item.fetched is not None and item.fetched.changed is False
 
 
 def _keep(turn: TurnState, item: TaskReport, index: int, reply: DoneReply) -> ReportOutcome:

@@ -12,6 +12,7 @@ from taskqueue.protocol.codec import decode_request, encode
 from taskqueue.protocol.fetchers import Hello
 from taskqueue.protocol.fields import MAX_RESULT_BYTES, NIL
 from taskqueue.protocol.tasks import DoneReply, ItemError, TaskRetry
+from taskqueue.protocol.values import Fetched
 from taskqueue.store.records import layout
 from tests.unit.core.conftest import Fetcher, World, packed, task
 from tests.unit.core.rules.conftest import CANCEL, FORCE, HOUR, MINUTE, bring, rest, run_out
@@ -67,6 +68,25 @@ def test_a_success_without_a_result_leaves_none(world: World, said: dict[str, An
 
     assert result_of(world) is None
     assert stored_results(world) == 0
+
+
+def test_a_success_without_a_result_keeps_the_former_one_if_the_page_has_not_changed(world: World) -> None:
+    fetcher = bring_result(world, "first")
+    run_again(world, fetcher)
+
+    fetcher.done("a", fetched=Fetched(changed=False))
+
+    assert result_of(world) == "first"
+    assert stored_results(world) == 1
+
+
+def test_a_success_with_a_result_replaces_the_former_one_also_if_the_page_has_not_changed(world: World) -> None:
+    fetcher = bring_result(world, "first")
+    run_again(world, fetcher)
+
+    fetcher.done("a", fetched=Fetched(changed=False), result=packed("second"))
+
+    assert result_of(world) == "second"
 
 
 def test_a_result_stays_until_the_next_success(world: World) -> None:
