@@ -61,7 +61,7 @@ LISTENS: Final = {
     WEB_PORT: r"--web\b|taskqueue web start\b",
     SITE_PORT: r"^(?!.*taskqueue ).*\b8000\b",
 }
-"""What a background block says when it opens a port."""
+"""Commands by which a background block opens a port."""
 
 
 class Block(NamedTuple):
@@ -107,7 +107,7 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def complaints(text: str) -> list[str]:
-    """What is wrong with the blocks of a document, each in a line."""
+    """Flaws of the blocks of a document, each in a line."""
     found = [
         f"line {token.map[0] + 1}: an indented block; fence it, and name its language"
         for token in MarkdownIt("commonmark").parse(text)
@@ -187,7 +187,7 @@ class Program:
             )  # fmt: skip
 
     def output(self) -> str:
-        """What it has written so far."""
+        """Output so far."""
         return self._output.read_text(errors="replace")
 
     def stop(self) -> None:
@@ -204,7 +204,7 @@ class Program:
 
 
 class Page:
-    """The blocks of a document while they are run; a context that ends what they have started."""
+    """The blocks of a document while they are run; a context that ends their programs."""
 
     def __init__(self, name: str, text: str, folder: Path) -> None:
         self.folder = folder / "page"
@@ -244,7 +244,7 @@ class Page:
                 self._run(block)
 
     def _prepare(self, run: list[Block]) -> None:
-        """Start what a page needs and does not start."""
+        """Start the site and the daemon, unless the page starts its own."""
         if not any(block.has(LISTENS[SITE_PORT]) for block in run if "background" in block.marks):
             self._stack.enter_context(a_site(self._ports.private(SITE_PORT)))
         names_us = any("taskqueue" in block.code for block in self.blocks if "not run" not in block.marks)
@@ -335,6 +335,7 @@ class Page:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(folder),
             "PYTHONUNBUFFERED": "1",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "TASKQUEUE_DAEMON": address,
             "TASKQUEUE_BIND": address,
         }
