@@ -212,7 +212,8 @@ class TaskReport(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         new: tasks that it led to, stored in the same commit as its end, or as the part.
         result: of a success: any value of at most 65,536 bytes, stored with the task; nil: none. The daemon never looks
             into it.
-        fetched: how the fetch went; without a slot or a recrawl it has no effect.
+        fetched: how the fetch went, for the task's slot and recrawl; ``changed`` false also keeps its former result if
+            this report brings none.
         kind: what ``error`` is about, in one line; of several lines the first counts. Empty: the daemon takes a line of
             ``error``.
         part: the report has new tasks only; the attempt goes on, and another report follows.

@@ -39,7 +39,8 @@ from taskqueue.protocol.values import Again, NewTask, TaskReport
 class Result:
     """Result of a task, returned or yielded by its handler, alone or beside new tasks; stored if the task succeeds.
 
-    It is kept as long as the task's body, until its next success; ``client.tasks.get`` returns it.
+    It is kept as long as the task's body, until its next success, unless that reports an unchanged page (304, or
+    ``changed=False``) and brings no result. ``client.tasks.get`` returns it.
 
     Args:
         value: at most 65,536 bytes as MessagePack; None: no result.
