@@ -11,22 +11,9 @@ from tests.integration.documents import DOCUMENTS, ROOT, Page, blocks_of, compla
 
 PENDING: Final = {
     "README.md",
-    "docs/howto/flows.md",
-    "docs/howto/operations.md",
-    "docs/howto/politeness.md",
-    "docs/howto/postgresql.md",
-    "docs/howto/web.md",
-    "docs/howto/workers.md",
     "docs/reference/http.md",
     "docs/reference/metrics.md",
-    "docs/reference/protocol.md",
     "docs/reference/python.md",
-    "docs/reference/robots.md",
-    "docs/reference/sql.md",
-    "docs/start/from-pyspider.md",
-    "docs/why/architecture.md",
-    "docs/why/benchmarks.md",
-    "docs/why/decisions/0010-recrawl-order.md",
 }
 """Documents whose blocks are not fenced, or not marked, yet."""
 
