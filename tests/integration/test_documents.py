@@ -9,22 +9,14 @@ import pytest
 
 from tests.integration.documents import DOCUMENTS, ROOT, Page, blocks_of, complaints
 
-PENDING: Final = {
-    "README.md",
-    "docs/reference/http.md",
-    "docs/reference/metrics.md",
-    "docs/reference/python.md",
-}
-"""Documents whose blocks are not fenced, or not marked, yet."""
-
-READY: Final = [str(path.relative_to(ROOT)) for path in DOCUMENTS if str(path.relative_to(ROOT)) not in PENDING]
-RUN: Final = [name for name in READY if any(block.is_run for block in blocks_of((ROOT / name).read_text()))]
+NAMES: Final = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+RUN: Final = [name for name in NAMES if any(block.is_run for block in blocks_of((ROOT / name).read_text()))]
 
 pytestmark = pytest.mark.timeout(900, func_only=True)
 """A block has its own limit, which names its line."""
 
 
-@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_block_says_its_language_and_is_run_or_says_why_not(name: str) -> None:
     assert complaints((ROOT / name).read_text()) == []
 
