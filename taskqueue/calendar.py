@@ -1,24 +1,24 @@
-"""The daemon's ``Environment``: cron expressions, hours, time zones; packed bodies; spelling and domains of hosts.
+"""The daemon's ``Environment``: cron expressions, active hours, time zones, packed bodies, spelling of hosts, domains.
 
-Answers depend on the arguments alone (and on the machine's time zone data, read once a zone), so that they may be
-kept: each cache below is one of a pure function, and bounded. What must never come in here is a clock.
+Results depend on the arguments alone (and on the machine's time zone data, read once per zone), so they may be cached:
+each cache below belongs to a pure function and is bounded. What must never come in here is a clock.
 
-Cron is that of Debian, as ``cronsim`` implements it:
+Cron expressions follow Debian's cron, as ``cronsim`` implements it:
 
-1. Five fields, or six with seconds first, or a word such as @daily. If the day of the month or that of the week begins
-   with a star, both must match, else either.
-2. Where neither the minute nor the hour begins with a star, the expression means times of day: one that clocks skip in
-   spring is made up for in the first minute that there is, one that they show twice in autumn counts the first time.
-3. Any other means real time, and so does one with seconds: what is skipped is skipped, what comes twice fires twice.
+1. Five fields, or six with seconds first, or a word such as @daily. If day of the month or day of the week begins with
+   a star, both must match, else either.
+2. If neither minute nor hour begins with a star, the expression means times of day: one that clocks skip in spring runs
+   in the first minute after the skip, one that clocks show twice in autumn runs the first time.
+3. Any other expression, and each with seconds, means real time: skipped times don't run, repeated times run twice.
 
-Active hours mean what a clock on the wall shows, at every moment, so nothing has to be decided where clocks change:
+Active hours follow the clock on the wall, so nothing has to be decided when clocks change:
 
-    22:00-06:00 Europe/Berlin                    every night, begins and ends by the clocks of Berlin
-    Mon-Fri 08:00-12:00,13:00-18:00              in UTC, as no zone is given; a start is included, an end is not
-    Fri 22:00-06:00                              ends on Saturday: an end not after its start is one of the next day
-    Sat,Sun 00:00-24:00                          both days whole: the days are those on which a window begins
+    22:00-06:00 Europe/Berlin                    every night, from start to end by the clocks of Berlin
+    Mon-Fri 08:00-12:00,13:00-18:00              in UTC, the default; a start is included, an end is not
+    Fri 22:00-06:00                              ends on Saturday: an end not after its start is on the next day
+    Sat,Sun 00:00-24:00                          both days whole: days name the day on which hours begin
 
-An edge that is skipped in spring takes effect when clocks have moved; one that is shown twice does so twice.
+An edge that clocks skip in spring applies when they have moved; one that they show twice applies both times.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MAX_SETTING_CHARS: Final = 400
 """Longest expression, zone or hours; a list of all sixty minutes has 169."""
 
 SEARCHED_YEARS: Final = 8
-"""Years in which a next run is looked for: any day of the year comes within eight."""
+"""Years searched for a next run: any day of the year occurs within eight."""
 
 SHORTHANDS: Final = {
     "@hourly": "0 * * * *",
@@ -59,15 +59,15 @@ SHORTHANDS: Final = {
 """Words of crontab(5) for the commonest expressions."""
 
 STEPS_MOST: Final = (59, 59, 23, 31, 12, 7)
-"""Largest step of each field, beginning with seconds. With a larger one only the first value would match: */90 of the
-minutes would mean each hour.
+"""Largest useful step of each field, beginning with seconds. A larger one matches only the first value: */90 of the
+minutes would mean every hour.
 """
 
 KEPT_ANSWERS: Final = 4096
-"""Next runs that are remembered. One takes 30 µs to find, and jobs that share an expression are due together."""
+"""Next runs that are cached. One takes 30 µs to find, and jobs that share an expression are due together."""
 
 KEPT_HOSTS: Final = 16_384
-"""Spellings of hosts that are remembered: 4 MB. One takes 10 µs to be mapped."""
+"""Host spellings that are cached: 4 MB. One takes 10 µs to map."""
 
 KEPT_WEEKS: Final = 1024
 KEPT_ZONES: Final = 1024
@@ -88,12 +88,12 @@ _STEP: Final = re.compile(r"/(\d+)", re.ASCII)
 
 
 class Calendar:
-    """The core's ``Environment``; see ``taskqueue.settings.environment``."""
+    """Environment of the core, as the daemon provides it; see ``taskqueue.settings.environment``."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:
-        """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.
+        """Return the first run of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
 
-        Only SEARCHED_YEARS are searched. Costs 30 µs, or 4 ms for an expression that nothing matches in them.
+        Searches SEARCHED_YEARS. Costs 30 µs, or 4 ms for an expression that matches nothing in that time.
 
         Raises:
             Rejected: with the code ``setting``: the expression or the zone can't be read.
@@ -101,10 +101,10 @@ class Calendar:
         return _next_run(expression, zone, floor(after))
 
     def hours(self, active: str, at: float) -> Hours:
-        """Whether active hours include a time (unix seconds), and until when that stays so; an empty text: always.
+        """Return whether active hours include a time (unix seconds), and until when that stays so; empty text: always.
 
         Raises:
-            Rejected: with the code ``setting``: they can't be read.
+            Rejected: with the code ``setting``: the hours can't be read.
         """
         week = _week(active)
         if not week.edges:
@@ -116,15 +116,15 @@ class Calendar:
         return Hours(is_open, float(moment))
 
     def domain(self, host: str) -> str:
-        """The registered domain of a host, of which a port is dropped; of one that has none the host itself."""
+        """Return the registered domain of a host with or without a port, or the host itself if it has none."""
         return domain_of(host)
 
     def ascii_host(self, host: str) -> str:
-        """The one spelling of a host without its port, in ASCII; a host that has none stays as it is."""
+        """Return the canonical spelling of a host without a port, in ASCII; an invalid host is not changed."""
         return _ascii_host(host)
 
     def pack(self, value: object) -> Raw:
-        """A body as MessagePack.
+        """Encode a body as MessagePack.
 
         Raises:
             Rejected: with the code ``setting``: it can't be encoded.
@@ -143,14 +143,14 @@ _ascii_host: Final = lru_cache(KEPT_HOSTS)(ascii_host)
 @lru_cache(KEPT_ANSWERS)
 def _next_run(expression: str, zone: str, after: int) -> float:
     for run in _runs(expression, datetime.fromtimestamp(after, _zone(zone))):
-        # After clocks were put back, the library takes a time of day for its first showing, which may be over.
+        # After clocks were put back, the library returns the first of two equal times of day, which may be past.
         if run > after:
             return run
     return inf
 
 
 def _runs(expression: str, after: datetime) -> Iterator[float]:
-    """Unix seconds of the runs from about ``after`` on."""
+    """Yield unix seconds of the runs from about ``after`` on."""
     _check_length("cron", expression)
     _check_steps(expression)
     try:
@@ -170,7 +170,7 @@ def _check_steps(expression: str) -> None:
 
 
 class _Near(CronSim):
-    """A search for runs that gives up after SEARCHED_YEARS, not 50: the year is looked at when the month advances."""
+    """Search for runs that gives up after SEARCHED_YEARS instead of 50; the year is checked when the month advances."""
 
     def __init__(self, expression: str, after: datetime) -> None:
         super().__init__(expression, after)
@@ -189,18 +189,18 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        # A name is a path in the zone data: it may leave it, be a folder, or another file there.
-        reason = f'zone: {_quoted(name)} is no time zone that is known here, such as "Europe/Berlin"'
+        # A name is a path in the zone data: it may lead out of it, or to a folder or another file.
+        reason = f'zone: {_quoted(name)} is not a known time zone such as "Europe/Berlin"'
         raise Rejected("setting", reason) from None
 
 
 class _Week(NamedTuple):
-    """Active hours as a clock on the wall goes through them.
+    """Active hours as edges in a week of the wall clock.
 
     Attributes:
-        edges: minutes of the week, ascending, at which they open and close by turns; none: always open.
-        opens_first: they open at the first of them.
-        zone: where the clock hangs.
+        edges: minutes of the week, ascending, at which hours alternately open and close; none: always open.
+        opens_first: the first edge opens.
+        zone: time zone of the clock.
     """
 
     edges: tuple[int, ...]
@@ -208,27 +208,27 @@ class _Week(NamedTuple):
     zone: tzinfo
 
     def is_open(self, moment: int) -> bool:
-        """Whether the hours include this unix second; there must be edges."""
+        """Return whether the hours include this unix second; there must be edges."""
         passed = bisect_right(self.edges, self._shown(moment) // 60)
         return (passed % 2 == 1) == self.opens_first
 
     def look_after(self, moment: int) -> int:
-        """The next unix second at which ``is_open`` may differ: that of an edge, or of a change of the clock."""
+        """Return the next unix second at which ``is_open`` may differ: at an edge, or at a change of the clock."""
         shown = self._shown(moment)
         passed = bisect_right(self.edges, shown // 60)
         edge = self.edges[passed] if passed < len(self.edges) else self.edges[0] + MINUTES_A_WEEK
         return self._first_change(moment, moment + edge * 60 - shown)
 
     def _shown(self, moment: int) -> int:
-        """The second of the week that the clock shows."""
+        """Second of the week that the clock shows."""
         shown = datetime.fromtimestamp(moment, self.zone)
         return ((shown.weekday() * 24 + shown.hour) * 60 + shown.minute) * 60 + shown.second
 
     def _first_change(self, moment: int, end: int) -> int:
-        """When the clock is put forward or back, by bisection; ``end`` if it goes evenly until then.
+        """Return when the clock changes before ``end``, found by bisection; ``end`` if it does not.
 
-        Two changes that cancel each other within the week between edges would be missed: from 2024 to 2037 no zone
-        has two within fourteen days.
+        Two changes that cancel each other between edges within a week would be missed: from 2024 to 2037 no zone has
+        two within fourteen days.
         """
         ahead = self._ahead(moment)
         if self._ahead(end) == ahead:
@@ -242,7 +242,7 @@ class _Week(NamedTuple):
         return end
 
     def _ahead(self, moment: int) -> int:
-        """Seconds, of a week's cycle, by which the clock is ahead of UTC."""
+        """Seconds, modulo a week, by which the clock is ahead of UTC."""
         return (self._shown(moment) - moment) % (MINUTES_A_WEEK * 60)
 
 
@@ -261,12 +261,12 @@ def _week(active: str) -> _Week:
 
 
 def _tidied(active: str) -> str:
-    """One space between words, none at commas and dashes."""
+    """Normalise spaces: one between words, none at commas and dashes."""
     return re.sub(r" ?([,-]) ?", r"\1", " ".join(active.split()))
 
 
 def _days(text: str | None) -> set[int]:
-    """``Fri-Sun,Tue`` as {4, 5, 6, 1}."""
+    """Parse days: ``Fri-Sun,Tue`` as {4, 5, 6, 1}."""
     ranges = (text or "mon-sun").lower().split(",")
     return {day for days in ranges for day in _days_between(*days.partition("-")[::2])}
 
@@ -278,7 +278,7 @@ def _days_between(first: str, last: str) -> Iterator[int]:
 
 
 def _spans(window: str, days: set[int]) -> Iterator[tuple[int, int]]:
-    """Minutes of the week from and to which a window is open on some days; the end may lie in the next week."""
+    """Return start and end of some hours on these days, in minutes of the week; the end may lie in the next week."""
     start, end = (_minute_of_day(time) for time in window.split("-"))
     if end <= start:
         end += MINUTES_A_DAY
@@ -291,7 +291,7 @@ def _minute_of_day(time: str) -> int:
 
 
 def _edges(spans: list[tuple[int, int]]) -> tuple[tuple[int, ...], bool]:
-    """Where the union of spans begins and ends in a week that repeats, and whether it begins at the first of these."""
+    """Return the edges of the union of spans in a repeating week, and whether the first edge opens."""
     is_open = bytearray(MINUTES_A_WEEK)
     for start, end in spans:
         for minute in range(start, end):

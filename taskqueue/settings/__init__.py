@@ -1,5 +1,5 @@
-"""Settings of projects and of the core: types, defaults, ranges, layers, how they are read and how changes are worded.
+"""Settings of projects and of the core: types, defaults, ranges, layers, parsing, and words for changes.
 
-Here may live values, what checks them, and the interface of what the core is given (``environment``); nothing here
-knows the state of the scheduler.
+Here may live values, their checks, and the interface of the outside for the core (``environment``); nothing here knows
+the daemon's state.
 """

@@ -1,11 +1,11 @@
-"""Changed settings in one line, for the log of changes: ``rate=5 (was 20) -fetch.proxy``.
+"""Changed settings in one line, for ``taskqueue log``: ``rate=5 (was 20) -fetch.proxy``.
 
-    name=new (was old)    it has changed, or was said again
-    name=new              there was none before
-    -name (was old)       there is none any more
+    name=new (was old)    it has changed, or was set to the same value again
+    name=new              it was not set before
+    -name (was old)       no longer set
 
-Tables (``slot``, ``keep``, ``cron``) are told field by field. The values of ``fetch``, ``on_finished``
-and of a job's ``task`` are never told, because they may hold passwords: only that they are there, or not any more.
+Tables (``slot``, ``keep``, ``cron``) are listed field by field. Values of ``fetch``, ``on_finished`` and of a job's
+``task`` are never shown, because they may contain passwords: only that they are set, or no longer.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from taskqueue.protocol.fields import Setting
 from taskqueue.settings.reader import shown
 
 VALUE_CHARS: Final = 60
-"""Characters of a value; longer ones are cut."""
+"""Longest value, in characters; the rest is cut."""
 
 OLD_VALUES_MOST: Final = 3
-"""Different old values that are told of one setting of many projects, the most frequent first."""
+"""Different old values of one setting of many projects that are shown, at most; the most frequent first."""
 
 HIDDEN: Final = frozenset(("fetch", "on_finished"))
 HIDDEN_FIELD: Final = "task"
 
 Told = Mapping[str, str]
-"""Texts of values by flat name, such as ``cron.daily.every``; of hidden values they are empty."""
+"""Texts of values by flat name, such as ``cron.daily.every``; empty for hidden values."""
 
 
 def values(settings: Mapping[str, Setting], names: Iterable[str]) -> dict[str, str]:
-    """Tell these settings; one that is absent, or not used, is missing."""
+    """Return texts of these settings by flat name; absent and unused ones are missing."""
     return {flat: text for name in names if name in settings for flat, text in _flat(name, settings[name])}
 
 
 def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
-    """Tell what has changed, and what was said although it is as before.
+    """Describe what has changed, and what was set to the same value again.
 
     Args:
-        before: of each project that was changed; empty: it is new.
-        said: flat names, or the first parts of them.
+        before: texts of each changed project; empty for a new project.
+        said: flat names, or their first parts.
     """
     names = {name: None for told in (after, *before) for name in told}
     prefixes = tuple(f"{name}." for name in said)
@@ -52,9 +52,9 @@ def pairs(before: Sequence[Told], after: Told, said: Iterable[str]) -> str:
 
 
 def pairs_of_many(before: Sequence[Told], after: Sequence[Told], said: Iterable[str]) -> str:
-    """Tell what has changed in any of these projects, and what was said, which is now the same in all of them.
+    """Describe what has changed in any of these projects, and what was set, which is now the same in all.
 
-    Each is compared with itself: in tables, such as ``cron``, each has keys of its own that stay as they are.
+    Each project is compared with itself: in tables such as ``cron`` it has keys of its own that are unchanged.
     """
     prefixes = tuple(f"{name}." for name in said)
     both = list(zip(before, after, strict=True))
@@ -74,14 +74,14 @@ def _pair(name: str, before: Sequence[Told], after: Told) -> str:
 
 
 def was(olds: Iterable[str]) -> str:
-    """Tell the old values of one thing or of many: ``was 20``, ``was 20, 1, 7, …``; empty texts are not told."""
+    """Describe the old values of one or many projects: ``was 20``, ``was 20, 1, 7, …``; empty texts are left out."""
     counted = [value for value, _ in Counter(olds).most_common() if value]
     told = counted[:OLD_VALUES_MOST] + ["…"] * (len(counted) > OLD_VALUES_MOST)
     return f"was {', '.join(told)}" if told else ""
 
 
 def value_text(value: Setting) -> str:
-    """A value that is no table, such as ``5`` for 5.0; a text in quotes if it could be taken for more than one."""
+    """Format a value that is not a table, such as ``5`` for 5.0; an ambiguous text gets quotes."""
     if isinstance(value, list | tuple):
         text = ",".join(value_text(part) for part in value)
     elif isinstance(value, float):

@@ -1,10 +1,9 @@
-"""What each setting of a section can be, told once, from its type; whoever checks or explains settings asks here.
+"""Descriptions of the settings of a section, derived from their types, for all checks and explanations.
 
-So the message and the check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or inf",
-because a number without an upper bound may be inf. A size is a whole number of bytes or a text such as "8 MiB", a
-duration a number of seconds or a text such as "30d" (both: ``units``). What may be inf may be the text "inf", because
-JSON lacks the number. ``Meta(extra={"words": ..., "secret": True})`` gives the words itself and keeps the value out of
-messages.
+So message and check can't disagree: ``Annotated[float, Meta(ge=0)]`` is "a number of at least 0 or inf", because a
+number without an upper bound may be inf. A size is a whole number of bytes or a text such as "8 MiB", a duration a
+number of seconds or a text such as "30d" (both: ``units``). The text "inf" may stand for inf, because JSON lacks the
+number. ``Meta(extra={"words": ..., "secret": True})`` overrides the words and keeps the value out of messages.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from msgspec import Struct, inspect
 from taskqueue.units import size_text
 
 SIZE: Final = {"unit": "bytes"}
-"""``Meta(extra=SIZE)`` marks a size."""
+"""Marks a size: ``Meta(extra=SIZE)``."""
 
 DURATION: Final = {"unit": "seconds"}
-"""``Meta(extra=DURATION)`` marks a duration that may be said as a text, too (``units``)."""
+"""Marks a duration that may be a text (``units``): ``Meta(extra=DURATION)``."""
 
 DURATION_SAID: Final = {"unit": "text", "words": 'a duration such as "90s", "5m" or "12h", or a number of seconds'}
-"""``Meta(extra=DURATION_SAID)`` marks a duration that stays the text that says it; of a number one is made."""
+"""Marks a duration that is kept as text; a number becomes one: ``Meta(extra=DURATION_SAID)``."""
 
 Form = Literal["number", "duration", "durations", "flag", "text", "table", "any"]
-"""How a setting is written on a command line."""
+"""Form in which a setting is written on a command line."""
 
 
 class Description(NamedTuple):
-    """What a setting can be.
+    """Description of a setting's valid values.
 
     Attributes:
         words: for messages: it must be …
-        unit: ``bytes``, ``seconds`` or ``text`` if it is a size or a duration, see above.
-        secret: no message has its value.
-        endless: of a number or a duration: it has no upper bound, so that it may be inf.
-        texts: of a number or a duration: texts that it may be instead, such as "auto".
-        items: of a list: what each of them can be.
-        section: of a table of a type of its own: that type.
-        sections: of a table of such tables by name: their type.
+        unit: ``bytes`` for a size; ``seconds`` or ``text`` for a duration, see above.
+        secret: True if messages must not show the value.
+        endless: True if a number or duration has no upper bound and may be inf.
+        texts: texts that may stand instead of a number or duration, such as "auto".
+        items: description of the items of a list.
+        section: type of a table that has a type of its own.
+        sections: type of each table in a table of tables by name.
     """
 
     words: str
@@ -59,7 +58,7 @@ class Description(NamedTuple):
 
 @lru_cache
 def described(kind: type[Struct]) -> Mapping[str, Description]:
-    """The settings of a section, by name; made once, because it takes a millisecond."""
+    """Describe the settings of a section, by name; cached, because it takes a millisecond."""
     return {field.name: _describe(inspect.type_info(field.type)) for field in msgspec.structs.fields(kind)}
 
 
@@ -67,7 +66,7 @@ def _describe(kind: inspect.Type) -> Description:
     match kind:
         case inspect.Metadata(type=inner, extra=dict(extra)):
             return _marked(_describe(inner), inner, extra)
-        case inspect.UnionType():  # it may also be absent
+        case inspect.UnionType():  # may also be absent
             first, *others = (each for each in kind.types if not isinstance(each, inspect.NoneType))
             return _or_texts(_describe(first), others)
         case inspect.FloatType():
@@ -104,7 +103,7 @@ def _or_texts(plain: Description, others: Sequence[inspect.Type]) -> Description
 
 
 def _marked(plain: Description, kind: inspect.Type, extra: Mapping[str, object]) -> Description:
-    """A description with what ``Meta(extra=…)`` says of the setting."""
+    """Add to a description what ``Meta(extra=…)`` says of the setting."""
     unit, words, form = str(extra.get("unit", "")), str(extra.get("words", plain.words)), plain.form
     if unit == "bytes" and isinstance(kind, inspect.IntType):
         words = f'a size such as "8 MiB"{_range(kind, size_text)}'

@@ -1,7 +1,7 @@
-"""What the core is given because it must not do it itself: calendar, encoding of bodies, spelling and domains of hosts.
+"""Interface of what the core must not do itself: calendar, encoding of bodies, spelling and domains of hosts.
 
-The answers depend on the arguments alone, so that the same turn gives the same again. ``taskqueue.calendar`` has the
-one that the daemon uses; what must never come in here is anything that reads a clock.
+Results depend on the arguments alone, so that repeating a turn gives the same result. ``taskqueue.calendar`` has the
+daemon's implementation; what must never come in here is anything that reads a clock.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from msgspec import Raw
 
 
 class Hours(NamedTuple):
-    """Whether a project may hand out tasks now, by its active hours.
+    """Whether a project may dispatch tasks now, by its active hours.
 
     Attributes:
-        open: it may.
-        until: unix seconds at which that changes; inf: never.
+        open: True if it may.
+        until: unix seconds at which this changes; inf if never.
     """
 
     open: bool
@@ -24,33 +24,33 @@ class Hours(NamedTuple):
 
 
 class Environment(Protocol):
-    """Pure functions from outside the core."""
+    """Pure functions that the core gets from outside."""
 
     def next_run(self, expression: str, zone: str, after: float) -> float:
-        """The first time (unix seconds) after ``after`` that a cron expression means in a time zone; inf: never.
+        """Return the first run of a cron expression after ``after`` in a time zone, in unix seconds; inf: never.
 
         Raises:
             Rejected: with the code ``setting``: the expression or the zone can't be read.
         """
 
     def hours(self, active: str, at: float) -> Hours:
-        """What active hours such as ``22:00-06:00 Europe/Berlin`` mean at a time (unix seconds).
+        """Return whether active hours such as ``22:00-06:00 Europe/Berlin`` include a time (unix seconds).
 
         Raises:
-            Rejected: with the code ``setting``: they can't be read.
+            Rejected: with the code ``setting``: the hours can't be read.
         """
 
     def domain(self, host: str) -> str:
-        """The registered domain of a host, of which a port is dropped; of one that has none the host itself.
+        """Return the registered domain of a host with or without a port, or the host itself if it has none.
 
-        None has an address, a name without a dot, and what everybody registers under, such as ``co.uk``.
+        Addresses, names without a dot, and public suffixes such as ``co.uk`` have none.
         """
 
     def ascii_host(self, host: str) -> str:
-        """The one spelling of a host without its port, in ASCII (UTS 46); a host that has none stays as it is."""
+        """Return the canonical spelling of a host without a port, in ASCII (UTS 46); an invalid host is not changed."""
 
     def pack(self, value: object) -> Raw:
-        """A body as MessagePack.
+        """Encode a body as MessagePack.
 
         Raises:
             Rejected: with the code ``setting``: it can't be encoded.

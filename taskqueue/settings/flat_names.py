@@ -1,7 +1,7 @@
-"""Flat names of settings, in which a dot is between a table and its key: ``slot.delay``, ``cron.daily``.
+"""Flat names of settings, with a dot between a table and its key: ``slot.delay``, ``cron.daily``.
 
-The keys of ``cron``, ``fetch`` and ``slot.patterns`` are anybody's: what follows is one key, whatever dots it has, such
-as ``*.example.org`` in ``slot.patterns.*.example.org``. It may be in quotes, as in the config file.
+Users choose the keys of ``cron``, ``fetch`` and ``slot.patterns``: all that follows is one key, even with dots, such as
+``*.example.org`` in ``slot.patterns.*.example.org``. It may be in quotes, as in the config file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from taskqueue.settings.settings import Settings
 
 
 def flat(settings: Mapping[str, Setting], kind: type[Struct] = Settings) -> Iterator[tuple[str, Setting]]:
-    """Settings by their flat names; a job or a pattern is one value, and so is a table without keys."""
+    """Yield settings by their flat names; a job, a pattern and an empty table are one value each."""
     known = described(kind)
     for name, value in settings.items():
         setting = known.get(name)
@@ -31,7 +31,7 @@ def flat(settings: Mapping[str, Setting], kind: type[Struct] = Settings) -> Iter
 
 
 def keys_of(name: str, kind: type[Struct] = Settings) -> list[str]:
-    """The keys that a flat name consists of, the outermost first."""
+    """Split a flat name into its keys, the outermost first."""
     first, dot, rest = name.partition(".")
     setting = described(kind).get(first)
     if not dot or setting is None or setting.form != "table":
@@ -40,7 +40,7 @@ def keys_of(name: str, kind: type[Struct] = Settings) -> list[str]:
 
 
 def misspelt(keys: Sequence[str], kind: type[Struct] = Settings, where: str = "") -> str:
-    """Say which of the keys is no setting, and which are like it; empty if all are settings."""
+    """Say which key is not a setting, and suggest similar ones; empty if all are settings."""
     first, *rest = keys
     setting = described(kind).get(first)
     if setting is None:

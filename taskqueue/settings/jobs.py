@@ -1,8 +1,7 @@
-"""Tasks that the scheduler pushes by itself, as settings say them: ``on_finished``, and the jobs in ``cron``.
+"""Tasks that the daemon pushes by itself, as settings: ``on_finished``, and the jobs in ``cron``.
 
-Here is what such a table can be and everything that can be wrong with one; when a job runs is in ``cron_times``, what
-is done then in ``cron``. Where only the outside can read something (``Environment``), its complaint is told under the
-name of the setting.
+Defines these tables and reports all that can be wrong with them; ``cron_times`` says when a job runs, ``cron`` runs it.
+Complaints of the ``Environment`` are reported under the name of the setting.
 """
 
 from __future__ import annotations
@@ -32,32 +31,32 @@ from taskqueue.units import EXAMPLES, parse_duration
 JOB_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 JOB_NAME_WORDS: Final = '1 to 64 ASCII letters, digits, "_" and "-"'
 MAX_JOBS: Final = 100
-"""Cron jobs of one layer of one project."""
+"""Cron jobs of one layer of one project, at most."""
 
 EACH_MINUTE: Final = "* * * * *"
 MAX_EVERY_SECONDS: Final = 366 * 86_400
 
 TICK: Final = "{tick}"
-"""In a url or a taskid of a cron job: the unix seconds of the run."""
+"""Placeholder in url and taskid of a cron job for the unix seconds of the run."""
 MAX_TICK: Final = "9" * 11
 
 MAX_PACKED_BYTES: Final = 64 << 10
-"""Longest body of a task in the settings, and longest ``fetch``: they are sent with each view of the project, and with
-what is handed out."""
+"""Longest packed body of a task in the settings, and longest ``fetch``, in bytes: each view of the project and each
+dispatch includes them."""
 
 LONG_GAP_AT: Final = 3_981_398_400.0
-"""Unix seconds of 2096-03-01 (UTC). From then the next 29th of February is as far as it can be, eight years: what comes
-again within the time that is searched does so from any other time, too."""
+"""Unix seconds of 2096-03-01 (UTC). The next 29th of February is then eight years away, the maximum: what recurs within
+the searched time from here does so from any other time, too."""
 
 
 class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A task that the scheduler pushes by itself, with ``force_update``.
+    """Task that the daemon pushes by itself, with ``force_update``.
 
     Attributes:
-        url, taskid: empty: made from the name of what pushes it; a config file has to give the url of its
-            ``on_finished``, lest a misspelt one pass. ``{tick}`` in those of a cron job stands for the
-            unix seconds of the run.
-        body: sent along as it is, such as ``{process = {callback = "index"}}``.
+        url, taskid: if empty, made from the name of the job or of ``on_finished``; a config file must give the url of
+            ``on_finished``, so that a misspelt one is noticed. In a cron job, ``{tick}`` stands for the unix seconds of
+            the run.
+        body: sent as it is, such as ``{process = {callback = "index"}}``.
     """
 
     url: Annotated[str, Meta(max_length=MAX_URL_CHARS)] = ""
@@ -70,13 +69,13 @@ class Template(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=Tr
 
 
 class CronJob(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """When to push which task, again and again. One of ``cron`` and ``every``.
+    """When to push which task repeatedly, by ``cron`` or by ``every``.
 
     Attributes:
         cron: a cron expression, read in ``zone``.
-        every: such as "90s", "5m", "12h" or "1d": at the multiples of that since 1970 (UTC); whole seconds, at most
-            366 days.
-        missed: what to do about runs missed while the daemon was down: skip them, or run once.
+        every: interval such as "90s", "5m", "12h" or "1d", in whole seconds, at most 366 days; runs come at its
+            multiples since 1970 (UTC).
+        missed: runs missed while the daemon was down: skip them, or run once.
     """
 
     ONE_OF: ClassVar = ("cron", "every")
@@ -97,7 +96,7 @@ NO_JOBS: Final[Mapping[str, CronJob]] = {}
 
 
 def wrong_names(jobs: Setting) -> Iterator[str]:
-    """Say if there are too many jobs, and which names no job can have; what is no table is not looked at."""
+    """Report too many jobs and invalid job names; a value that is not a table is ignored."""
     if not isinstance(jobs, dict):
         return
     if len(jobs) > MAX_JOBS:
@@ -108,9 +107,9 @@ def wrong_names(jobs: Setting) -> Iterator[str]:
 
 
 def wrong_template(where: str, task: Template, environment: Environment | None) -> Iterator[str]:
-    """What its type can't say of a task that is pushed; without an environment not whether its body can be packed.
+    """Report what the type can't check of a pushed task; without an environment, bodies are not packed.
 
-    The daemon is no better than its producers: what it pushes fits into a message.
+    The daemon obeys the limits of producers: what it pushes fits into a message.
     """
     url, taskid = (text.replace(TICK, MAX_TICK) for text in (task.url, task.taskid))
     if len(url) > MAX_URL_CHARS:
@@ -122,7 +121,7 @@ def wrong_template(where: str, task: Template, environment: Environment | None) 
 
 
 def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iterator[str]:
-    """What its type can't say of a job; without an environment not whether its times can be read."""
+    """Report what the type can't check of a job; without an environment, its times are not read."""
     yield from wrong_template(f"{where}.task", job.task, environment)
     every = parse_duration(job.every) or 0.0
     if job.every and (not 0 < every <= MAX_EVERY_SECONDS or every % 1):
@@ -135,7 +134,7 @@ def wrong_job(where: str, job: CronJob, environment: Environment | None) -> Iter
 
 
 def unpackable(where: str, value: object, environment: Environment) -> Iterator[str]:
-    """Say that a value can't be packed, or takes more than MAX_PACKED_BYTES then."""
+    """Report a value that can't be packed, or takes more than MAX_PACKED_BYTES."""
     try:
         size = len(environment.pack(value))
     except Rejected as rejected:
@@ -146,7 +145,7 @@ def unpackable(where: str, value: object, environment: Environment) -> Iterator[
 
 
 def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
-    """The reason for which ``ask`` is rejected, if it is, under the name ``where`` of the setting."""
+    """Report the reason for which ``ask`` is rejected, if it is, under the setting's name ``where``."""
     try:
         ask()
     except Rejected as rejected:
@@ -154,7 +153,7 @@ def attempt(where: str, ask: Callable[[], object]) -> Iterator[str]:
 
 
 def _unreadable_times(where: str, job: CronJob, environment: Environment) -> Iterator[str]:
-    """Say what is wrong with the expression, and what with the zone, so that neither hides the other."""
+    """Report a wrong expression and a wrong zone separately, so that neither hides the other."""
     if job.cron:
         yield from attempt(f"{where}.cron", lambda: _check_comes(job.cron, environment))
     if not job.every:

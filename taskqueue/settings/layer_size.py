@@ -1,8 +1,8 @@
-"""How long a layer of settings may be in all.
+"""Limits of the size of a layer of settings.
 
-A view of a project has three layers merged, and its overrides once more: with up to three hundred jobs it stays below
-320 KiB, so a reply that shows one fits into the shortest ``max_message`` there is. The record of a project has its
-overrides, and each turn that touches the project writes it: whoever overrides much pays that each time.
+A view of a project contains three merged layers, and its overrides once more: with up to three hundred jobs it stays
+below 320 KiB, so a reply with one fits into the smallest ``max_message``. A project's record contains its overrides and
+is written by each turn that touches the project, so large overrides cost each time.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from taskqueue.settings.environment import Environment
 from taskqueue.settings.settings import Layer
 
 MAX_LAYER_BYTES: Final = 64 << 10
-"""All that one layer says, packed."""
+"""Largest layer, packed."""
 
 MAX_LAYER_MEMORY: Final = 1 << 20
-"""Memory of one layer: an empty map is one byte packed, and 72 there."""
+"""Memory of one layer, at most: an empty map is one byte packed, and 72 in memory."""
 
 MAX_LAYER_DEPTH: Final = 64
-"""Values inside values of one setting: people's programs, and our own views, walk through them frame by frame."""
+"""Nesting depth of one setting, at most: programs of users and our own views walk it recursively."""
 
 MAX_OVERRIDES_MEMORY = 16 << 20
-"""What ``project-set`` has said of all projects, in memory."""
+"""Memory of the overrides by ``project-set`` of all projects, at most."""
 
 VALUE_BYTES: Final = 56
-"""Memory of a value besides its text, and of a map or a list besides its items."""
+"""Memory of a value apart from its text, and of a map or list apart from its items."""
 PAIR_BYTES: Final = 48
 PLACE_BYTES: Final = 16
 
 
 def check_memory(layer: Layer) -> None:
-    """See that a layer does not take too much memory and is not nested deep, before anything else looks at all of it.
+    """Check that a layer is neither too large in memory nor nested too deep, before other code walks it.
 
     Raises:
         Rejected: with the code ``setting``.
@@ -44,17 +44,17 @@ def check_memory(layer: Layer) -> None:
 
 
 def check_size(layer: Layer, environment: Environment) -> None:
-    """See that a layer is not too long in all.
+    """Check that a layer is not too long in total.
 
     Raises:
-        Rejected: with the code ``setting`` and a reason that names the longest of its settings.
+        Rejected: with the code ``setting`` and a reason that names its longest setting.
     """
     for reason in too_long(layer, environment):
         raise Rejected("setting", reason)
 
 
 def too_long(layer: Layer, environment: Environment) -> Iterator[str]:
-    """Say which setting is the longest of a layer that is too long in all; what can't be encoded is not counted."""
+    """Report the longest setting of a layer that is too long in total; values that can't be encoded are not counted."""
     sizes = {key: _packed_bytes({key: value}, environment) for key, value in layer.items()}
     total = sum(sizes.values())
     if total > MAX_LAYER_BYTES:
@@ -66,9 +66,7 @@ def too_long(layer: Layer, environment: Environment) -> Iterator[str]:
 
 
 def too_large(layer: Layer) -> Iterator[str]:
-    """Say which setting takes most of a layer that takes too much memory, or is nested too deep; looks at no more than
-    may be taken.
-    """
+    """Report the setting that makes a layer too large in memory, or is nested too deep; stops looking at the limit."""
     left = MAX_LAYER_MEMORY
     for key, value in layer.items():
         left -= memory_bytes(value, left)
@@ -94,7 +92,7 @@ def _parts(value: object) -> Iterable[object]:
 
 
 def memory_bytes(value: object, enough: float = inf) -> int:
-    """About what a setting, or a map of them, takes in memory with all in it; above ``enough``, any such number."""
+    """Estimate the memory of a setting or a map of settings, in bytes; above ``enough``, any larger number."""
     total, left = 0, [value]
     while left and total <= enough:
         each = left.pop()

@@ -1,11 +1,11 @@
-"""Reading settings: one walk over what somebody said that takes what can be used and tells what is wrong with the rest.
+"""Reader of settings: one walk over a table that takes valid values and reports what is wrong with the rest.
 
-    table ──read──► section, as a value         whatever it is called, wherever it was said
+    table ──read──► section, as a value
                └──► note(problem): path, what it must be, what it is not
 
-What a setting can be is told by its type (``description``). A setting may be a table of a type of its own
-(``on_finished``), or of several by name (``cron``); then each problem names the innermost key. A type whose ``ONE_OF``
-names two settings wants just one of them. ``where`` is the path to a section of the config file; empty: it has none.
+Types say what a setting may be (``description``). A setting may be a table with a type of its own (``on_finished``), or
+several by name (``cron``); then each problem names the innermost key. A type with ``ONE_OF`` needs exactly one of two
+settings. ``where`` is the path to a section of the config file; empty if there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from taskqueue.units import parse_duration, parse_size
 Section = TypeVar("Section", bound=Struct)
 
 Note = Callable[[str], object]
-"""Is told a problem."""
+"""Callback that receives a problem."""
 
 BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """Keys that need no quotes."""
@@ -35,7 +35,7 @@ SHOWN_CHARS: Final = 100
 
 
 def read(where: str, table: Mapping[str, Any], kind: type[Section], note: Note) -> Section:
-    """The section, of what can be used of a table; problems of the rest are noted in the order of its keys."""
+    """Read a section from the valid settings of a table; report problems of the rest in the order of its keys."""
     known = described(kind)
     said: dict[str, Any] = {}
     found: dict[str, list[str]] = {}
@@ -63,23 +63,23 @@ def read(where: str, table: Mapping[str, Any], kind: type[Section], note: Note) 
 
 
 def problems(where: str, table: Mapping[str, Any], kind: type[Struct]) -> list[str]:
-    """What is wrong with a section of this kind; ``where`` names it."""
+    """List the problems of a section of this kind; ``where`` names it."""
     found: list[str] = []
     read(where, table, kind, found.append)
     return found
 
 
 def convert(table: Mapping[str, Any], kind: type[Section]) -> Section:
-    """A section as a value.
+    """Convert a table into a section.
 
     Raises:
-        Rejected: with the code ``setting``, and the first problem that it has.
+        Rejected: with the code ``setting`` and the first problem.
     """
     return read("", table, kind, refuse)
 
 
 def refuse(problem: str) -> None:
-    """A ``Note`` that stops at the first problem.
+    """Reject settings at the first problem; usable as a ``Note``.
 
     Raises:
         Rejected: always; with the code ``setting``.
@@ -88,7 +88,7 @@ def refuse(problem: str) -> None:
 
 
 def unknown(where: str, key: str, kind: type[Struct]) -> str:
-    """The line for a key that is no setting of the section, but may be meant for one of its tables."""
+    """Describe an unknown key, and the setting that is probably meant."""
     said = f"{path(where, key)} is not a setting"
     for table, setting in described(kind).items():
         for inner in () if setting.section is None else setting.section.__struct_fields__:
@@ -100,12 +100,12 @@ def unknown(where: str, key: str, kind: type[Struct]) -> str:
 
 
 def must_be(where: str, key: str, kind: type[Struct]) -> str:
-    """What a setting must be: ``advanced.turn_tasks must be a whole number``."""
+    """Describe the valid values of a setting: ``advanced.turn_tasks must be a whole number``."""
     return f"{path(where, key)} must be {described(kind)[key].words}"
 
 
 def path(where: str, key: object) -> str:
-    """The key in its section; in quotes if it could be taken for more than one, as in the file."""
+    """Return the path of a key in its section; a key that is not BARE is in quotes, as in the file."""
     name = key if isinstance(key, str) and BARE.fullmatch(key) else shown(key)
     return f"{where}.{name}" if where else name
 
@@ -115,19 +115,19 @@ SHOWN_DEPTH: Final = 4
 
 
 def shown(value: Any) -> str:
-    """A value about as the config file has it, on one line, cut after SHOWN_CHARS."""
+    """Format a value about as the config file has it, on one line, cut after SHOWN_CHARS."""
     text = _written(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]} …"
 
 
 def _wrong(where: str, key: str, value: Any, kind: type[Struct]) -> str:
-    """The line for a value that can't be used: ``advanced.turn_tasks must be a whole number, not "many"``."""
+    """Describe an invalid value: ``advanced.turn_tasks must be a whole number, not "many"``."""
     said = "" if described(kind)[key].secret else f", not {shown(value)}"
     return f"{must_be(where, key, kind)}{said}"
 
 
 def _read_within(where: str, table: dict[str, Any], setting: Description, note: Note) -> Any:
-    """A table that is a setting, or several by name, without what can't be used of it."""
+    """Read a setting that is a table, or several by name, without its invalid parts."""
     if setting.section is not None:
         return read(where, table, setting.section, note)
     if setting.sections is None:
@@ -140,7 +140,7 @@ def _read_within(where: str, table: dict[str, Any], setting: Description, note: 
 
 
 def _plain(value: Any, setting: Description) -> Any:
-    """A value with sizes in bytes and durations in seconds; everything else, and what is none of these, as it is."""
+    """Convert sizes into bytes and durations into seconds; leave other values as they are."""
     if setting.items is not None and isinstance(value, list | tuple):
         return [_plain(part, setting.items) for part in value]
     if setting.endless and value == "inf":
@@ -163,7 +163,7 @@ def _converted(said: Mapping[str, Any], kind: type[Section]) -> Section | None:
 
 
 def _written(value: Any, depth: int = 0) -> str:
-    """A value as text; what is nested deeper than SHOWN_DEPTH is an ellipsis: a peer may nest as deep as it likes."""
+    """Format a value; what is nested deeper than SHOWN_DEPTH becomes an ellipsis: a peer may nest to any depth."""
     match value:
         case bool():
             return str(value).lower()

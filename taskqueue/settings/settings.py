@@ -1,12 +1,12 @@
-"""The settings of a project and of the core, and how layers of them make one.
+"""Settings of a project and of the core, and how layers of them are merged.
 
 A project's settings come in layers, the later wins: the defaults below, ``[defaults]`` of the config, the project's
-own section of the config, and what ``project-set`` said. Each layer is a plain map, checked as it is merged; tables
-(``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``cron``) are merged key by key. A cron job is one
-value, and so is a pattern of slots: a layer that names it says all of it, or None for none. ``slot.delay`` and
-``slot.rate`` say the same thing: a layer says one of them, which takes the place of whichever was said before.
+section of the config, and overrides by ``project-set``. Each layer is a plain map, checked as it is merged; tables
+(``slot``, ``slot.patterns``, ``keep``, ``fetch``, ``on_finished``, ``cron``) are merged key by key. A cron job or a
+slot pattern is one value: a layer that names it replaces all of it, or removes it with None. ``slot.delay`` and
+``slot.rate`` exclude each other: a layer sets one of them, which replaces either one of the layers below.
 
-What is good in each layer is good in the whole, so that a new config can't spoil what ``project-set`` said.
+What is valid in each layer is valid when merged, so a new config can't invalidate overrides.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from taskqueue.settings.slot_choice import (
 )
 
 Layer = Mapping[str, Setting]
-"""Settings by name; only those that it wants to say."""
+"""Settings by name, only those that a layer sets."""
 
 CRASHES_MOST: Final = 15
-"""Crashes of a task that are counted."""
+"""Crashes of a task that are counted, at most."""
 
 WHOLES: Final = ("max_queue", "max_tasks", "max_depth", "max_processing")
 """Settings that count tasks."""
@@ -48,7 +48,7 @@ Name = Annotated[GroupName, Meta(extra={"words": f"up to 64 {NAME_WORDS}"})]
 
 
 class Pace(Struct, frozen=True, forbid_unknown_fields=True):
-    """A bucket that several projects share: ``[buckets.NAME]``."""
+    """Bucket that several projects share: ``[buckets.NAME]``."""
 
     rate: Annotated[float, Meta(ge=0)] = 1.0
     burst: Annotated[float, Meta(ge=1)] = 3.0
@@ -58,9 +58,9 @@ class KeepSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The setting ``keep`` of a project.
 
     Attributes:
-        success, failed, cancelled: seconds for which the url, the body and the history of a task that ended so are
-            kept; inf: for ever.
-        then: after that the task itself is remembered, so that its url does not come again, or forgotten.
+        success, failed, cancelled: seconds for which url, body and history of a task with this outcome are kept; inf:
+            for ever.
+        then: afterwards the task itself is remembered, so that its url is not fetched again, or forgotten.
     """
 
     success: Duration = inf
@@ -70,37 +70,37 @@ class KeepSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """How the tasks of one project are run. What is seconds here may be said as a text such as "30d", too.
+    """Settings by which the tasks of one project run. Durations in seconds may also be texts such as "30d".
 
     Attributes:
-        rate: tasks handed out a second, on average; inf is unlimited, 0 hands out nothing.
-        burst: tasks that may be handed out at once after a quiet time; at least 1.
-        processing_timeout: seconds that a fetcher has for a task that says nothing else.
-        retries: further attempts after the first failure, for a task that says nothing else.
-        retry_delay: seconds before each further attempt; the last one stands for all that follow.
-        max_queue: live tasks at which new ones are rejected; inf is unlimited.
-        max_tasks: tasks, live or over, at which new ones are rejected, follow-ups too; inf is unlimited.
-        max_depth: follow-ups deeper than that are ignored; a task that was pushed by itself has depth 0.
-        max_processing: leases at once, at most; inf is unlimited.
-        max_crashes: if so many fetchers in a row fall silent while they run a task, that is the task's failure.
-        weight: its share, in proportion to the weights of other projects that have work.
-        fail_pause_num: failures in a row after which it pauses itself; 0 switches that off.
-        pause_time: seconds until it then hands out a few tasks to see whether they fail, too.
-        error_burst: failed attempts within five minutes at which people are told; inf is never.
-        growing: new tasks of a slot that are judged together; if they look like those of a trap, such as a calendar,
-            people are told. inf is never.
-        group: a name for several projects, by which commands take them together.
-        bucket: name of a bucket in the config that it shares. Its own ``rate`` is then unlimited, unless its own
-            section or ``project-set`` says one.
-        slot: how its tasks are divided into slots, and how fast each of these goes.
-        active: hours in which it hands out tasks, such as "22:00-06:00 Europe/Berlin"; empty: always.
-        keep: how long tasks are kept that are over.
-        fetch: sent beside its tasks and laid under the ``fetch`` of each by the client.
-        on_finished: the task to push when it has finished; None: none.
-        cron: its jobs, by name.
+        rate: tasks dispatched a second, on average; inf: unlimited; 0: none.
+        burst: tasks that may be dispatched at once after a quiet time; at least 1.
+        processing_timeout: seconds that a fetcher has for a task without a timeout of its own.
+        retries: further attempts after the first failure, for a task without a number of its own.
+        retry_delay: seconds before each further attempt; the last one applies to all that follow.
+        max_queue: unfinished tasks at which new ones are rejected; inf: unlimited.
+        max_tasks: tasks, unfinished or finished, at which new ones are rejected, follow-ups too; inf: unlimited.
+        max_depth: deeper follow-ups are ignored; a task that was pushed by itself has depth 0.
+        max_processing: leases at once, at most; inf: unlimited.
+        max_crashes: fetchers in a row that fall silent while they run a task, until that counts as a failure.
+        weight: share of the dispatches, in proportion to the weights of other projects that have work.
+        fail_pause_num: failures in a row after which the project pauses itself; 0: never.
+        pause_time: seconds of this pause until a few tasks are dispatched to see whether they fail, too.
+        error_burst: failed attempts within five minutes after which users are notified; inf: never.
+        growing: new tasks of a slot that are judged together; users are notified if they look like those of a trap,
+            such as a calendar. inf: never.
+        group: name for several projects, by which commands take them together.
+        bucket: name of a bucket of the config that the project shares. Its own ``rate`` is then unlimited, unless the
+            project's section or ``project-set`` sets one.
+        slot: how tasks are divided into slots, and the pace of each slot.
+        active: hours in which tasks are dispatched, such as "22:00-06:00 Europe/Berlin"; empty: always.
+        keep: how long finished tasks are kept.
+        fetch: sent beside the tasks; the client merges it under the ``fetch`` of each task.
+        on_finished: task to push when the project has finished; None: none.
+        cron: cron jobs by name.
 
     Raises:
-        ValueError: what counts tasks is no whole number.
+        ValueError: a setting that counts tasks is not a whole number.
     """
 
     rate: Annotated[float, Meta(ge=0)] = 1.0
@@ -137,27 +137,27 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CoreConfig(Struct, frozen=True):
-    """Everything that the core is told from outside.
+    """Everything that the core gets from outside.
 
     Attributes:
-        defaults, projects: layers of settings: for all projects, and by name; a project named here is made.
-        buckets: shared by several projects, by name.
-        auto_create: a new-task for an unknown project makes it.
-        fetcher_timeout: seconds of silence after which a fetcher's tasks are taken back.
+        defaults, projects: layers of settings, for all projects and by name; projects named here are created.
+        buckets: shared buckets by name.
+        auto_create: a new-task for an unknown project creates it.
+        fetcher_timeout: seconds of silence after which the daemon takes back a fetcher's tasks.
         session_timeout: seconds of silence after which a session is forgotten, with its kept outcomes.
-        max_sessions: kept at once; above it the one silent for longest is forgotten.
-        head_tasks, head_bytes: what each order of a project holds in memory, at most.
-        queue_bytes: what the orders of all projects hold in memory together; see ``memory``.
-        slots_in_memory: slots that are held in memory, of all projects together; the others are in the store.
-        max_projects: at which no further one is made; those that the config names are.
-        max_leases: tasks that fetchers have at once, at most, of all projects together; those of one connection have
-            half of them at most.
-        turn_tasks: most tasks promoted, expired or handed out in one turn.
-        select_bytes: about the size at which a select message is full, if that is at most a quarter of ``max_message``.
-        has_room: the disk has room; if not, nothing that lets the store grow is taken and nothing is handed out, but
-            ``done`` is taken, with all that came out of it.
-        max_message: bytes of the longest message taken, told to clients.
-        version: of the software, told to clients.
+        max_sessions: sessions kept at once; above it the one silent for longest is forgotten.
+        head_tasks, head_bytes: what each order of a project keeps in memory, at most.
+        queue_bytes: what the orders of all projects keep in memory, at most; see ``memory``.
+        slots_in_memory: slots kept in memory, of all projects; the others are in the store.
+        max_projects: projects at which no more are created, except those that the config names.
+        max_leases: tasks that fetchers have at once, at most, of all projects; one connection has at most half of
+            them.
+        turn_tasks: tasks promoted, expired or dispatched in one turn, at most.
+        select_bytes: about the size at which a select message is full, but at most a quarter of ``max_message``.
+        has_room: False if the disk is nearly full: the daemon takes nothing that lets the store grow and dispatches
+            nothing, but takes ``done`` with its follow-ups.
+        max_message: longest message taken, in bytes; sent to clients.
+        version: version of the software; sent to clients.
     """
 
     defaults: Layer = field(default_factory=dict)
@@ -181,7 +181,7 @@ class CoreConfig(Struct, frozen=True):
 
 
 def merge(*layers: Layer) -> Settings:
-    """Lay the layers over each other and check the whole; the first one is that for all projects.
+    """Merge layers and check the result; the first layer is for all projects.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
@@ -204,10 +204,10 @@ def merge(*layers: Layer) -> Settings:
 
 
 def overlay(merged: dict[str, Setting], layer: Layer, kind: type[Struct] = Settings) -> None:
-    """Lay a layer over those before: tables key by key, the delay or the rate of slots in place of either.
+    """Merge a layer into those below: tables key by key; the delay or the rate of slots replaces either one.
 
     Args:
-        kind: type of the table that both are.
+        kind: type of both tables.
     """
     if kind is SlotSettings:
         _make_way(merged, layer)
@@ -217,7 +217,7 @@ def overlay(merged: dict[str, Setting], layer: Layer, kind: type[Struct] = Setti
 
 
 def _make_way(slot: dict[str, Setting], over: Layer) -> None:
-    """Drop the delay or the rate that another layer of the setting ``slot`` replaces."""
+    """Drop the delay or rate that a layer of the setting ``slot`` replaces."""
     if "delay" in over and "rate" not in over:
         slot.pop("rate", None)
     elif says_rate(over):
@@ -236,7 +236,7 @@ def _laid_over(under: Setting, value: Setting, setting: Description | None) -> S
 
 
 def check(settings: Settings, environment: Environment, known: Mapping[str, CronJob] = NO_JOBS) -> None:
-    """See that what only the outside can read can be read; jobs that are ``known`` have been checked already.
+    """Check what only the environment can read; jobs that are ``known`` have been checked before.
 
     Raises:
         Rejected: with the code ``setting`` and a reason that names the key.
@@ -245,9 +245,9 @@ def check(settings: Settings, environment: Environment, known: Mapping[str, Cron
 
 
 def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str]:
-    """Everything that is wrong with each setting of a layer of the config file, by its path from section ``where``.
+    """Report all that is wrong with each setting of a layer of the config file, by its path from section ``where``.
 
-    ``merge`` and ``check`` take a layer without problems and ``contradictions``; of any other they say the first.
+    ``merge`` and ``check`` accept a layer without problems and ``contradictions``; of others they report the first.
     """
     for key, value in layer.items():
         found = _setting_problems(key, value, environment)
@@ -255,14 +255,14 @@ def problems(where: str, layer: Layer, environment: Environment) -> Iterator[str
 
 
 def contradictions(layer: Layer) -> Iterator[str]:
-    """What is wrong with settings of a layer that are good one by one."""
+    """Report settings of a layer that are valid one by one but contradict each other."""
     slot = _table(layer, "slot")
     if "delay" in slot and says_rate(slot):
         yield "slot: give one of delay and rate"
 
 
 def _setting_problems(key: str, value: Setting, environment: Environment) -> Iterator[str]:
-    """What is wrong with its form, then with the meaning of whatever of it has a good form."""
+    """Report a wrong form, then the wrong meanings of the parts that have a valid form."""
     found: list[str] = []
     settings = reader.read("", {key: value}, Settings, found.append)
     yield from found
@@ -274,10 +274,9 @@ def _setting_problems(key: str, value: Setting, environment: Environment) -> Ite
 
 
 def as_layer(settings: Settings) -> dict[str, Setting]:
-    """All settings as a map, for people: ``merge({}, as_layer(settings))`` is the same again.
+    """Return all settings as a map, for users: ``merge({}, as_layer(settings))`` gives the same settings.
 
-    Bodies are in it as they are, so that whatever MessagePack can say stays what it is. The delay of slots is missing
-    where they have a rate.
+    Bodies are not converted, so that any MessagePack value survives. The delay of slots is missing if they have a rate.
     """
     finished = settings.on_finished
     return msgspec.structs.asdict(settings) | {
@@ -305,7 +304,7 @@ def _said(value: Struct, plain: Struct) -> dict[str, Any]:
 
 
 def _table(layer: Layer, name: str) -> Layer:
-    """A setting that is a table; empty if it is not said, or none."""
+    """Return a setting that is a table; empty if it is not set or not a table."""
     table = layer.get(name)
     return table if isinstance(table, dict) else {}
 
@@ -325,7 +324,7 @@ def _refuse(reasons: Iterator[str]) -> None:
 def _wrong_meaning(
     settings: Settings, environment: Environment | None = None, known: Mapping[str, CronJob] = NO_JOBS
 ) -> Iterator[str]:
-    """What the types can't say; without an environment not what only the outside can read."""
+    """Report what the types can't check; without an environment, nothing that only it can read."""
     if environment is not None:
         yield from jobs.attempt("active", lambda: environment.hours(settings.active, 0.0))
         yield from jobs.unpackable("fetch", settings.fetch, environment)

@@ -1,7 +1,7 @@
-"""How a project is divided into slots, and what is said of all of them, of some by pattern, and of one by an operator.
+"""Division of a project into slots, and the settings of all slots, of some by pattern, and of one by an operator.
 
-A slot is what a project paces apart: a host, a registered domain, or a name that its tasks give. Whatever is not said
-of one or of some is as the project has it; which of several sayings counts is told in ``slot_pace``.
+A slot is a part of a project with its own pace: a host, a registered domain, or a name given by tasks. Whatever a
+choice leaves open comes from the project; ``slot_pace`` says which of several choices wins.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from taskqueue.settings import reader
 from taskqueue.settings.description import DURATION
 
 MAX_PATTERNS: Final = 100
-"""Patterns of one layer of one project."""
+"""Patterns of one layer of one project, at most."""
 MAX_PATTERN_CHARS: Final = 300
 
 WHOLES: Final = ("max_processing", "max_tasks")
-"""What counts tasks of a slot."""
+"""Settings that count tasks of a slot."""
 
 SlotSeconds = Annotated[float, Meta(ge=0, le=MAX_SLOT_DELAY_SECONDS, extra=DURATION)]
 SlotDelay = SlotSeconds | Literal["auto"]
@@ -29,7 +29,7 @@ SlotRate = Annotated[float, Meta(ge=MIN_SLOT_RATE)]
 SlotBurst = Annotated[float, Meta(ge=1, le=MAX_SLOT_BURST)]
 FromOne = Annotated[float, Meta(ge=1, extra={"words": "a whole number of at least 1 or inf"})]
 Division = Literal["none", "host", "domain", "named"]
-"""What makes a slot of tasks."""
+"""How tasks are divided into slots."""
 
 
 def _check_wholes(said: SlotChoice | SlotSettings) -> None:
@@ -40,17 +40,17 @@ def _check_wholes(said: SlotChoice | SlotSettings) -> None:
 
 
 class SlotChoice(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is said of a slot; None: nothing.
+    """Choice of settings for a slot; None leaves a setting to the project.
 
     Attributes:
-        delay: seconds from one hand-out to the next, or auto: as fast as the slot answers.
-        rate: instead of a delay: tasks handed out a second, on average; inf: no delay.
-        burst: with a rate: tasks that may be handed out at once after a quiet time.
-        max_processing: leases at once, at most; inf is unlimited.
-        max_tasks: tasks that have been new in it at which further ones are rejected; inf is unlimited.
+        delay: seconds from one dispatch to the next, or auto: as fast as the slot answers.
+        rate: instead of a delay: tasks dispatched a second, on average; inf: no delay.
+        burst: with a rate: tasks that may be dispatched at once after a quiet time.
+        max_processing: leases at once, at most; inf: unlimited.
+        max_tasks: new tasks of the slot so far at which further ones are rejected; inf: unlimited.
 
     Raises:
-        ValueError: what counts tasks is no whole number.
+        ValueError: a setting that counts tasks is not a whole number.
     """
 
     delay: SlotDelay | None = None
@@ -72,19 +72,19 @@ class SlotSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The setting ``slot`` of a project.
 
     Attributes:
-        by: what divides its tasks into slots, each with a pace of its own beside that of the project: the host of the
-            url, its registered domain, or only the name that a task gives, which wins over the other two.
-        delay: seconds from one hand-out of a slot to the next, or auto: as fast as the slot answers.
-        min_delay, max_delay: bounds of an automatic delay; the lower one wins over the upper one.
-        rate: instead of a delay: tasks of a slot handed out a second, on average; inf: the delay says it.
-        burst: with a rate: tasks of a slot that may be handed out at once after a quiet time; at least 1.
-        max_processing: leases of a slot at once, at most; inf is unlimited.
-        max_tasks: tasks that have been new in a slot at which further ones are rejected, follow-ups too; those of
-            cron jobs, flows and ``on_finished`` apart. inf is unlimited.
-        patterns: what is said of some slots instead, by pattern of their names.
+        by: how tasks are divided into slots with a pace of their own beside that of the project: by the host of the
+            url, by its registered domain, or only by the name that a task gives, which overrides the other two.
+        delay: seconds from one dispatch of a slot to the next, or auto: as fast as the slot answers.
+        min_delay, max_delay: bounds of an automatic delay; min_delay wins over max_delay.
+        rate: instead of a delay: tasks of a slot dispatched a second, on average; inf: the delay applies.
+        burst: with a rate: tasks of a slot that may be dispatched at once after a quiet time; at least 1.
+        max_processing: leases of a slot at once, at most; inf: unlimited.
+        max_tasks: new tasks of a slot so far at which further ones are rejected, follow-ups too, except those of cron
+            jobs, flows and ``on_finished``. inf: unlimited.
+        patterns: choices for some slots, by pattern of their names.
 
     Raises:
-        ValueError: what counts tasks is no whole number.
+        ValueError: a setting that counts tasks is not a whole number.
     """
 
     by: Division = "none"
@@ -102,12 +102,12 @@ class SlotSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def says_rate(slot: Mapping[str, Setting]) -> bool:
-    """Whether the setting ``slot`` of a layer says a rate; an infinite one leaves it to the delay."""
+    """Return whether the setting ``slot`` of a layer sets a rate; an infinite rate leaves it to the delay."""
     return slot.get("rate", inf) not in (inf, "inf")
 
 
 def wrong_patterns(choices: Setting) -> Iterator[str]:
-    """Say if there are too many patterns, and which texts are none; what is no table is not looked at."""
+    """Report too many patterns and invalid ones; a value that is not a table is ignored."""
     if not isinstance(choices, dict):
         return
     if len(choices) > MAX_PATTERNS:
@@ -118,6 +118,6 @@ def wrong_patterns(choices: Setting) -> Iterator[str]:
 
 
 def wrong_choice(where: str, choice: SlotChoice) -> Iterator[str]:
-    """What its type can't say of a choice."""
+    """Report what the type can't check of a choice."""
     if choice.delay is not None and choice.rate is not None:
         yield f"{where}: give one of delay and rate"

@@ -224,7 +224,7 @@ class TestNextRun:
     def test_what_is_no_zone_is_refused(self, zone: str) -> None:
         quoted = msgspec.json.encode(zone).decode()
 
-        expected = f'zone: {quoted} is no time zone that is known here, such as "Europe/Berlin"'
+        expected = f'zone: {quoted} is not a known time zone such as "Europe/Berlin"'
         assert refused("* * * * *", zone) == expected
 
     def test_an_endless_zone_is_refused(self) -> None:
@@ -413,9 +413,7 @@ class TestHours:
         assert reason(active) == f'active: expected hours such as "22:00-06:00 Europe/Berlin", not "{active}"'
 
     def test_hours_in_a_zone_that_does_not_exist_are_refused_for_it(self) -> None:
-        assert reason("22:00-06:00 Berlin") == (
-            'zone: "Berlin" is no time zone that is known here, such as "Europe/Berlin"'
-        )
+        assert reason("22:00-06:00 Berlin") == ('zone: "Berlin" is not a known time zone such as "Europe/Berlin"')
 
     def test_endless_hours_are_refused(self) -> None:
         assert reason("08:00-12:00," * 1000) == "active: longer than 400 characters"

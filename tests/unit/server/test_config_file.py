@@ -294,7 +294,7 @@ def test_a_select_message_is_never_longer_than_what_the_daemon_would_take() -> N
         ),
         (
             '[projects.news]\nactive = "22:00-06:00 Mars/X"',
-            'projects.news.active: "Mars/X" is no time zone that is known here, such as "Europe/Berlin"',
+            'projects.news.active: "Mars/X" is not a known time zone such as "Europe/Berlin"',
         ),
         ("[projects.news]\nactive = 5", "projects.news.active must be a text, not 5"),
         ("[projects.news]\nfetch = 5", "projects.news.fetch must be a section, not 5"),
@@ -336,7 +336,7 @@ def test_what_cant_be_used_is_refused_with_file_key_and_reason(text: str, reason
         ),
         (
             'cron = "0 3 * * *"\nzone = "Europe/Berln"',
-            '.zone: "Europe/Berln" is no time zone that is known here, such as "Europe/Berlin"',
+            '.zone: "Europe/Berln" is not a known time zone such as "Europe/Berlin"',
         ),
         ('every = "5m"\nzone = "Europe/Berlin"', ".zone: goes with cron; every counts from 1970 in UTC"),
         ('every = "5m"\nmissed = "twice"', '.missed must be one of "once", "skip", not "twice"'),

@@ -1,4 +1,4 @@
-"""One walk over what was said: it takes what can be used, and tells all that can't be, in the order of the keys."""
+"""Reading settings: valid ones are taken, all others reported in the order of the keys."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from taskqueue.settings.description import DURATION, DURATION_SAID, SIZE, descri
 
 
 class Job(Struct, frozen=True):
-    """A table of which there are several by name."""
+    """Table of which there are several by name."""
 
     ONE_OF: ClassVar = ("at", "every")
 
@@ -22,7 +22,7 @@ class Job(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """One setting of each form."""
+    """Section with a setting of each form."""
 
     count: Annotated[int, Meta(ge=1)] = 1
     rate: Annotated[float, Meta(ge=0)] = 1.0

@@ -1,4 +1,4 @@
-"""Settings in layers, and what can't be one; and the keys of the orders."""
+"""Layers of settings, and invalid ones; keys of the orders."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_does_not_fit_is_refused_with_its_key(key: str, value: Any) -> None
 
 
 def reason(layer: Layer) -> str:
-    """Why a project can't have these settings."""
+    """Return the reason why a project can't have these settings."""
     with pytest.raises(Rejected) as refused:
         check(merge({}, layer), Calendar())
     assert refused.value.code == "setting"
@@ -143,7 +143,7 @@ def reason(layer: Layer) -> str:
         ({"active": "at night"}, 'active: expected hours such as "22:00-06:00 Europe/Berlin", not "at night"'),
         (
             {"active": "22:00-06:00 Mars/X"},
-            'active: "Mars/X" is no time zone that is known here, such as "Europe/Berlin"',
+            'active: "Mars/X" is not a known time zone such as "Europe/Berlin"',
         ),
         ({"on_finished": {"uri": "a"}}, "on_finished.uri is not a setting; did you mean url? There are url, taskid, "),
         (
@@ -180,7 +180,7 @@ def reason(layer: Layer) -> str:
         ),
         (
             {"cron": {"nightly": {"cron": "0 3 * * *", "zone": "Europe/Berln"}}},
-            'cron.nightly.zone: "Europe/Berln" is no time zone',
+            'cron.nightly.zone: "Europe/Berln" is not a known time zone',
         ),
     ],
 )

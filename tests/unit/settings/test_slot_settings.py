@@ -1,4 +1,4 @@
-"""Settings of a project that pace its slots: in layers, by pattern, and what can't be one."""
+"""Settings that pace the slots of a project: layers, patterns, and invalid values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from taskqueue.settings.slot_choice import SlotChoice
 
 
 def reason(*layers: Layer) -> str:
-    """Why a project can't have these settings."""
+    """Return the reason why a project can't have these settings."""
     with pytest.raises(Rejected) as refused:
         check(merge({}, *layers), Calendar())
     assert refused.value.code == "setting"

@@ -635,7 +635,7 @@ def test_a_project_shows_how_its_jobs_stand(world: World) -> None:
         ({"cron": "0 25 * * *"}, 'cron.nightly.cron: "0 25 * * *" can\'t be read: Bad hour'),
         (
             NIGHTLY | {"zone": "Europe/Berln"},
-            'cron.nightly.zone: "Europe/Berln" is no time zone that is known here, such as "Europe/Berlin"',
+            'cron.nightly.zone: "Europe/Berln" is not a known time zone such as "Europe/Berlin"',
         ),
         ({}, "cron.nightly: give one of cron and every"),
         (NIGHTLY | EVERY, "cron.nightly: give one of cron and every"),
