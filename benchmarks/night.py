@@ -101,7 +101,7 @@ def why(what: str, project: str, says: str) -> Question:
 
 
 HUNG: Final = (
-    r"the only place of img1 is held by a handler whose lease is over, for \d+ min.*: http://images\.example/0"
+    r"the only place of img1 is occupied by a handler whose lease has ended, for \d+ min.*: http://images\.example/0"
 )
 
 QUESTIONS: Final = (

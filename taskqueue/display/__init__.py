@@ -1,4 +1,4 @@
-"""The words in which a terminal and a page say the same: each is here once, so that both say it alike.
+"""Words, numbers and orders that the terminal and the dashboard share, so that both say the same.
 
-Here may live what makes words, numbers and orders of the daemon's views; nothing here knows a terminal or a page.
+Here may live what turns the daemon's replies into texts; nothing here knows a terminal or the dashboard.
 """

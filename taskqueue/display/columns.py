@@ -1,4 +1,4 @@
-"""The columns of tables that a terminal and a page both show: one declaration of what is told of a row, and how."""
+"""Columns of tables that the terminal and the dashboard share: each is declared once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ T = TypeVar("T")
 
 
 class ListColumn(NamedTuple, Generic[T]):
-    """A thing that is told of each row.
+    """Column of a table.
 
     Attributes:
-        head: what it is called.
-        told: of a row; empty: there is nothing to be told.
-        sort: the order of a list by it; empty: there is none.
-        words: it is told in words, else in numbers.
-        at: unix seconds of a row, which terminal and page tell each in its own way; if they are 0, ``told`` is told.
+        head: its title.
+        told: text of a row's cell; may be empty.
+        sort: order of a list by this column; empty if there is none.
+        words: True for texts, False for numbers.
+        at: time of a row in unix seconds, which terminal and dashboard format each in their own way; if it is 0, the
+            cell shows ``told``.
     """
 
     head: str
@@ -27,5 +28,5 @@ class ListColumn(NamedTuple, Generic[T]):
 
 
 def time_column(head: str, at: Callable[[T], float]) -> ListColumn[T]:
-    """A column of times in unix seconds; 0 is an empty cell."""
+    """Make a column of times in unix seconds; 0 is an empty cell."""
     return ListColumn(head, lambda row: "", words=True, at=at)

@@ -1,8 +1,8 @@
-"""Words for the daemon itself: how it is, a line for each thing, and how it was over time.
+"""Words for the daemon: its present state, a line per fact, and its history.
 
-how it is           ──► facts, in groups
+present state     ──► facts, in groups
 points of minutes ──► parts of 1, 2, 5, … minutes ──► rows: sums, and the slowest minute of each part
-       └────────────► those that a caller waited longest in ──► sentences
+       └────────────► slowest minutes ──► sentences
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ NOTHING_YET: Final = "none yet"
 
 
 class Fact(NamedTuple):
-    """A line: what it is about, and what is said."""
+    """Line about the daemon: topic and text."""
 
     head: str
     told: str
 
 
 def facts(reply: DaemonStatus) -> list[Fact]:
-    """All there is to be told, in order."""
+    """List all facts, in order."""
     shell, histograms = reply.shell, reply.histograms
     up = reply.uptime_seconds
     sessions = "1 session" if reply.sessions == 1 else f"{reply.sessions:,} sessions"
@@ -60,7 +60,7 @@ def _version(reply: DaemonStatus) -> str:
 
 
 def _fetchers(reply: DaemonStatus) -> str:
-    hung = f"; handlers whose lease is over hold {reply.hung:,} more" if reply.hung else ""
+    hung = f"; handlers whose lease has ended occupy {reply.hung:,} more" if reply.hung else ""
     return f"{reply.fetchers:,}, which hold {of_places(reply)}{hung}"
 
 
@@ -69,7 +69,7 @@ def _each_second(count: int, seconds: float) -> str:
 
 
 def _spread(histogram: Histogram | None) -> str:
-    """``half within 0.4 ms, 99 of 100 within 2.5 ms``."""
+    """Describe a distribution: ``half within 0.4 ms, 99 of 100 within 2.5 ms``."""
     if histogram is None or (half := quantile(histogram, 0.5)) is None:
         return NOTHING_YET
     most = quantile(histogram, 0.99)
@@ -78,7 +78,7 @@ def _spread(histogram: Histogram | None) -> str:
 
 
 def brief_seconds(seconds: float, last: float) -> str:
-    """Milliseconds in two or three digits, seconds as anywhere; what is above the last bound is more than that."""
+    """Format seconds, short times as milliseconds in two or three digits; inf is "more than" the bound ``last``."""
     if isinf(seconds):
         return f"more than {duration_text(last)}"
     return f"{seconds * 1000:.2g} ms" if seconds < 0.0995 else duration_text(seconds)
@@ -104,11 +104,11 @@ def _of(count: int, most: int) -> str:
 
 
 def _disk(reply: DaemonStatus) -> list[Fact]:
-    """What is free of the disk, near the top, where it is found at night; of a database nothing is known."""
+    """Describe the free space near the top, where operators look first; nothing is known of a database."""
     if reply.database:
         return []
     free = "not known" if reply.free_bytes is None else f"{size_text(reply.free_bytes)} free"
-    return [Fact("disk", free if reply.has_room else f"{free}; too little: no tasks are taken or handed out")]
+    return [Fact("disk", free if reply.has_room else f"{free}; too little: no tasks are taken or dispatched")]
 
 
 def _store(reply: DaemonStatus) -> Fact:
@@ -117,42 +117,42 @@ def _store(reply: DaemonStatus) -> Fact:
     tables = sum(level.tables for level in reply.levels)
     size = f"{size_text(sum(level.bytes for level in reply.levels))} in {tables:,} tables"
     by_level = ", ".join(f"level {level.level}: {size_text(level.bytes)} in {level.tables:,}" for level in reply.levels)
-    log = size_text(reply.log_bytes)
-    return Fact("store", f"{size}, {log} in its log; {by_level}" if tables else f"{log} in its log, and no tables yet")
+    log = f"{size_text(reply.log_bytes)} in its write-ahead log"
+    return Fact("store", f"{size}, {log}; {by_level}" if tables else f"{log}, and no tables yet")
 
 
 PARTS_MOST: Final = 24
 PART_SECONDS: Final = (60, 120, 300, 600, 900, 1800, 3600)
 SLOWEST_SHOWN: Final = 5
 MOST_SECONDS: Final = 10.0
-"""Of what took longer nobody knows how long: the last bound of the daemon's histograms."""
+"""Last bound of the daemon's histograms; longer times are not measured."""
 
 NO_MINUTES: Final = "No minute is complete yet; ask again in a minute."
 
 
 class HistoryPart(NamedTuple):
-    """A part of the time.
+    """Part of the daemon's history.
 
     Attributes:
-        at: unix seconds of its beginning.
-        points: of its minutes, by time; at least one.
+        at: beginning, in unix seconds.
+        points: points of its minutes, by time; at least one.
     """
 
     at: float
     points: Sequence[DaemonPoint]
 
     def largest(self, name: str) -> float:
-        """The largest value of a field."""
+        """Return the largest value of a field."""
         return max(float(getattr(point, name)) for point in self.points)
 
     def each_second(self, name: str) -> float:
-        """A count per second of the minutes that have a point."""
+        """Return a count per second, over the minutes that have a point."""
         count: int = sum(getattr(point, name) for point in self.points)
         return count / (60 * len(self.points))
 
 
 def _times(name: str) -> Callable[[HistoryPart], str]:
-    """``0.4/12``: milliseconds."""
+    """Format median and 99th percentile in milliseconds: ``0.4/12``."""
     fields = f"{name}_p50_seconds", f"{name}_p99_seconds"
     return lambda part: "/".join(_milliseconds(part.largest(field)) for field in fields)
 
@@ -177,24 +177,24 @@ HISTORY_COLUMNS: Final[tuple[ListColumn[HistoryPart], ...]] = (
     ListColumn("memory", lambda part: size_text(part.largest("resident_bytes"))),
 )
 HISTORY_EXPLAINED: Final = (
-    "turn, commit, sync: within how many ms half/99 of 100 were done in the slowest minute; out/s: tasks handed out"
+    "turn, commit, sync: within how many ms half/99 of 100 were done in the slowest minute; out/s: tasks dispatched"
 )
 
 
 def history_parts(points: Sequence[DaemonPoint]) -> list[HistoryPart]:
-    """The parts of a time that have points, PARTS_MOST or one more; all of one length, the shortest possible."""
+    """Divide a history into parts of equal length, PARTS_MOST or one more; parts without points are left out."""
     seconds = points[-1].at - points[0].at if points else 0.0
     each = next((each for each in PART_SECONDS if seconds <= each * PARTS_MOST), PART_SECONDS[-1])
     return [HistoryPart(at * each, list(found)) for at, found in groupby(points, key=lambda point: point.at // each)]
 
 
 def slowest_minutes(points: Iterable[DaemonPoint]) -> list[DaemonPoint]:
-    """The minutes in which the slowest turn and sync took longest, that one first: so long answers may have waited."""
+    """Return the minutes with the slowest turns and syncs, which answers may have waited for; the slowest first."""
     return sorted(points, key=lambda point: -(point.turn_most_seconds + point.sync_most_seconds))[:SLOWEST_SHOWN]
 
 
 def minute_sentence(point: DaemonPoint) -> str:
-    """What the daemon did in a minute: ``99 of 100 turns in 12 ms (all in 25 ms), commits …``."""
+    """Describe a minute of the daemon: ``99 of 100 turns in 12 ms (all in 25 ms), commits …``."""
     timed = (
         ("turns", point.turn_p99_seconds, point.turn_most_seconds),
         ("commits", point.commit_p99_seconds, point.commit_most_seconds),
@@ -202,7 +202,7 @@ def minute_sentence(point: DaemonPoint) -> str:
     )
     spreads = ", ".join(f"{what} {_within(p99)} (all {_within(most)})" for what, p99, most in timed if most)
     return (
-        f"99 of 100 {spreads}; {brief(point.turns)} turns, {brief(point.new)} new, {brief(point.selected)} handed out, "
+        f"99 of 100 {spreads}; {brief(point.turns)} turns, {brief(point.new)} new, {brief(point.selected)} dispatched, "
         f"{brief(point.ended)} ended; then {brief(point.ready)} ready, {size_text(point.resident_bytes)}"
     )
 
@@ -212,5 +212,5 @@ def _within(seconds: float) -> str:
 
 
 def read_again(points: Sequence[DaemonPoint]) -> Iterator[DaemonPoint]:
-    """The minutes in which the daemon has read its store again: it was started, or its store had failed."""
+    """Yield the minutes in which the daemon loaded its store again: at a start, or after a failure of the store."""
     return (point for before, point in pairwise(points) if point.epoch != before.epoch)

@@ -1,4 +1,4 @@
-"""What is told of a fetcher, a column for each thing."""
+"""Columns and words for fetchers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from taskqueue.units import duration_text
 
 
 def name_of(view: Fetcher) -> str:
-    """Its name, or its pseudonym if it has none."""
+    """Return the fetcher's name, or its pseudonym if it has none."""
     return view.name or view.session
 
 
 def _places(view: Fetcher) -> str:
-    """``3/16``, or ``16/16+3`` if it holds 3 more that are in none of its places."""
+    """Format held tasks and capacity: ``3/16``, or ``16/16+3`` with 3 tasks beyond its places."""
     hung = view.hung.places if view.hung is not None else 0
     beyond = min(view.holds, max(0, view.holds + hung + view.free - view.capacity))
     return f"{view.holds - beyond:,}/{view.capacity:,}" + (f"+{beyond:,}" if beyond else "")
@@ -43,30 +43,30 @@ COLUMNS: Final[tuple[ListColumn[Fetcher], ...]] = (
 
 
 def wishes(projects: Iterable[str] | None) -> str:
-    """Whose tasks it wants."""
+    """List the projects whose tasks a fetcher takes."""
     return "any" if projects is None else ", ".join(projects)
 
 
 def held(reply: FetcherPage) -> str:
-    """``12 fetchers hold 50 of 120``, or ``12 fetchers hold 50 of 120 and 3 beyond, 16 hung``."""
+    """Describe fetchers and their tasks: ``12 fetchers hold 50 of 120``, or ``… and 3 beyond, 16 hung``."""
     who = "1 fetcher holds" if reply.found == 1 else f"{reply.found:,} fetchers hold"
     hung = f", {brief(reply.hung)} hung" if reply.hung else ""
     return f"{who} {of_places(reply)}{hung}"
 
 
 def of_places(reply: FetcherPage | DaemonStatus) -> str:
-    """``50 of 120``, or ``50 of 120 and 3 beyond`` if 3 more are held that are in none of these 120 places."""
+    """Format tasks in places, and those beyond: ``50 of 120``, or ``50 of 120 and 3 beyond``."""
     beyond = f" and {brief(reply.beyond)} beyond" if reply.beyond else ""
     return f"{brief(reply.holds - reply.beyond)} of {brief(reply.capacity)}{beyond}"
 
 
 def hanging(views: Iterable[Fetcher]) -> list[Fetcher]:
-    """Those that have hung places, the one that has had one for longest first."""
+    """Return the fetchers with hung places, the one that has hung longest first."""
     return sorted((view for view in views if view.hung), key=lambda view: -view.hung.seconds if view.hung else 0.0)
 
 
 def hung_words(view: Fetcher) -> str:
-    """What hangs at a fetcher, in a sentence without a full stop; empty if nothing does."""
+    """Describe the hung places of a fetcher, without a full stop; empty if there are none."""
     hung = view.hung
     if hung is None:
         return ""

@@ -1,10 +1,10 @@
-"""Words for a flow and its tasks, and its shape: its layers, and the chain of its tasks that took longest.
+"""Words for a flow and its tasks, and its shape: layers, and the critical path.
 
-    layer 1    layer 2    layer 3          A task is one layer below the lowest of those that it waits for, so tasks
+    layer 1    layer 2    layer 3          A task is one layer below the lowest of its parents, so tasks
       A ─┬──────► D ───────► G             of a layer never wait for each other.
       B ─┴──────► E ────────┘
 
-The shape is computed in one pass over the tasks, parents first, in some 30 bytes a task besides its name.
+The shape is computed in one pass over the tasks, parents first, in about 30 bytes per task besides its name.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from taskqueue.units import duration_text
 
 OVER: Final[tuple[str, ...]] = get_args(OverState)
 STATES: Final[tuple[str, ...]] = tuple(dict.fromkeys((*OVER, "processing", *get_args(FlowTaskState))))
-"""Of tasks, in the order in which they are told."""
+"""States of a flow's tasks, in the order in which they are shown."""
 
 PARENTS_SHOWN: Final = 6
 
 
 def over(view: Flow) -> int:
-    """How many of its tasks are over."""
+    """Count the finished tasks of a flow."""
     return sum(getattr(view.counts, state) for state in OVER)
 
 
@@ -39,7 +39,7 @@ COLUMNS: Final[tuple[ListColumn[Flow], ...]] = (
     time_column("began", lambda view: view.began_at),
     ListColumn("took", lambda view: duration_text(view.ended_at - view.began_at) if view.ended_at else ""),
     ListColumn("tasks", lambda view: f"{view.tasks:,}"),
-    ListColumn("over", lambda view: f"{over(view):,}"),
+    ListColumn("finished", lambda view: f"{over(view):,}"),
     ListColumn("failed", lambda view: f"{view.counts.failed:,}"),
 )
 
@@ -54,42 +54,42 @@ def so_far(view: Flow, now: float) -> str:
 
 
 def counted(states: Mapping[str, int]) -> list[tuple[str, int]]:
-    """States with their tasks, in order; those without tasks are left out."""
+    """List states with their numbers of tasks, in order; those without tasks are left out."""
     return [(state, states[state]) for state in dict.fromkeys((*STATES, *states)) if states.get(state)]
 
 
 def counted_text(states: Mapping[str, int]) -> str:
-    """``6 success, 1 failed``; empty: there are no tasks."""
+    """Format tasks by state: ``6 success, 1 failed``; empty if there are no tasks."""
     return ", ".join(f"{count:,} {state}" for state, count in counted(states))
 
 
 def took(task: FlowTaskStatus) -> str:
-    """How long a task ran; empty: it has not run."""
+    """Format how long a task ran; empty if it has not run."""
     return duration_text(task.seconds) if task.seconds else ""
 
 
 def name_of(task: FlowTaskStatus) -> str:
-    """Its taskid, or its url if it has the taskid that is made of that."""
+    """Return the taskid, or the url if the taskid was derived from it."""
     return task.url if task.taskid == default_taskid(task.url) else task.taskid
 
 
 def cut(name: str, most: int) -> str:
-    """The name; of a long one its beginning and, rather more, its end, in which urls differ."""
+    """Shorten a long name to its beginning and, rather more, its end, in which urls differ."""
     return name if len(name) <= most else f"{name[: most // 3]}…{name[most // 3 + 1 - most :]}"
 
 
 def waits_for(task: FlowTaskStatus, labels: Sequence[str]) -> str:
-    """What it waits for: others of the flow by their labels, what is outside by (project and) taskid."""
+    """List the parents of a task: by label in the flow, by (project and) taskid outside of it."""
     named = [labels[each] if isinstance(each, int) else "/".join(each) for each in task.depends_on]
     more = len(named) - PARENTS_SHOWN
     return ", ".join(named[:PARENTS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-NOBODY: Final = -1
+NO_TASK: Final = -1
 
 
 class Stretch(NamedTuple):
-    """Layers that follow each other, from the first to the last of them, 1 is the first of all; tasks by state."""
+    """Consecutive layers, numbered from 1, and their tasks by state."""
 
     first: int
     last: int
@@ -97,16 +97,16 @@ class Stretch(NamedTuple):
 
     @property
     def tasks(self) -> int:
-        """How many they have."""
+        """Number of tasks."""
         return sum(self.states.values())
 
 
 class FlowGraph:
-    """Takes the tasks of a flow one by one, each after those that it waits for.
+    """Shape of a flow, built from its tasks one by one, parents first.
 
     Attributes:
-        layers: tasks by state, from the first layer on.
-        layer_of: of each task, from 0.
+        layers: tasks by state, per layer.
+        layer_of: layer of each task, from 0.
     """
 
     def __init__(self) -> None:
@@ -117,11 +117,11 @@ class FlowGraph:
         self._via = array("q")
 
     def add(self, parents: Iterable[int], state: str, seconds: float = 0.0) -> None:
-        """Take the next task: indices of those that it waits for, and how long it took."""
-        layer, until, via = 0, 0.0, NOBODY
+        """Add the next task, with the indices of its parents and how long it took."""
+        layer, until, via = 0, 0.0, NO_TASK
         for parent in parents:
             layer = max(layer, self.layer_of[parent] + 1)
-            if via == NOBODY or self._until[parent] > until:
+            if via == NO_TASK or self._until[parent] > until:
                 until, via = self._until[parent], parent
         self.layer_of.append(layer)
         self._seconds.append(seconds)
@@ -133,32 +133,32 @@ class FlowGraph:
 
     @property
     def states(self) -> Counter[str]:
-        """Tasks by state, of all layers."""
+        """Tasks by state, in all layers."""
         return sum(self.layers, Counter())
 
     @property
     def critical_seconds(self) -> float:
-        """How long the critical path took."""
+        """Seconds of the critical path."""
         return max(self._until, default=0.0)
 
     def critical_path(self) -> list[int]:
-        """The chain of tasks, each of which waited for the one before, that took longest together; of those that ran.
+        """Return the chain of dependent tasks that took longest, without tasks that did not run.
 
-        Nothing else of the flow could have ended it earlier: with any number of fetchers it takes that long.
+        No number of fetchers would have made the flow faster.
         """
         path: list[int] = []
-        last = max(range(len(self._until)), key=self._until.__getitem__, default=NOBODY)
-        while last != NOBODY:
+        last = max(range(len(self._until)), key=self._until.__getitem__, default=NO_TASK)
+        while last != NO_TASK:
             path.append(last)
             last = self._via[last]
         return [index for index in reversed(path) if self._seconds[index] > 0]
 
     def seconds(self, index: int) -> float:
-        """How long a task took."""
+        """Return how long a task took."""
         return self._seconds[index]
 
     def stretches(self, most: int) -> Sequence[Stretch]:
-        """The layers, joined to at most ``most`` stretches of about the same number of them."""
+        """Join the layers into at most ``most`` stretches of about equal length."""
         each = max(1, -(-len(self.layers) // most))
         starts = range(0, len(self.layers), each)
         return [_stretch(start, self.layers[start : start + each]) for start in starts]

@@ -1,6 +1,6 @@
-"""Words for what happened: failures that have something in common, changes that somebody made, projects that changed.
+"""Words for groups of failures, changes by users, and projects that have changed.
 
-A change is told as when, who and what; a project that has changed in a line, or by the names of its fields.
+A change is shown as when, who and what; a changed project as a line, or as a map of fields.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from taskqueue.protocol.insight import ProjectPulse
 from taskqueue.protocol.values import Change, EventTotals, TaskCounts
 
 NAMELESS_GROUPS: Final = {"error": "(no reason given)", "host": "(no host)"}
-"""What people are told instead of an empty name."""
+"""Names shown for groups without one."""
 
 
 def share(failures: int, of: int) -> str:
-    """Which part they are; a small one is not none."""
+    """Format the part that failures have of all; a small part is ``<1%``, not 0."""
     return f"{failures / of:.0%}" if failures * 100 >= of else "<1%"
 
 
 NAMED_MOST: Final = 5
-"""Projects that an entry about all of them names."""
+"""Projects that a change of all of them names, at most."""
 
 
 def who(entry: Change) -> str:
-    """Who asked, and from where."""
+    """Return who made a change, and from where."""
     return f"{entry.actor} {entry.address}".strip()
 
 
 def what(entry: Change) -> str:
-    """Such as ``project delete (group papers), 12 projects, 1,204 tasks: operation 17``."""
+    """Describe a change: ``project delete (group papers), 12 projects, 1,204 tasks: operation 17``."""
     is_all = bool(entry.projects) and not entry.group and not entry.project
     group = f" (group {entry.group})" if entry.group else " (all)" if is_all else ""
     of_group = f", {projects(len(entry.projects))}" if entry.projects else ""
@@ -51,11 +51,11 @@ CHANGE_COLUMNS: Final[tuple[ListColumn[Change], ...]] = (
 )
 
 ALWAYS_TOLD: Final = ("ready", "delayed", "processing")
-"""States that are told also when no task is in them."""
+"""States that are shown even without tasks."""
 
 
 def pulse_line(pulse: ProjectPulse) -> str:
-    """``news  running  2 ready, 0 delayed, 1 processing, 40 success  5/s``; with the reason or the end of a pause."""
+    """Describe a project in a line, with the reason or end of a pause: ``news  running  2 ready, 0 delayed …  5/s``."""
     counts = TaskCounts(*pulse.counts)
     told = [(state, getattr(counts, state)) for state in STATES]
     tasks = ", ".join(f"{brief(count)} {state}" for state, count in told if count or state in ALWAYS_TOLD)
@@ -64,16 +64,16 @@ def pulse_line(pulse: ProjectPulse) -> str:
 
 
 def pause_text(pulse: ProjectPulse) -> str:
-    """Why it has paused itself, or when the pause by a person ends: ``until 2026-11-22 03:10 UTC``; else empty."""
+    """Describe a pause: the reason of an automatic one; ``until 2026-11-22 03:10 UTC`` for a user's; else empty."""
     if not pulse.paused_until:
         return pulse.reason
     try:
         return f"until {datetime.fromtimestamp(pulse.paused_until, UTC):%Y-%m-%d %H:%M} UTC"
-    except (ValueError, OverflowError, OSError):  # a daemon may say anything
+    except (ValueError, OverflowError, OSError):  # the daemon may send any number
         return f"until {pulse.paused_until:g}"
 
 
 def pulse_fields(pulse: ProjectPulse) -> dict[str, object]:
-    """Its fields by name, counts and totals as in any other view of a project."""
+    """Return the fields of a project by name, counts and totals as in other views of a project."""
     fields: dict[str, object] = {name: getattr(pulse, name) for name in ProjectPulse.__struct_fields__}
     return fields | {"counts": TaskCounts(*pulse.counts), "totals": EventTotals(*pulse.totals)}

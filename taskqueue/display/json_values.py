@@ -1,7 +1,7 @@
-"""Messages as plain values for JSON, as the option --json and the HTTP interface show them.
+"""Messages as plain values for JSON, as the option --json and the HTTP API show them.
 
-Every field stands there under its name in messages. Infinite numbers are text, and what JSON can't hold of a task's
-body or result, or what is nested deeper than DEPTH_MOST, stands as ``{"$msgpack": "base64"}``.
+Each field keeps its name in messages. Infinite numbers are text. A task's body or result that JSON can't represent, or
+that is nested deeper than DEPTH_MOST, is shown as ``{"$msgpack": "base64"}``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from taskqueue.protocol.base import Reply
 from taskqueue.protocol.packed_json import ABSENT, as_json, wrapped
 
 ENVELOPE: Final = ("type", *Reply.__struct_fields__)
-"""Fields that say which reply it is, and to what."""
+"""Fields that identify a reply."""
 
 DEPTH_MOST: Final = 100
-"""Values inside values. The daemon takes 770, but who walks through them has a thousand frames, two for each."""
+"""Nesting depth that is shown. The daemon takes 770, but a reader has a thousand frames, and needs two a level."""
 
 
 def without_envelope(reply: object) -> dict[str, Any]:
-    """A reply as plain values, without the fields that every message has."""
+    """Return a reply as plain values, without the fields that every message has."""
     return {name: value for name, value in as_plain(reply).items() if name not in ENVELOPE}
 
 
 def as_plain(value: object) -> Any:
-    """A message as plain values for JSON: every field, in order."""
+    """Convert a message into plain values for JSON: every field, in order."""
     if isinstance(value, msgspec.Struct):
         return {field.encode_name: as_plain(getattr(value, field.name)) for field in msgspec.structs.fields(value)}
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What is told of an operation: what it does, how far it is, what has become of it."""
+"""Words for an operation: its action, progress and outcome."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ DONE_WITH_PROJECTS: Final = {
 
 
 def number(view: Operation) -> int:
-    """What people call the operation: its number, or its id if it began before there were numbers."""
+    """Return the number that users see: the operation's number, or its id if it is older than numbers."""
     return view.number or view.id
 
 
 def action(view: Operation) -> str:
-    """What the operation does."""
+    """Name the action of an operation."""
     return f"dry {view.action}" if view.dry_run else view.action
 
 
 def progress(view: Operation) -> str:
-    """``ended``, or its progress. Tasks that arrive later are examined, too, so ``seen`` may exceed ``known``."""
+    """Describe the progress; tasks that arrive later are scanned, too, so ``seen`` may exceed ``known``."""
     return "ended" if view.ended_at else f"{min(view.seen / max(view.known, 1), 0.99):.0%}"
 
 
 def outcome(view: Operation) -> str:
-    """``retried 1,204 tasks of 20,311 scanned (operation 17)``, ``paused 12 projects``."""
+    """Describe the outcome: ``retried 1,204 tasks of 20,311 scanned (operation 17)``, ``paused 12 projects``."""
     if view.action in DONE_WITH_PROJECTS:
         left_out = f", left {view.seen - view.matched:,} as they were" if view.matched < view.seen else ""
         return f"{DONE_WITH_PROJECTS[view.action]} {projects(view.matched)}{left_out}"
@@ -55,7 +55,7 @@ def outcome(view: Operation) -> str:
 
 
 def rerun_lines(view: Operation) -> list[str]:
-    """Of a rerun: the layers of a dry run, then how many tasks."""
+    """Describe a rerun: the layers of a dry run, then the number of tasks."""
     rerun = view.rerun
     lines = []
     if rerun is not None and view.dry_run:

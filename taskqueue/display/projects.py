@@ -1,6 +1,6 @@
-"""Words for a project: its pace, its events, how far it is, and its settings with the layer that each comes from.
+"""Words for a project: pace, events, remaining work, and settings with the layer that each comes from.
 
-How far it is fits into a line: its rates, what is left, how long that takes, and what waits for its time.
+Remaining work is one line: what is left, how long it takes at which rate, and what waits.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from taskqueue.settings.flat_names import flat
 from taskqueue.units import duration_text
 
 EVENTS: Final = ("success", "retried", "failed")
-"""How attempts end, in the order in which they are drawn."""
+"""Outcomes of attempts, in the order in which they are drawn."""
 
 WINDOWS: Final[Mapping[str, str]] = {"5m": "minutes", "1h": "hour", "1d": "day"}
-"""Times before now in which events are counted: as they are called, and as a view has them."""
+"""Times before now in which events are counted: field names by the names that users see."""
 
 ALL: Final = "all"
-"""All events since the project was made."""
+"""Name of the count of all events since the project was created."""
 
 
 def pace_text(number: float) -> str:
-    """A rate or a burst as people write it: ``5``, ``0.25``, ``inf``."""
+    """Format a rate or a burst: ``5``, ``0.25``, ``inf``."""
     return f"{number:g}" if abs(number) < 1e6 or number in (float("inf"), float("-inf")) else f"{number:.0f}"
 
 
 def took_text(seconds: float) -> str:
-    """How long attempts took: ``48 ms``, ``1.2 s``, ``4 min 10 s``."""
+    """Format the duration of attempts: ``48 ms``, ``1.2 s``, ``4 min 10 s``."""
     return duration_text(seconds) if seconds >= 1 else f"{seconds * 1000:.0f} ms"
 
 
 def events_text(success: int, retried: int, failed: int) -> str:
-    """``1,204 success, 3 retried, 1 failed``."""
+    """Format events: ``1,204 success, 3 retried, 1 failed``."""
     return ", ".join(f"{count:,} {name}" for name, count in zip(EVENTS, (success, retried, failed), strict=True))
 
 
@@ -52,11 +52,11 @@ UNKNOWN: Final[Mapping[RemainingReason, str]] = {
     "unclear": "it has not become less for long enough",
     "blocked": "all of them wait for other tasks",
 }
-"""Why no time is told, by the reason."""
+"""Texts of reasons why no remaining time is known."""
 
 
 def remaining_text(remaining: Remaining) -> str:
-    """``812 left, 4 min to 5 min at 3.4 done/s; 40 wait for a retry, up to 6 h by the table``.
+    """Describe remaining work: ``812 left, 4 min to 5 min at 3.4 done/s; 40 wait for a retry, up to 6 h by the table``.
 
     Empty if nothing is left and nothing waits.
     """
@@ -64,14 +64,14 @@ def remaining_text(remaining: Remaining) -> str:
 
 
 def to_go_text(unfinished: int, remaining: Remaining | None, *, ignores_retries: bool = False) -> str:
-    """``63 tasks to go: 59 now, 4 min to 5 min at 3.4 done/s; 4 wait for a retry, up to 6 h by the table``.
+    """Describe what a project has to finish: ``63 tasks to go: 59 now, 4 min to 5 min at 3.4 done/s; 4 wait for …``.
 
     Empty if nothing is left and nothing waits.
 
     Args:
         unfinished: tasks that have to end before the project is finished.
-        remaining: None: an older daemon does not say.
-        ignores_retries: tasks that wait for a retry need not end, and are not among those to go.
+        remaining: None from older daemons.
+        ignores_retries: True if tasks that wait for a retry need not end; they are not counted.
     """
     if not unfinished or remaining is None:
         return remaining_text(remaining) if remaining else f"{tasks(unfinished)} to go" if unfinished else ""
@@ -85,7 +85,7 @@ def to_go_text(unfinished: int, remaining: Remaining | None, *, ignores_retries:
 
 
 def time_text(remaining: Remaining) -> str:
-    """``4 min to 5 min``, ``no end in sight``, ``unknown``; empty: nothing is left."""
+    """Format the remaining time: ``4 min to 5 min``, ``no end in sight``, ``unknown``; empty if nothing is left."""
     if remaining.reason == "nothing-left":
         return ""
     if remaining.reason:
@@ -95,13 +95,13 @@ def time_text(remaining: Remaining) -> str:
 
 
 def _rough(seconds: float) -> str:
-    """A duration to the minute from ten minutes on, to the hour from ten hours on."""
+    """Round a duration to minutes from ten minutes on, to hours from ten hours on."""
     step = next((step for step in (3600, 60) if seconds >= 10 * step), 1)
     return duration_text(round(seconds / step) * step if seconds >= 10 else seconds)
 
 
 def rate_text(rate: float) -> str:
-    """``12``, ``3.4``, ``0.25``: tasks a second, in three digits or more."""
+    """Format a rate in tasks a second, in three digits or more: ``12``, ``3.4``, ``0.25``."""
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
@@ -135,13 +135,13 @@ def _wait(count: int) -> str:
 
 
 SAID: Final = "project set"
-"""Who says a setting that was set while the daemon ran."""
+"""Source of a setting that a user set while the daemon ran."""
 
 LAYERS: Final = {"project": "config file", "defaults": "[defaults]"}
 
 
 def setting_text(value: Setting) -> str:
-    """A setting as ``parse`` reads it."""
+    """Format a setting so that ``parse`` can read it."""
     if isinstance(value, list | tuple):
         return ",".join(setting_text(part) for part in value)
     if isinstance(value, dict) or value is None:
@@ -154,19 +154,19 @@ def setting_text(value: Setting) -> str:
 
 
 def _without_inf(value: Setting) -> Setting:
-    """A value in which infinite numbers are the text "inf", which settings take, because JSON lacks them."""
+    """Replace infinite numbers by the text "inf", which settings accept, because JSON lacks them."""
     if isinstance(value, dict):
         return {key: _without_inf(part) for key, part in value.items()}
     return "inf" if isinstance(value, float) and value == inf else value
 
 
 def is_empty_setting(value: Setting) -> bool:
-    """Whether a setting has an empty value, which means that it isn't used."""
+    """Return whether a setting is empty, and so not used."""
     return value is None or value in ("", {})
 
 
 def said_by(view: Project, name: str) -> str:
-    """Who says a setting of a project, or one key of a table, by its flat name."""
+    """Name the source of a project's setting, or of one key of a table, by its flat name."""
     if name in dict(flat(view.overrides)):
         return SAID
     where = view.configured.get(name, [])

@@ -1,4 +1,4 @@
-"""What is told of a slot, a column for each thing."""
+"""Columns and words for slots."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from taskqueue.protocol.slots import Slot
 from taskqueue.units import duration_text
 
 NAMELESS: Final = "(no host)"
-"""The slot of the tasks that nothing tells apart."""
+"""Name shown for the slot of tasks that have no host or name."""
 
 
 def name_of(slot: Slot) -> str:
-    """Its name, or what it is called if it has none."""
+    """Return the name of a slot, or the one shown if it has none."""
     return slot.name or NAMELESS
 
 
 def ready(slot: Slot) -> str:
-    """``1,200+``: its ready tasks, and whether the store has more."""
+    """Format ready tasks, with a + if the store has more: ``1,200+``."""
     return f"{slot.ready:,}{'+' if slot.more else ''}"
 
 
 def tasks_so_far(slot: Slot) -> str:
-    """How many tasks have been new in it, of how many."""
+    """Format the number of new tasks so far, and the maximum if there is one."""
     return f"{slot.taken:,}" if slot.max_tasks is None else f"{slot.taken:,} of {slot.max_tasks:,.0f}"
 
 
 def delay(slot: Slot) -> str:
-    """``0.123 s``, ``1 min 15 s (auto)``: from one hand-out to the next."""
+    """Format the time between two dispatches: ``0.123 s``, ``1 min 15 s (auto)``."""
     seconds = f"{slot.delay:.3g} s" if slot.delay < 10 else duration_text(slot.delay)
     return f"{seconds} (auto)" if slot.auto else seconds
 
@@ -46,5 +46,5 @@ COLUMNS: Final[tuple[ListColumn[Slot], ...]] = (
 
 
 def columns_of(slots: Iterable[Slot]) -> Sequence[ListColumn[Slot]]:
-    """COLUMNS; without the last if the number of tasks is limited for none of the slots."""
+    """Return the columns for these slots; the last one only if the number of tasks is limited for one of them."""
     return COLUMNS if any(slot.max_tasks is not None for slot in slots) else COLUMNS[:-1]

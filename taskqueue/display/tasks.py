@@ -1,14 +1,14 @@
-"""Texts of a task's error, body and result, for a terminal and for a page.
+"""Texts of a task's error, body and result, for the terminal and the dashboard.
 
-Bodies and results may be any MessagePack that a producer or a fetcher has packed. ``packed_text`` makes one line of it,
+Bodies and results are any MessagePack that a producer or a fetcher has packed. ``packed_text`` makes one line of it,
 ``packed_page`` lines for reading:
 
-    {                                       Values are written as JSON has them; what JSON can't say stands as a text
-      "url": "https://example.com/",        in angle brackets: bytes by their number and the first of them in hex.
+    {                                       Values are written as JSON; what JSON can't represent is a text in angle
+      "url": "https://example.com/",        brackets: bytes as their number, and the first of them in hex.
       "page": "<1,024 bytes: 89 50 4e 47 …>"
     }
 
-A value that is nothing but bytes is a table of them. What a page shows is bounded, whatever was packed.
+A value that is only bytes becomes a table of bytes. The size of what the dashboard shows is bounded.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ if TYPE_CHECKING:
 
 
 def error_line(said: Attempt | TaskRow) -> str:
-    """What the error is about; of a daemon that does not say it, what its text tells."""
+    """Return the kind of an error; from older daemons, the line of its text that says best what went wrong."""
     return said.kind or kind_in(said.error)
 
 
 def packed_text(raw: Raw) -> str:
-    """As JSON, or as Python writes what JSON can't say; text that is no UTF-8 with the bytes that are none as \\xff.
+    """Format a packed value as JSON, or as Python writes it if JSON can't; invalid UTF-8 shows its bytes as \\xff.
 
-    Empty if it is nil.
+    Empty if the value is nil.
     """
 
     packed = bytes(raw)
     try:
         value = msgpack.unpackb(packed, unicode_errors="backslashreplace", strict_map_key=False, use_list=False)
     except (ValueError, TypeError):  # nested too deep, or a map as the key of a map
-        return f"{len(packed)} bytes that nobody can show"
+        return f"{len(packed)} bytes that can't be shown"
     try:
         return "" if value is None else json.dumps(value, ensure_ascii=False, default=repr)
-    except TypeError:  # keys that JSON has not
+    except TypeError:  # keys that JSON does not have
         return repr(value)
 
 
 DECODED_MOST: Final = 1 << 20
-"""Bytes; more are not decoded, but shown as bytes."""
+"""Longest packed value that is decoded, in bytes; longer ones are shown as bytes."""
 
 SHOWN_MOST: Final = 64 << 10
-"""Characters of text."""
+"""Longest text that is shown, in characters."""
 
 BYTES_SHOWN: Final = 512
-"""Of a value that is nothing but bytes."""
+"""Bytes shown of a value that is only bytes, at most."""
 
 INLINE_BYTES: Final = 24
-"""Of bytes inside another value."""
+"""Bytes shown of bytes inside another value, at most."""
 
 HEX_ROW_BYTES: Final = 16
 
 DEPTH_MOST: Final = 64
-"""Values inside values that are shown; further down there is only how many there are."""
+"""Nesting depth that is shown; deeper values are shown as their number."""
 
 
 class PackedPage(NamedTuple):
-    """A value for reading.
+    """Packed value for reading.
 
     Attributes:
-        text: its lines; empty: it is nil, there is nothing to be read.
-        size: in bytes, as MessagePack.
-        binary: the lines are a table of bytes.
-        cut: there is more of it.
+        text: its lines; empty if the value is nil.
+        size: bytes as MessagePack.
+        binary: True if the lines are a table of bytes.
+        cut: True if not all of it is shown.
     """
 
     text: str
@@ -85,7 +85,7 @@ class PackedPage(NamedTuple):
 
 
 def packed_page(raw: Raw) -> PackedPage:
-    """The value for reading."""
+    """Format a packed value for reading."""
     packed = bytes(raw)
     if len(packed) > DECODED_MOST:
         return _of_bytes(packed, len(packed))
@@ -102,7 +102,7 @@ def packed_page(raw: Raw) -> PackedPage:
 
 
 def hex_table(some: bytes) -> str:
-    """Rows of sixteen bytes: place, hex, what of it is ASCII."""
+    """Format bytes as rows of sixteen: offset, hex, ASCII."""
     return "\n".join(_row(some, start) for start in range(0, len(some), HEX_ROW_BYTES))
 
 
@@ -117,7 +117,7 @@ def _of_bytes(some: bytes, size: int) -> PackedPage:
 
 
 def _first(parts: Iterator[str]) -> tuple[str, bool]:
-    """The text so far as it is shown, and whether there is more of it."""
+    """Join parts up to the longest text that is shown; return it, and whether it was cut."""
     taken: list[str] = []
     room = SHOWN_MOST
     for part in parts:
@@ -129,7 +129,7 @@ def _first(parts: Iterator[str]) -> tuple[str, bool]:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """As values that JSON has."""
+    """Convert into values that JSON has."""
     if isinstance(value, bytes):
         return _told("bytes", value)
     if isinstance(value, msgpack.ExtType):

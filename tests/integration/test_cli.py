@@ -693,7 +693,7 @@ def test_a_taskid_wins_over_a_url_of_the_same_text(run: Run) -> None:
     [
         (b"\xa2\xff\x61", r'"\\xffa"'),
         (b"\x81\xc4\x01k\x01", "{b'k': 1}"),
-        (b"\x81\x81\x01\x02\x03", "5 bytes that nobody can show"),
+        (b"\x81\x81\x01\x02\x03", "5 bytes that can't be shown"),
     ],
 )
 def test_a_body_of_any_bytes_is_shown(run: Run, url: str, peer: PeerFactory, body: bytes, shown: str) -> None:

@@ -19,9 +19,12 @@ from tests.integration.conftest import Daemon, DaemonFactory, Peer, PeerFactory
 from tests.integration.web_pages import Pages, pages_of, table, words
 
 FOR = r"for 9 min( \d+ s)?: http://site/a"
-TELLS = rf"the only place of web2 is held by a handler whose lease is over, {FOR}"
-SILENT = r'the only place of foreign is held by a handler whose lease is over, for [\d.]+ s: task "b" of project "news"'
-ALL = rf"2 of the 2 places of web2, foreign are held by handlers whose lease is over, the longest {FOR}"
+TELLS = rf"the only place of web2 is occupied by a handler whose lease has ended, {FOR}"
+SILENT = (
+    r"the only place of foreign is occupied by a handler whose lease has ended, "
+    r'for [\d.]+ s: task "b" of project "news"'
+)
+ALL = rf"2 of the 2 places of web2, foreign are occupied by handlers whose lease has ended, the longest {FOR}"
 
 HUNG = {"places": 1, "seconds": 540.0, "project": "news", "taskid": "a", "url": "http://site/a"}
 
@@ -98,7 +101,7 @@ def test_after_one_hello_every_view_tells_of_a_hung_handler(
     assert json.loads(command(capsys, "fetcher", "show", "foreign", "--json"))["fetchers"][0]["hung"]["taskid"] == "b"
     full = 'project "news" has tasks to hand out, but all fetchers that ask for them are full'
     assert re.fullmatch(rf"{full}: {ALL}", command(capsys, "why", "news"))
-    assert "2, which hold 0 of 2; handlers whose lease is over hold 2 more" in command(capsys, "daemon", "show")
+    assert "2, which hold 0 of 2; handlers whose lease has ended occupy 2 more" in command(capsys, "daemon", "show")
     assert re.search(r"2 fetchers hold 0 of 2, 2 hung(.|\n)*web2 +0/1 +1 for 9 min", top(it.url))
     with pages_of(it.url) as pages:
         check_pages(pages)

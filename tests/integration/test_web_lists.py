@@ -123,7 +123,7 @@ def test_the_page_of_flows_has_the_words_of_the_table(client: Client, pages: Pag
         ("shop", "nightly", "running"), ("shop", "weekly", "running"), ("news", "gone", "cancelled"),
     }  # fmt: skip
     nightly = dict(zip(heads, next(row for row in rows if row[1] == "nightly"), strict=True))
-    assert (nightly["tasks"], nightly["over"], nightly["failed"]) == ("2", "1", "0")
+    assert (nightly["tasks"], nightly["finished"], nightly["failed"]) == ("2", "1", "0")
     assert nightly["progress"] == "1 success, 1 ready"
 
 

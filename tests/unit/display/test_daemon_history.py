@@ -1,4 +1,4 @@
-"""How the daemon was over time, in rows and sentences."""
+"""History of the daemon, in rows and sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = 1_700_002_800
 
 
 def minute(number: int, **fields: Any) -> DaemonPoint:
-    """A minute after HOUR."""
+    """Make a minute after HOUR."""
     return DaemonPoint(HOUR + 60 * number, **fields)
 
 
@@ -74,7 +74,7 @@ def test_a_minute_is_told_with_what_was_slow_and_what_was_done() -> None:
 
     assert minute_sentence(point) == (
         "99 of 100 turns in 12 ms (all in 25 ms), syncs in 0.9 s (all in over 10 s); "
-        "7,200 turns, 3 new, 1,180 handed out, 1,174 ended; then 40,000 ready, 310 MiB"
+        "7,200 turns, 3 new, 1,180 dispatched, 1,174 ended; then 40,000 ready, 310 MiB"
     )
 
 

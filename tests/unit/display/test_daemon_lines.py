@@ -1,4 +1,4 @@
-"""What is told of the daemon itself, and what is estimated of histograms."""
+"""Facts about the daemon, and quantiles of histograms."""
 
 from __future__ import annotations
 
@@ -58,17 +58,17 @@ def test_each_thing_is_told_in_a_line() -> None:
     assert told["commit"] == "none yet; answers leave by durability commit"
     assert told["messages"] == "10 in, 12 out; 1 refused"
     assert told["fetchers"] == "2, which hold 12 of 50"
-    assert dict(facts(replace(reply, hung=3)))["fetchers"].endswith("; handlers whose lease is over hold 3 more")
+    assert dict(facts(replace(reply, hung=3)))["fetchers"].endswith("; handlers whose lease has ended occupy 3 more")
     assert told["knows"] == "3 projects, 4 sessions"
     assert told["memory"] == "90 MiB of 1 GiB"
-    assert told["store"] == "4 MiB in 3 tables, 5 MiB in its log; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
+    assert told["store"] == "4 MiB in 3 tables, 5 MiB in its write-ahead log; level 0: 1 MiB in 2, level 6: 3 MiB in 1"
     assert told["disk"] == "5 GiB free"
 
 
 def test_before_the_first_table_it_is_told_how_large_the_log_of_the_store_is() -> None:
     told = dict(facts(DaemonReply(n=1, epoch=1, log_bytes=5 << 20)))
 
-    assert told["store"] == "5 MiB in its log, and no tables yet"
+    assert told["store"] == "5 MiB in its write-ahead log, and no tables yet"
 
 
 def test_of_a_store_in_a_database_it_is_told_which_one() -> None:
@@ -82,4 +82,4 @@ def test_a_disk_that_is_nearly_full_is_told_with_what_follows() -> None:
     told = dict(facts(DaemonReply(n=1, epoch=1, has_room=False, free_bytes=10)))
 
     assert told["knows"] == "0 projects, 0 sessions"
-    assert told["disk"] == "10 B free; too little: no tasks are taken or handed out"
+    assert told["disk"] == "10 B free; too little: no tasks are taken or dispatched"

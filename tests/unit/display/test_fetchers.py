@@ -1,4 +1,4 @@
-"""What is told of fetchers: places are never said to hold more than there are of them."""
+"""Texts of fetchers: places never hold more tasks than there are places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers and the critical path of a flow, beside what a naive search finds."""
+"""Layers and critical path of a flow, compared with a naive search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def graph_of(nodes: list[Node]) -> FlowGraph:
 
 
 def paths(nodes: list[Node], index: int) -> list[list[int]]:
-    """Each chain of tasks that ends with this one."""
+    """List all chains of tasks that end with this one."""
     parents = [each for each in nodes[index][0] if each < index]
     return [[index], *([*path, index] for parent in parents for path in paths(nodes, parent))]
 
@@ -29,7 +29,7 @@ EXAMPLE: list[Node] = [
     (set(), 1.0), (set(), 2.0), (set(), 0.5),
     ({0, 1}, 3.0), ({1, 2}, 1.0), ({0, 3}, 1.0), ({3, 4}, 4.0), ({3, 4}, 2.0), ({2, 4}, 1.0),
 ]  # fmt: skip
-"""A, B, C; D, E; F, G, H, I."""
+"""Tasks A, B, C; D, E; F, G, H, I."""
 
 
 def test_a_task_is_one_layer_below_the_lowest_of_those_that_it_waits_for() -> None:

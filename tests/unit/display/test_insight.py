@@ -1,4 +1,4 @@
-"""What is told of a project that has changed."""
+"""Texts of a project that has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `taskqueue task rerun` says."""
+"""Lines of `taskqueue task rerun`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a project is, in words."""
+"""Remaining work of a project, in words."""
 
 from __future__ import annotations
 

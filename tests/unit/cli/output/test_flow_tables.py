@@ -177,7 +177,7 @@ def test_a_list_of_flows_fits_into_80_columns() -> None:
         console.print(of_flows(views))
 
     assert [line.rstrip() for line in captured.get().splitlines()] == [
-        "project flow    state   began   took     tasks      over failed",
+        "project flow    state   began   took     tasks  finished failed",
         "shop    nightly running 1 h ago              9         4      2",
         "shop    nightly success 1 h ago  5 s 1,000,000 1,000,000      0",
     ]

@@ -172,7 +172,9 @@ def test_places_that_hang_are_shown_beside_what_is_held(capsys: pytest.CaptureFi
         ["web2", "0/20", "16", "for", "9", "min"],
     ]
     words = " ".join(lines)
-    longest = "16 of the 16 places of web2 are held by handlers whose lease is over, the longest for 9 min: http://a/"
+    longest = (
+        "16 of the 16 places of web2 are occupied by handlers whose lease has ended, the longest for 9 min: http://a/"
+    )
     assert words.index(longest) < words.index('for 1 min: task "b" of project "news"')
     assert lines[-1] == "and 2 more fetchers have hung places"
 

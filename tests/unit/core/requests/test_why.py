@@ -227,7 +227,8 @@ def test_it_is_told_that_places_of_its_fetchers_hang_which_one_and_for_how_long(
     world.push("news", task("a"), task("b"))
     full = "has tasks to hand out, but all fetchers that ask for them are full"
 
-    places = f"32 of the 32 places of web1, web2 are held by handlers whose lease is over, the longest for 9 min: {url}"
+    held = "are occupied by handlers whose lease has ended, the longest for 9 min"
+    places = f"32 of the 32 places of web1, web2 {held}: {url}"
     assert why(world) == f"{full}: {places}"
     world.fetcher(capacity=1, name="web3")
     assert why(world) == f"{full}: {places}"
@@ -239,7 +240,7 @@ def test_a_place_that_hangs_is_told_with_its_task_as_the_daemon_knows_it(world: 
     world.advance(25)
 
     assert why(world).removeprefix("has tasks to hand out, but all fetchers that ask for them are full: ") == (
-        'the only place of web1 is held by a handler whose lease is over, for 20 s: task "a" of project "news"'
+        'the only place of web1 is occupied by a handler whose lease has ended, for 20 s: task "a" of project "news"'
     )
 
 
@@ -248,7 +249,7 @@ def test_a_place_that_hangs_beside_others_that_do_not_is_told(make_world: MakeWo
     world.fetcher(capacity=9).hello(running=[1])
     world.turn(world.new_tasks("news", *[task(f"t{number}") for number in range(4)]))
 
-    hung = "1 of the 9 places of fetcher is held by a handler whose lease is over, for 0 s"
+    hung = "1 of the 9 places of fetcher is occupied by a handler whose lease has ended, for 0 s"
     assert why(world) == f"hands tasks out; {hung}"
 
 

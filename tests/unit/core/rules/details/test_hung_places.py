@@ -107,7 +107,7 @@ def test_places_that_hang_without_a_token_are_told_until_their_fetcher_is_silent
     world.push("news", task("a"))
 
     sentence = world.ask(WhyReply, Why(session="person", n=world.n(), project="news")).sentence
-    assert sentence.endswith("whose lease is over, the longest for 9 min: http://a/ 1")
+    assert sentence.endswith("whose lease has ended, the longest for 9 min: http://a/ 1")
     world.advance(61)
     assert listed(world).found == 0
 
