@@ -64,9 +64,9 @@ REWRITTEN: Final = {
     r"\basyncio\.sleep\b": "time.sleep",
     r"robots\.txt for asyncio\.": "robots.txt for code that waits.\n\nMade by ``python -m tools.blocking_client`` of "
     "``AsyncRobots``; change that one.\n",
-    r"It is used in one event loop; tasks that ask for one site at once have its robots\.txt fetched once, also if "
-    r"the\s+first of them is cancelled meanwhile\.": "Its methods wait while a robots.txt is fetched; threads that ask "
-    "for one site at once have it fetched once.",
+    r"Use it in one event loop\. Tasks that ask for the same site at once share one fetch, even if the first of them "
+    r"is\s+cancelled\.": "Methods block while a robots.txt is fetched. Threads that ask for the same site at once "
+    "share one fetch.",
     r"a coroutine function of a url; returns": "called with a url, returns",
 }
 """What is written instead in the copy of AsyncRobots, by regular expressions, each of which must be found."""

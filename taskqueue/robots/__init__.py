@@ -1,8 +1,8 @@
 """``taskqueue.robots``: robots.txt and sitemaps, for fetchers; ``pip install 'taskqueue-scheduler[robots]'``.
 
-What a site asks of crawlers, in robots.txt, and what it offers them, in sitemaps. Here may live what reads both, and
-what keeps them. Whatever has to be fetched, a function of the user's fetches. ``Robots`` waits, ``AsyncRobots`` is
-async. A package of its own, and not among what ``taskqueue`` itself lists, because it needs one that nothing else does.
+robots.txt says what a site asks of crawlers, sitemaps what it offers them. Here may live what parses and caches both; a
+function of the user fetches. ``Robots`` blocks, ``AsyncRobots`` is async. This is a package of its own, because it
+alone needs the extra [robots].
 """
 
 from taskqueue.robots.asynchronous import AsyncRobots

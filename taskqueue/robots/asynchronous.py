@@ -32,23 +32,23 @@ AsyncFetch = Callable[[str], Awaitable[Answer]]
 
 
 class AsyncRobots:
-    """What sites ask of crawlers in their robots.txt (RFC 9309), each of which is fetched once a day.
+    """Rules of sites for crawlers, from their robots.txt (RFC 9309), each of which is fetched once a day.
 
-    It is used in one event loop; tasks that ask for one site at once have its robots.txt fetched once, also if the
-    first of them is cancelled meanwhile.
+    Use it in one event loop. Tasks that ask for the same site at once share one fetch, even if the first of them is
+    cancelled.
 
     Args:
-        fetch: a coroutine function of a url; returns status and body of the answer, ``(200, b"…")``. It has followed
-            redirects, gives up after a time of its own, and has undone what Content-Encoding says; of a body it need
-            not return more than 50 MiB. Whatever it raises means that the site can't be reached.
-        agent: the crawler's product token, such as "examplebot", which its User-Agent has, too.
-        slots: ``client.slots`` of a client: crawl-delays are told there, once for each change. It matters for projects
-            that are divided into slots. A delay that a site no longer asks for stays.
-        projects: whose slots are told.
-        slot_of: names the slot of a url; by host and port, as with ``slot.by = "host"``, unless it is given.
-        max_age: seconds that a robots.txt is good for, at most a day.
-        min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
-        max_origins: sites that are remembered, of those that were asked for last; 8 MiB of text together.
+        fetch: a coroutine function of a url; returns status and body of the answer, ``(200, b"…")``. It must follow
+            redirects, have a timeout of its own, and undo Content-Encoding; it may cut a body after 50 MiB. Any
+            exception means that the site is unreachable.
+        agent: the crawler's product token, such as "examplebot", which must be part of its User-Agent.
+        slots: ``client.slots`` of a client, which receives crawl-delays, once for each change; for projects that are
+            divided into slots. A delay that a site no longer asks for stays.
+        projects: projects whose slots receive them.
+        slot_of: names the slot of a url; by default host and port, as with ``slot.by = "host"``.
+        max_age: seconds until a robots.txt is fetched again, at most a day.
+        min_delay, max_delay: bounds of a crawl-delay, in seconds.
+        max_origins: sites that are cached, the most recently used; 8 MiB of text in total.
     """
 
     def __init__(
@@ -72,28 +72,28 @@ class AsyncRobots:
         self._fetches = AsyncFetches()
 
     async def allowed(self, url: str) -> bool:
-        """Whether the url may be fetched now; also what is none of http and https, which has no robots.txt.
+        """Return whether the url may be fetched now; True for schemes other than http and https, without robots.txt.
 
-        While a robots.txt can't be had, and no former copy of it is known, nothing of its site is allowed; ``check``
-        tells this from what a site does not want.
+        While a robots.txt is unavailable and no earlier copy of it is known, nothing of its site is allowed; ``check``
+        tells this case from a disallowed url.
         """
         page = web_url(url)
         return page is None or is_allowed(page, await self._known(page, url))
 
     async def check(self, url: str) -> None:
-        """For handlers: return if the url may be fetched now, else raise what becomes of its task.
+        """Return if the url may be fetched now; otherwise raise what a handler should raise.
 
         Raises:
-            Drop: the site does not want it to be fetched.
-            Retry: its robots.txt was answered by 5xx or 429; again when that is to be looked at again.
-            ConnectionError: its robots.txt could not be fetched at all.
+            Drop: the site disallows the url.
+            Retry: robots.txt was answered by 5xx or 429; the task runs again when robots.txt is due.
+            ConnectionError: robots.txt could not be fetched at all.
         """
         page = web_url(url)
         if page is not None:
             check(page, await self._known(page, url), time.monotonic())
 
     async def crawl_delay(self, url: str) -> float | None:
-        """Seconds between two requests that the url's site asks for, within the bounds; None: it asks for nothing."""
+        """Return the crawl-delay of the url's site in seconds, within the bounds; None if it asks for none."""
         page = web_url(url)
         return None if page is None else self._book.crawl_delay(await self._known(page, url))
 
@@ -107,24 +107,24 @@ class AsyncRobots:
         max_files: int = MAX_FILES,
         **options: Unpack[PushOptions],
     ) -> AsyncIterator[NewTask]:
-        """The pages that a site's sitemaps name, as tasks with the time of their last change as ``itag``.
+        """Yield the pages in a site's sitemaps as tasks, with the time of their last change as ``itag``.
 
-        So a page that was changed since runs again when its task is pushed anew, and others do not. Urls are written as
-        ``taskqueue.links`` writes them. Sitemap indexes are followed, three levels deep; gzip and lists of urls are
-        read, too; feeds are not. Files are fetched one by one as tasks are asked for, at the site's crawl-delay or
-        ``min_delay`` apart. One that can't be fetched or read is logged, to ``taskqueue.robots``, and passed over.
+        So pushing a task again reruns a page that has changed, and no other. Urls are written as ``taskqueue.links``
+        writes them. Sitemap indexes are followed, three levels deep; gzip and lists of urls are read, too; feeds are
+        not. Files are fetched one by one as tasks are consumed, at the site's crawl-delay or ``min_delay`` apart. A
+        file that can't be fetched or read is logged to ``taskqueue.robots``, and skipped.
 
         Args:
-            site: url of any page of it.
-            sitemaps: urls of the first files; None: those that its robots.txt names, wherever they are.
-            same: which pages count: those of the site's "host", of its registered "domain", or "any"; see
+            site: url of any page of the site.
+            sitemaps: urls of the first files; None: those in its robots.txt, on any host.
+            same: pages to take: those of the site's "host", of its registered "domain", or "any"; see
                 ``taskqueue.links``.
-            max_files: files that are fetched at most; each has up to 50 MiB, and 50,000 pages.
-            options: for each task; an ``itag`` stands for those of the pages.
+            max_files: files that are fetched, at most; each has up to 50 MiB and 50,000 pages.
+            options: for each task; an ``itag`` replaces those of the pages.
 
         Raises:
-            Retry, ConnectionError: the robots.txt that should name the sitemaps can't be had; see ``check``.
-            ValueError: ``site`` is no url of http or https, or ``same`` none of the three.
+            Retry, ConnectionError: the robots.txt with the sitemaps is unavailable; see ``check``.
+            ValueError: ``site`` is not an http or https url, or ``same`` is invalid.
         """
         page = page_of_site(site)
         if sitemaps is None:
@@ -140,19 +140,19 @@ class AsyncRobots:
             pause = self._book.pause(page, time.monotonic())
 
     async def _known(self, page: WebUrl, url: str) -> Copy:
-        """What is known of a site, after its slot was told if it has changed."""
+        """Return the copy of a site's robots.txt, after sending a changed crawl-delay to the slot."""
         copy = await self._copy(page)
         if self._slots is not None:
             await self._tell(self._slots, page, copy, self._slot_of(url))
         return copy
 
     async def _copy(self, page: WebUrl) -> Copy:
-        """Return the copy of a site's robots.txt, fetched if none is kept that is fresh."""
+        """Return the cached copy of a site's robots.txt, or fetch it."""
         copy = self._book.copy(page, time.monotonic())
         return copy or await self._fetches.once(page.origin, lambda: self._fetched(page))
 
     async def _fetched(self, page: WebUrl) -> Copy:
-        copy = self._book.copy(page, time.monotonic())  # Another one may just have fetched it.
+        copy = self._book.copy(page, time.monotonic())  # Another caller may just have fetched it.
         return copy or self._book.keep(page, await self._answer(robots_txt(page)), time.monotonic())
 
     async def _answer(self, url: str) -> Answer | Exception:
@@ -175,6 +175,6 @@ class AsyncRobots:
             heard = True
         except ClientError as error:
             log.warning("event=slot-untold slot=%r delay=%g error=%r", news.slot, news.delay, error)
-        finally:  # Also if this is cancelled or interrupted.
+        finally:  # Also after a cancellation or an interrupt.
             if not heard:
                 self._book.unheard(news, time.monotonic())

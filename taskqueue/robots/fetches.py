@@ -1,4 +1,4 @@
-"""Fetches of robots.txt, one at a time for each site: in an event loop for AsyncRobots, by threads for Robots."""
+"""Fetches of robots.txt, one at a time per site: in an event loop for AsyncRobots, by threads for Robots."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from taskqueue.robots.robots_txt import Copy
 
 
 class AsyncFetches:
-    """Fetches in an event loop; all that ask for one origin await one task."""
+    """Fetches in an event loop; all callers for one origin await the same task."""
 
     def __init__(self) -> None:
         self._running: dict[str, asyncio.Task[Copy]] = {}
 
     async def once(self, origin: str, fetch: Callable[[], Coroutine[Any, Any, Copy]]) -> Copy:
-        """Fetch, or await the fetch of this origin that runs; it goes on if one that awaits it is cancelled."""
+        """Fetch, or await the running fetch of this origin; it continues if one of its callers is cancelled."""
         fetching = self._running.get(origin)
         if fetching is None:
             fetching = self._running[origin] = asyncio.create_task(fetch())
@@ -26,14 +26,14 @@ class AsyncFetches:
 
 
 class Fetches:
-    """Fetches by threads; those that ask for one origin take turns."""
+    """Fetches by threads; callers for one origin take turns."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._running: dict[str, threading.Event] = {}
 
     def once(self, origin: str, fetch: Callable[[], Copy]) -> Copy:
-        """Wait until no other fetch of this origin runs, and fetch; ``fetch`` looks first what the other one got."""
+        """Wait until no other fetch of this origin runs, then fetch; ``fetch`` checks the cache first."""
         while True:
             with self._lock:
                 others = self._running.get(origin)

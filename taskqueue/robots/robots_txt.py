@@ -1,23 +1,23 @@
-"""robots.txt: what one says to one crawler, how long a copy of it is good, and what follows from all of them for a url.
+"""robots.txt: rules for one crawler, age of copies, and verdicts on urls.
 
-It fetches nothing and knows no time. ``protego`` parses a file, as RFC 9309 says (``Rules``):
+Nothing here fetches or reads a clock. ``protego`` parses a file according to RFC 9309 (``Rules``):
 
-    lines ──► user agents: ours | * | somebody's ──► protego ──► may this url be fetched? how fast? which sitemaps?
+    lines ──► user agents: ours | * | others ──► protego ──► may this url be fetched? how fast? which sitemaps?
 
-A file is a stranger's. ``protego`` gives each user agent that is named its own copy of each rule of its group: 60 KB
-that name 3,000 agents above 3,000 rules took it 20 s and 600 MB. So all agents that are not meant here are made one
-before: then no 500 KiB that were tried took it more than 0.3 s and 30 MB.
+A file is foreign. ``protego`` gives each user agent a copy of all rules of its group: 60 KB with 3,000 agents above
+3,000 rules took 20 s and 600 MB. So all agents that don't matter here are merged into one before: then none of the
+files of 500 KiB that were tried took more than 0.3 s and 30 MB.
 
-How long a copy is good, what stands for a file that can't be had, and how many are kept (``Copies``):
+Age of a copy, replacement of a file that is unavailable, and number of copies (``Copies``):
 
     answer 2xx ────────────────► its rules                                  for ``max_age``
     answer 4xx, but for 429 ───► no rules: all is allowed                   for ``max_age``
     any other answer, or none ─► the last rules, or all is disallowed       for 1 minute, 2, 4, … an hour
 
-These are sections 2.3.1 and 2.4 of RFC 9309. An answer 429 is a 4xx by its number only: a site that has too much to do
-has not said that all is allowed. A 3xx is a redirect that was not followed: what it leads to is not known.
+These are sections 2.3.1 and 2.4 of RFC 9309. 429 is an exception among 4xx: an overloaded site has not said that all is
+allowed. A 3xx is a redirect that was not followed: its target is unknown.
 
-What is known of all sites, and judgements by it, are in the ``Book``.
+The ``Book`` has the copies of all sites, and judges urls by them.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ except ModuleNotFoundError as error:  # pragma: no cover - told in a process of 
     raise ModuleNotFoundError(told, name=error.name) from None
 
 MAX_BYTES: Final = 500 << 10
-"""Of a file that are read: RFC 9309, section 2.5, asks for no less."""
+"""Bytes of a file that are read, at most: RFC 9309, section 2.5, asks for no less."""
 
 AGENT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""A product token: the RFC's letters, ``_`` and ``-``, and the digits that many have."""
+"""Match a product token: the RFC's letters, ``_`` and ``-``, and the digits that many tokens have."""
 
 AGENT_LINE: Final = re.compile(r"\s*user[- ]*agent\s*[:\s]\s*(?P<named>[^#]*)", re.IGNORECASE)
-"""Also as they are often misspelt, which protego forgives."""
+"""Match a user-agent line, also in common misspellings, which protego accepts."""
 
 
 class Rules:
-    """What a robots.txt says to one crawler.
+    """Rules of a robots.txt for one crawler.
 
     Args:
-        body: the file; what is no UTF-8 is replaced, what is beyond MAX_BYTES left out.
+        body: the file; invalid UTF-8 is replaced, bytes beyond MAX_BYTES are ignored.
         agent: the crawler's product token.
 
     Attributes:
-        crawl_delay: seconds between two requests that the site asks for; None: it does not say.
-        sitemaps: urls of its sitemaps, as they are written.
-        size: characters that it was made of.
+        crawl_delay: seconds between two requests; None if the site does not say.
+        sitemaps: urls of its sitemaps, as written in the file.
+        size: characters of the parsed text.
     """
 
     __slots__ = ("_agent", "_parsed", "crawl_delay", "sitemaps", "size")
@@ -73,16 +73,16 @@ class Rules:
         self.size = len(text)
 
     def allow(self, url: str) -> bool:
-        """Whether the crawler may fetch this url of the site; robots.txt itself it always may."""
+        """Return whether the crawler may fetch this url of the site; robots.txt itself is always allowed."""
         allowed: bool = self._parsed.can_fetch(url, self._agent)
         return allowed
 
 
 def checked_agent(agent: str) -> str:
-    """The agent, if it is a product token.
+    """Return the agent if it is a product token.
 
     Raises:
-        ValueError: it is none, such as a whole ``User-Agent`` with versions and addresses.
+        ValueError: it is not, such as a whole ``User-Agent`` with versions and addresses.
     """
     if not AGENT.fullmatch(agent):
         raise ValueError(
@@ -92,13 +92,13 @@ def checked_agent(agent: str) -> str:
 
 
 def _lines(body: bytes, agent: str) -> Iterator[str]:
-    """The file, with the user agents that it names made one of three: ``agent``, ``*``, or one that nobody has."""
+    """Yield the file's lines, with each user agent replaced by ``agent``, ``*``, or a name that no crawler has."""
     for line in _whole_lines(body).decode("utf-8-sig", "replace").splitlines():
         yield f"User-agent: {_meant(found['named'], agent)}" if (found := AGENT_LINE.match(line)) else line
 
 
 def _whole_lines(body: bytes) -> bytes:
-    """What is read of it. Half a line might say what the whole one does not, such as ``Disallow: /``."""
+    """Cut a file at a line end: half a line could mean something else, such as ``Disallow: /``."""
     head = body[:MAX_BYTES]
     if len(body) > MAX_BYTES and (end := max(head.rfind(b"\n"), head.rfind(b"\r"))) >= 0:
         return head[:end]
@@ -106,7 +106,7 @@ def _whole_lines(body: bytes) -> bytes:
 
 
 def _meant(named: str, agent: str) -> str:
-    """Whom a line means. Versions and the like after a token don't count; the case does not either."""
+    """Return the agent that a line means, ignoring case, versions and the like."""
     if named.strip() == "*":
         return "*"
     found = AGENT.match(named.strip())
@@ -114,10 +114,10 @@ def _meant(named: str, agent: str) -> str:
 
 
 Answer = tuple[int, bytes]
-"""Status of an HTTP answer, and its body."""
+"""Status and body of an HTTP answer."""
 
 MAX_AGE_SECONDS: Final = 86_400.0
-"""RFC 9309, section 2.4."""
+"""Longest age of a copy (RFC 9309, section 2.4)."""
 
 TOO_MANY_REQUESTS: Final = 429
 
@@ -126,18 +126,18 @@ LAST_DELAY_SECONDS: Final = 3600.0
 MOST_DOUBLINGS: Final = 6
 
 MAX_CHARS: Final = 8 << 20
-"""Of all rules that are kept: they take some 20 times as much memory, hostile ones 60 times."""
+"""Characters of all cached rules, at most: rules take about 20 times as much memory, hostile ones 60 times."""
 
 
 class Copy(NamedTuple):
-    """What is known of one robots.txt.
+    """Copy of one robots.txt.
 
     Attributes:
-        rules: None: it could not be had, and all is disallowed.
-        fetch_at: when it is to be fetched again, by the clock of whoever keeps it.
-        failures: how often in a row it could not be had.
-        trouble: why, such as "answered by 503" or "TimeoutError: timed out"; "": it could.
-        status: of the answer that it was; None: there was none.
+        rules: None if it was unavailable: all is disallowed.
+        fetch_at: when it must be fetched again, by the caller's clock.
+        failures: failed fetches in a row.
+        trouble: reason of the failure, such as "answered by 503" or "TimeoutError: timed out"; "" after a success.
+        status: HTTP status; None if there was no answer.
     """
 
     rules: Rules | None
@@ -148,17 +148,17 @@ class Copy(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Characters of its rules."""
+        """Characters of the rules."""
         return 0 if self.rules is None else self.rules.size
 
 
 class Copies:
-    """A copy for each origin; those that nobody has asked for lately make room for others.
+    """Copy for each origin; those used least recently make room for others.
 
     Args:
-        agent: whom the rules are read for.
-        max_age: seconds, at most a day.
-        max_origins: copies that are kept.
+        agent: product token that the rules are read for.
+        max_age: seconds until a copy is fetched again, at most a day.
+        max_origins: copies that are kept, at most.
     """
 
     def __init__(self, agent: str, max_age: float, max_origins: int) -> None:
@@ -172,7 +172,7 @@ class Copies:
         self._chars = 0
 
     def get(self, origin: str, now: float) -> Copy | None:
-        """The copy that is good now; None: it must be fetched."""
+        """Return the copy that is valid now; None if it must be fetched."""
         copy = self._kept.get(origin)
         if copy is None or now >= copy.fetch_at:
             return None
@@ -180,7 +180,7 @@ class Copies:
         return copy
 
     def keep(self, origin: str, answer: Answer | Exception, now: float) -> Copy:
-        """Take what came of fetching it: the answer, or why there was none."""
+        """Store the result of a fetch: the answer, or the reason why there was none."""
         last = self._kept.pop(origin, None)
         copy = self._kept[origin] = self._judged(answer, last, now)
         self._chars += copy.size - (0 if last is None else last.size)
@@ -209,12 +209,12 @@ LEAST_RETRY_SECONDS: Final = 1.0
 
 
 class Limits(NamedTuple):
-    """What a site can make of us.
+    """Limits of what sites can cause.
 
     Attributes:
-        max_age: seconds that a robots.txt is good for, at most a day.
-        min_delay, max_delay: seconds that a crawl-delay counts as at least, and at most.
-        max_origins: robots.txt, and slots, that are remembered.
+        max_age: seconds until a robots.txt is fetched again, at most a day.
+        min_delay, max_delay: bounds of a crawl-delay, in seconds.
+        max_origins: cached robots.txt, and slots, at most.
     """
 
     max_age: float
@@ -224,7 +224,7 @@ class Limits(NamedTuple):
 
 
 class Book:
-    """Copies of robots.txt, and judgements by them. Threads may share it: a lock guards what it keeps.
+    """Copies of robots.txt, and verdicts by them. Threads may share a book: a lock guards it.
 
     Args:
         agent: the crawler's product token.
@@ -239,53 +239,53 @@ class Book:
         self._lock = threading.Lock()
 
     def copy(self, page: WebUrl, now: float) -> Copy | None:
-        """What is known of the page's site; None: its robots.txt must be fetched."""
+        """Return the copy of the page's site; None if its robots.txt must be fetched."""
         with self._lock:
             return self._copies.get(page.origin, now)
 
     def keep(self, page: WebUrl, answer: Answer | Exception, now: float) -> Copy:
-        """Take what came of fetching the robots.txt of the page's site."""
+        """Store the result of fetching the robots.txt of the page's site."""
         with self._lock:
             return self._copies.keep(page.origin, answer, now)
 
     def crawl_delay(self, copy: Copy) -> float | None:
-        """Seconds that the site asks for, within the limits; None: it asks for nothing."""
+        """Return the crawl-delay of the site within the limits, in seconds; None if it asks for none."""
         if copy.rules is None or copy.rules.crawl_delay is None:
             return None
         return min(max(copy.rules.crawl_delay, self._limits.min_delay), self._limits.max_delay)
 
     def news(self, page: WebUrl, copy: Copy, slot: str, now: float) -> SlotDelay | None:
-        """What the page's slot is to be told, and counts as told; None: nothing."""
+        """Return the delay to send to the page's slot, counted as sent; None if there is nothing to send."""
         with self._lock:
             return self._delays.news(slot, page.origin, self.crawl_delay(copy), now) if slot else None
 
     def unheard(self, news: SlotDelay, now: float) -> None:
-        """It could not be told."""
+        """Record that a delay could not be sent."""
         with self._lock:
             self._delays.unheard(news, now)
 
     def pause(self, page: WebUrl, now: float) -> float:
-        """Seconds between two files of the page's site that are fetched without a task."""
+        """Return the seconds between two files of the page's site that are fetched without a task."""
         copy = self.copy(page, now)
         asked = None if copy is None else self.crawl_delay(copy)
         return self._limits.min_delay if asked is None else asked
 
 
 def robots_txt(page: WebUrl) -> str:
-    """Url of the robots.txt of a page's site."""
+    """Return the url of the robots.txt of a page's site."""
     return f"{page.origin}/robots.txt"
 
 
 def is_allowed(page: WebUrl, copy: Copy) -> bool:
-    """Whether the page may be fetched now."""
+    """Return whether the page may be fetched now."""
     return copy.rules is not None and copy.rules.allow(page.text)
 
 
 def check(page: WebUrl, copy: Copy, now: float) -> None:
-    """Let a handler go on, or raise what becomes of its task.
+    """Return if the page may be fetched, or raise what a handler should raise.
 
     Raises:
-        Drop: the site does not want the page to be fetched.
+        Drop: the site disallows the page.
         Retry, ConnectionError: see ``rules_of``.
     """
     if not rules_of(page, copy, now).allow(page.text):
@@ -293,11 +293,11 @@ def check(page: WebUrl, copy: Copy, now: float) -> None:
 
 
 def rules_of(page: WebUrl, copy: Copy, now: float) -> Rules:
-    """What the page's site asks for.
+    """Return the rules of the page's site.
 
     Raises:
-        Retry: nobody knows, since the site answers with errors; after the next look at its robots.txt.
-        ConnectionError: nobody knows, since the site can't be reached.
+        Retry: the rules are unknown, because the site answers with errors; after its robots.txt is due again.
+        ConnectionError: the rules are unknown, because the site is unreachable.
     """
     if copy.rules is not None:
         return copy.rules
@@ -308,10 +308,10 @@ def rules_of(page: WebUrl, copy: Copy, now: float) -> Rules:
 
 
 def page_of_site(url: str) -> WebUrl:
-    """Any page of the site that is meant.
+    """Parse the url of a page of a site.
 
     Raises:
-        ValueError: it is none of http or https.
+        ValueError: it is not an http or https url.
     """
     page = web_url(url)
     if page is None:
@@ -320,10 +320,10 @@ def page_of_site(url: str) -> WebUrl:
 
 
 def checked_answer(answer: object) -> Answer:
-    """What a fetch function has returned, if it is what it should be.
+    """Return the result of a fetch function, if it is valid.
 
     Raises:
-        TypeError: it is not.
+        TypeError: it is not a tuple of status and body.
     """
     match answer:
         case (int() as status, bytes() as body):

@@ -1,27 +1,27 @@
-"""Sitemaps of a site: what a file says, which is to be fetched next, and which tasks it gives.
+"""Sitemaps of a site: parsing of files, the next file to fetch, and tasks for their pages.
 
-A walk (``SitemapWalk``):
+Walk (``SitemapWalk``):
 
     Sitemap lines of robots.txt, or named by the caller ──► files ──► pages of the site ──► tasks
                                                               ▲   │
                                                               └───┴─ sitemap indexes: further files
 
-1. A page counts if it is of the site; the protocol has folders of sitemaps, too, which nobody keeps to.
+1. A page counts if it belongs to the site; the protocol's rule on folders is ignored, as sites do.
 2. robots.txt may name sitemaps anywhere. An index may only name those of its own host, or of the site.
-3. Each file is read once, no more than MAX_LEVELS below the first one, and no more than the caller wants.
-4. A file that can't be had, or read, is passed over, and the log says so.
+3. Each file is read once, at most MAX_LEVELS below the first one, up to the caller's number of files.
+4. A file that can't be fetched or read is logged and skipped.
 
-A file (``read_sitemap``): pages, each with the time of its last change, or further sitemaps.
+File (``read_sitemap``): pages, each with the time of its last change, or further sitemaps.
 
     gzip? ──► XML ──► <urlset>        <url>      <loc>, <lastmod>  ──► pages
           │       └─► <sitemapindex>  <sitemap>  <loc>             ──► sitemaps
           └─► text: a url a line                                   ──► pages
 
-The format is that of https://www.sitemaps.org/protocol.html, its bounds are the bounds here: 50 MiB unpacked, 50,000
-entries. A file is a stranger's. It is read by expat, without a tree, and to the first mistake: what stands before that
-counts. A sitemap has no DOCTYPE, and one that has is not read, so there are no entities and nothing is loaded. lxml
-would do, too, but it keeps the names of all elements that it has seen for as long as its thread lives: 25 MB for each
-file of 5 MB that is made of nothing else.
+The format is that of https://www.sitemaps.org/protocol.html, with its bounds: 50 MiB unpacked, 50,000 entries. A file
+is foreign. expat parses it without a tree, up to the first error; entries before that count. A sitemap has no DOCTYPE,
+and a file with one is rejected, so there are no entities and nothing is loaded. lxml would do, too, but it keeps the
+names
+of all elements for as long as its thread lives: 25 MB for each file of 5 MB that consists of nothing else.
 """
 
 from __future__ import annotations
@@ -51,39 +51,39 @@ MAX_FILE_BYTES: Final = 50 << 20
 MAX_ENTRIES: Final = 50_000
 
 MAX_NESTING: Final = 32
-"""Elements within each other; those of a sitemap and its extensions are four."""
+"""Nesting depth of elements, at most; sitemaps and their extensions need four."""
 
 MAX_LASTMOD_CHARS: Final = 64
-"""Longer ones are no times."""
+"""Longest time of a last change; longer texts are not times."""
 
 GZIP: Final = b"\x1f\x8b"
 BEFORE_TEXT: Final = b"\xef\xbb\xbf \t\r\n"
 """Byte order mark and white space."""
 
 LINE: Final = re.compile(rb"\S[^\r\n]*")
-"""Of a text, if it is not blank."""
+"""Match a line that is not blank."""
 
 CHUNK_BYTES: Final = 1 << 16
 
 ENTRY_OF: Final = {"urlset": "url", "sitemapindex": "sitemap"}
-"""What the root element lists."""
+"""Name of the listed elements, by root element."""
 
 FIELDS: Final = {"loc": MAX_URL_CHARS, "lastmod": MAX_LASTMOD_CHARS}
-"""What is read of each entry, and how much of it can matter."""
+"""Fields read of each entry, and their useful lengths."""
 
 
 class Entry(NamedTuple):
-    """One page: its url as it is written, and when it was changed last; "": nobody says."""
+    """Page: its url as written, and the time of its last change, "" if unknown."""
 
     url: str
     lastmod: str
 
 
 class SitemapFile(NamedTuple):
-    """What a file says.
+    """Parsed contents of a file.
 
     Attributes:
-        trouble: why there is no more; "": that was all.
+        trouble: why parsing stopped early; "" if it did not.
     """
 
     pages: list[Entry]
@@ -92,11 +92,11 @@ class SitemapFile(NamedTuple):
 
 
 class NoSitemap(ValueError):
-    """Reading ends here."""
+    """Parsing stops here."""
 
 
 def read_sitemap(body: bytes) -> SitemapFile:
-    """Read a file, gzipped or not; nothing that it could hold raises an error."""
+    """Parse a file, gzipped or not; no content raises an error."""
     content, trouble = _unpacked(body) if body.startswith(GZIP) else (body[:MAX_FILE_BYTES], "")
     if not trouble and len(body) > MAX_FILE_BYTES:
         trouble = "too large"
@@ -105,7 +105,7 @@ def read_sitemap(body: bytes) -> SitemapFile:
 
 
 def _unpacked(body: bytes) -> tuple[bytes, str]:
-    """What is in a gzip file, up to the bound, and what is wrong with it."""
+    """Unpack a gzip file up to the bound; return its content, and what is wrong with it."""
     content = bytearray()
     try:
         with GzipFile(fileobj=BytesIO(body)) as file:
@@ -137,15 +137,15 @@ def _read_xml(content: bytes) -> SitemapFile:
     parser.EndElementHandler = entries.end
     parser.CharacterDataHandler = entries.text
     try:
-        # At once: in pieces, an expat before 2.6 reads a long token again with each of them.
+        # In one piece: an expat before 2.6 reads a long token again with each piece.
         parser.Parse(content.lstrip(BEFORE_TEXT), True)
-    except (ExpatError, ValueError, LookupError) as error:  # The last two also of encodings that it does not have.
+    except (ExpatError, ValueError, LookupError) as error:  # The last two for unsupported encodings.
         return entries.read(str(error))
     return entries.read("")
 
 
 class _Entries:
-    """What expat calls. Elements are known by where they stand; prefixes of names don't count."""
+    """Handlers for expat. Elements are identified by their depth; prefixes of names are ignored."""
 
     def __init__(self) -> None:
         self._root = self._field = ""
@@ -154,7 +154,7 @@ class _Entries:
         self._found: list[Entry] = []
 
     def read(self, trouble: str) -> SitemapFile:
-        """All that was found."""
+        """Return all that was found."""
         if self._root == "sitemapindex":
             return SitemapFile([], [entry.url for entry in self._found], trouble)
         return SitemapFile(self._found, [], trouble)
@@ -179,7 +179,7 @@ class _Entries:
     def text(self, text: str) -> None:
         if self._depth == 3 and self._field:
             said = self._entry.get(self._field, "")
-            # A bit more than may be, so that what is too long is not taken for its beginning.
+            # A bit more than allowed, so that a text that is too long is not mistaken for its beginning.
             self._entry[self._field] = said + text[: 2 * FIELDS[self._field] - len(said)]
 
     def end(self, name: str) -> None:
@@ -194,19 +194,19 @@ class _Entries:
 
 
 MAX_LEVELS: Final = 3
-"""The protocol knows one level of indexes; some sites have two."""
+"""Levels of indexes, at most; the protocol knows one, some sites have two."""
 
 MAX_FILES: Final = 1_000
 
 
 class SitemapWalk:
-    """One walk. Ask for the next file, fetch it, and take the tasks that it gives, until there is none.
+    """Walk through sitemaps: repeat ``next_file``, fetch it, take its ``tasks``, until there is no file.
 
     Args:
-        site: any page of it.
+        site: any page of the site.
         named: urls of the first files.
-        same: which pages are of the site, as ``taskqueue.links`` has it.
-        max_files: that are fetched.
+        same: which pages belong to the site, as in ``taskqueue.links``.
+        max_files: files that are fetched, at most.
         options: for each task.
     """
 
@@ -227,7 +227,7 @@ class SitemapWalk:
                 self._add(file, 0)
 
     def next_file(self) -> WebUrl | None:
-        """The next file to be fetched; None: that was all."""
+        """Return the next file to fetch; None if there is none."""
         if not self._files or self._left <= 0:
             return None
         self._left -= 1
@@ -235,7 +235,7 @@ class SitemapWalk:
         return file
 
     def tasks(self, file: WebUrl, read: SitemapFile) -> Iterator[NewTask]:
-        """The tasks that the last file gives; its sitemaps are fetched later."""
+        """Yield the tasks of the last file, and queue its sitemaps."""
         if read.trouble:
             log.warning("event=sitemap-unread url=%s pages=%d reason=%r", file.text, len(read.pages), read.trouble)
         for written in read.sitemaps if self._level < MAX_LEVELS else ():
@@ -256,7 +256,7 @@ class SitemapWalk:
 
 
 def read_answer(answer: Answer | Exception) -> SitemapFile:
-    """What came of fetching a file: what it says, or why nobody knows."""
+    """Parse the result of fetching a file; a failure is an empty file with its reason."""
     if isinstance(answer, Exception):
         return SitemapFile([], [], f"{type(answer).__name__}: {answer}")
     status, body = answer
@@ -264,5 +264,5 @@ def read_answer(answer: Answer | Exception) -> SitemapFile:
 
 
 def _with_itag(options: PushOptions, entry: Entry) -> PushOptions:
-    """The options of a task: another time of its last change restarts it, unless the caller has an itag for all."""
+    """Add the time of the last change as itag, which restarts changed tasks, unless the caller sets an itag for all."""
     return {"itag": entry.lastmod or None, **options}

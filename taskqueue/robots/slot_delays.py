@@ -1,9 +1,9 @@
-"""Which delay each slot has been told: once for each change, and again after a while if nobody heard it.
+"""Delays sent to slots: once for each change, and again after a while if sending failed.
 
-Several origins may be one slot, such as http and https of one host. Then the slot has the delay of the one that asks
-for the most; if that one asks for less, the slot follows, and the next one that asks for more is told instead.
+Several origins may share a slot, such as http and https of one host. The slot then gets the longest of their delays; if
+the origin that asked for it asks for less, the slot follows, and the next origin that asks for more wins.
 
-A delay that nobody asks for any more is not taken back: it may be what a person has said since.
+A delay that no origin asks for any more stays: an operator may have set the same delay since.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from taskqueue.ascii_hosts import ascii_host
 from taskqueue.hosts import host_of
 
 AGAIN_SECONDS: Final = 60.0
-"""Between two attempts to tell one slot."""
+"""Time between two attempts to send to one slot."""
 
 
 class Slots(Protocol):
-    """``client.slots`` of a ``Client``."""
+    """Type of ``client.slots`` of a ``Client``."""
 
     def set(self, project: str, slot: str, /, *, delay: float) -> object:
-        """Say how many seconds lie between two hand-outs of a slot."""
+        """Set the seconds between two dispatches of a slot."""
 
 
 class AsyncSlots(Protocol):
-    """``client.slots`` of an ``AsyncClient``."""
+    """Type of ``client.slots`` of an ``AsyncClient``."""
 
     def set(self, project: str, slot: str, /, *, delay: float) -> Awaitable[object]:
-        """Say how many seconds lie between two hand-outs of a slot."""
+        """Set the seconds between two dispatches of a slot."""
 
 
 class SlotDelay(NamedTuple):
-    """What is to be told."""
+    """Delay to be sent to a slot."""
 
     slot: str
     delay: float
 
 
 class _Told(NamedTuple):
-    """``again_at``: when it is told again, because nobody heard it; inf: somebody did."""
+    """Delay that was sent; ``again_at``: when it is sent again, inf after a success."""
 
     origin: str
     delay: float
@@ -50,17 +50,17 @@ class _Told(NamedTuple):
 
 
 class SlotDelays:
-    """What was told to whom; of ``most`` slots, those that were asked for last."""
+    """Delays sent to the ``most`` slots used last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._told: OrderedDict[str, _Told] = OrderedDict()
 
     def news(self, slot: str, origin: str, delay: float | None, now: float) -> SlotDelay | None:
-        """What is to be told now that an origin asks for this delay, and counts as told; None: nothing.
+        """Return the delay to send now that an origin asks for it, counted as sent; None if there is nothing to send.
 
         Args:
-            delay: seconds; None: it asks for nothing.
+            delay: seconds; None if the origin asks for none.
         """
         told = self._told.get(slot)
         if told is not None:
@@ -78,27 +78,27 @@ class SlotDelays:
         return SlotDelay(slot, delay)
 
     def unheard(self, news: SlotDelay, now: float) -> None:
-        """It could not be told."""
+        """Record that a delay could not be sent."""
         told = self._told.get(news.slot)
         if told is not None and told.delay == news.delay:
             self._told[news.slot] = told._replace(again_at=now + AGAIN_SECONDS)
 
 
 def slot_of_host(url: str) -> str:
-    """The slot of a url in projects with ``slot.by = "host"``; empty: it has none."""
+    """Return the slot of a url in projects with ``slot.by = "host"``; empty if it has none."""
     return host_of(url, ascii_host)
 
 
 def several_projects(projects: Iterable[str], *, needed: bool) -> tuple[str, ...]:
-    """The projects.
+    """Return the projects as a tuple.
 
     Raises:
-        TypeError: it is one text, which would be a project a letter.
-        ValueError: there are none, and some are needed.
+        TypeError: it is a single string, whose letters would be projects.
+        ValueError: no project is given, and one is needed.
     """
     if isinstance(projects, str):
         raise TypeError(f"projects: expected several, got {projects!r}; put it into a list")
     named = tuple(projects)
     if needed and not named:
-        raise ValueError("projects: say whose slots are to be told")
+        raise ValueError("projects: name the projects whose slots get the crawl-delays")
     return named

@@ -175,7 +175,7 @@ def test_a_handler_that_is_cancelled_while_it_tells_leaves_it_to_the_next(site: 
 
 
 def test_projects_must_be_named_and_are_several(site: Site, slots: Slots) -> None:
-    with pytest.raises(ValueError, match="projects: say whose"):
+    with pytest.raises(ValueError, match="projects: name the projects"):
         Robots(site.fetch, "examplebot", slots=slots)
     with pytest.raises(TypeError, match="projects: expected several, got 'news'"):
         Robots(site.fetch, "examplebot", slots=slots, projects="news")
