@@ -1,17 +1,17 @@
-"""The demo from start to end: serve a site, start a daemon and two fetchers, watch the crawl, stop.
+"""Demo from start to end: serve a site, start a daemon and two fetchers, watch the crawl, stop.
 
     site        served by a thread of the demo
     daemon      taskqueue daemon start --store data/demo/store, with --web if it stays and [web] is installed
     fetcher-1   taskqueue work taskqueue.demo.crawler:crawl demo
     fetcher-2   the same
 
-The state of a crawl is in the daemon's store. A file beside it tells which crawl that is:
+The crawl's state is in the daemon's store. A file beside it identifies the crawl:
 
-    no crawl yet, or the last one finished   a new one: the project is deleted and created again, the start page pushed
-    the last one unfinished                  goes on where it was, whatever ended it
-    unfinished, but of another site          a new one, and the output says so
+    no crawl yet, or the last one finished   a new crawl: the project is created anew, the start page pushed
+    the last one unfinished                  continues, whatever ended it
+    unfinished, but of another site          a new crawl, and the output says so
 
-How far the crawl is, is shown in place on a terminal, elsewhere by a plain line a second.
+Progress is shown in place on a terminal, otherwise as a plain line a second.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ FILE = "crawl.json"
 BURST = 10
 FETCHERS = ("fetcher-1", "fetcher-2")
 CONCURRENCY = 8
-"""Pages at once in each fetcher."""
+"""Pages that each fetcher fetches at once."""
 
 DAEMON_PORT = 7400
 WEB_PORT = 7401
 SITE_PORT = 7480
-"""Each is used if it is free, else any other."""
+"""Preferred ports; if one is taken, any free port is used."""
 
 WEB_NEEDS = ("jinja2", "starlette", "uvicorn")
 
 LOOK_SECONDS = 0.2
 ANSWER_SECONDS = 1.0
-"""How long a look waits for an answer; the daemon may just have been killed, and another look comes soon."""
+"""Longest wait for an answer; the daemon may just have been killed, and the next request comes soon."""
 PATIENCE_SECONDS = 30.0
-"""How long the start of the daemon, and what has to be done, may take on a busy machine."""
+"""Longest wait for the daemon's start and for changes on a busy machine."""
 
 INTERRUPTED = 130
-"""Exit status of a program that Ctrl-C ended."""
+"""Exit status of a program ended by Ctrl-C."""
 
 
 class Options(NamedTuple):
-    """Options of the demo: ``folder`` None is the bundled site, ``rate`` is in pages a second."""
+    """Options of the demo: ``folder`` is None for the bundled site, ``rate`` is in pages a second."""
 
     once: bool
     folder: Path | None
@@ -79,7 +79,7 @@ class Options(NamedTuple):
 
 
 class Crawl(msgspec.Struct, frozen=True):
-    """A crawl, as stored between starts of the demo; ``port`` of its site is in the urls of all its tasks."""
+    """Crawl as stored between starts of the demo; the ``port`` of its site is in the urls of all its tasks."""
 
     site: str
     port: int
@@ -90,7 +90,7 @@ def run_demo(options: Options, console: Console) -> int:
     """Run the demo until it is interrupted or, with ``once``, until the crawl is finished.
 
     Returns:
-        Exit status: 0; 130 if it was interrupted before the end of the crawl with ``once``.
+        Exit status: 0, or 130 if ``once`` was set and the crawl was interrupted.
 
     Raises:
         TaskQueueError: the demo can't run; the message says why.
@@ -98,7 +98,7 @@ def run_demo(options: Options, console: Console) -> int:
     if options.folder and not (options.folder / "index.html").is_file():
         raise ConfigError(f"{options.folder}: no index.html there; name a folder of HTML pages")
     options.data.mkdir(parents=True, exist_ok=True)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # A closed terminal is like Ctrl-C, too.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # A closed terminal counts as Ctrl-C.
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # Not under nohup.
             signal.signal(number, signal.default_int_handler)
     with locked(options.data) as lock, ExitStack() as stack:
@@ -140,7 +140,7 @@ class _Demo:
             client.projects.delete(PROJECT)
             client.projects.set(PROJECT, self._settings)
             client.push(PROJECT, start)
-        # After the daemon has acknowledged the first page, before a fetcher starts.
+        # The daemon has acknowledged the first page, and no fetcher has started.
         save(self._options.data, crawl)
         done = over(client.projects.get(PROJECT).counts)
         work = ("taskqueue", "work", "taskqueue.demo.crawler:crawl", PROJECT, "-j", str(CONCURRENCY))
@@ -156,7 +156,7 @@ class _Demo:
     # ------------------------------------------------------------------------------------------ what runs
 
     def _serve(self, port: int) -> int:
-        """Serve the site at the port of the unfinished crawl; 0: there is none."""
+        """Serve the site at the port of the unfinished crawl, or at any port if it is 0."""
         log = self._stack.enter_context((self._options.data / "site.log").open("a" if port else "w", buffering=1))
         for wanted in (port,) if port else (SITE_PORT, 0):
             try:
@@ -169,7 +169,7 @@ class _Demo:
         )
 
     def _start_daemon(self) -> tuple[str, str]:
-        """Start the daemon; returns its address, and HOST:PORT of its page if it has one."""
+        """Start the daemon; return its address, and HOST:PORT of its dashboard, empty if it has none."""
         url = f"tcp://{LOOPBACK}:{_free_port(DAEMON_PORT)}"
         has_page = not self._options.once and all(map(find_spec, WEB_NEEDS))
         web = f"{LOOPBACK}:{_free_port(WEB_PORT)}" if has_page else ""
@@ -179,7 +179,7 @@ class _Demo:
         return url, web
 
     def _await_project(self, looking: Client) -> None:
-        """Make the project, or give the one of an unfinished crawl its pace, as soon as the daemon answers."""
+        """Create the project, or set the pace of an unfinished crawl, as soon as the daemon answers."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             with suppress(RequestTimeout):
@@ -189,7 +189,7 @@ class _Demo:
                 raise TaskQueueError(f"the daemon did not start: {self._processes.last_words('daemon')}")
 
     def _await_page(self, web: str) -> None:
-        """Wait until the page, if there is one, can be opened."""
+        """Wait until the dashboard, if there is one, can be opened."""
         until = time.monotonic() + PATIENCE_SECONDS
         while web:
             with suppress(OSError), socket.create_connection((LOOPBACK, int(web.partition(":")[2]))):
@@ -199,7 +199,7 @@ class _Demo:
             time.sleep(LOOK_SECONDS)
 
     def _watch(self, looking: Client, before: int) -> None:
-        """Show the crawl until it is finished, and say what was crawled."""
+        """Show the crawl until it is finished, then its summary."""
         hint = "Ctrl-C stops it; started again, it goes on. Try kill -9 with any pid, too."
         seconds, counts = self._show(looking, hint, is_finished)
         self._next_time = "a new crawl begins"
@@ -210,7 +210,7 @@ class _Demo:
         self._say(f"\nCrawled {over(counts):,} pages of {self._name}{now} in {took}: {ended}.", "bold")
 
     def _show(self, looking: Client, hint: str, is_last: Callable[[TaskCounts], bool]) -> tuple[float, TaskCounts]:
-        """Show the crawl until a look is the last one; processes that died are started again."""
+        """Show the crawl until ``is_last`` holds, restarting processes that died."""
         began_at = time.monotonic()
         with Display(self._console, hint) as display:
             while True:
@@ -265,10 +265,10 @@ class _Demo:
 
 
 def last_crawl(data: Path) -> Crawl | None:
-    """The last crawl of this data folder; None: there was none.
+    """Return the last crawl of a data folder; None if there was none.
 
     Raises:
-        ConfigError: the file isn't one of ours.
+        ConfigError: the file is invalid.
     """
     file = data / FILE
     try:
@@ -280,7 +280,7 @@ def last_crawl(data: Path) -> Crawl | None:
 
 
 def save(data: Path, crawl: Crawl) -> None:
-    """Replace the file as a whole."""
+    """Save the crawl, replacing the file atomically."""
     fresh = data / f"{FILE}.new"
     fresh.write_bytes(msgspec.json.encode(crawl))
     os.replace(fresh, data / FILE)
@@ -297,7 +297,7 @@ def _previously(before: Crawl | None, goes_on: bool, done: int) -> str:
 
 
 def _counts(client: Client) -> TaskCounts | None:
-    """Tasks of the crawl; None if the daemon doesn't answer."""
+    """Return the tasks of the crawl by state; None if the daemon doesn't answer."""
     try:
         return client.projects.get(PROJECT).counts
     except RequestTimeout:
@@ -313,7 +313,7 @@ def _free_port(wanted: int) -> int:
 
 
 def _command() -> str:
-    """How to call the taskqueue command from here."""
+    """Return the shortest way to call the taskqueue command from here."""
     if shutil.which("taskqueue"):
         return "taskqueue"
     beside_python = os.path.join(os.path.dirname(sys.executable), "taskqueue")
@@ -321,13 +321,13 @@ def _command() -> str:
 
 
 SPEED_SECONDS = 3.0
-"""The speed is the mean of so many seconds."""
+"""Seconds over which the speed is averaged."""
 LINE_SECONDS = 1.0
 SHOWN = ("ready", "delayed", "processing", "success", "failed")
 
 
 class Display:
-    """Shows the crawl while the block runs; the hint stands below what is shown on a terminal."""
+    """Progress of the crawl, shown while the block runs; on a terminal with a hint below."""
 
     def __init__(self, console: Console, hint: str) -> None:
         self._console = console
@@ -346,7 +346,7 @@ class Display:
         self._live.stop()
 
     def show(self, seconds: float, counts: TaskCounts) -> None:
-        """Show the tasks by state, so many seconds after the crawl began; between two lines, nothing."""
+        """Show tasks by state, these seconds after the crawl began; plain lines come at most once per LINE_SECONDS."""
         states = ", ".join(f"{getattr(counts, state):,} {state}" for state in SHOWN)
         line = f"{states}; {self._speed(seconds, over(counts)):.1f} pages/s"
         if self._console.is_terminal:
@@ -372,15 +372,15 @@ def _bar(seconds: float, counts: TaskCounts) -> Table:
 
 
 def over(counts: TaskCounts) -> int:
-    """Number of pages that are done."""
+    """Count finished pages."""
     return sum(getattr(counts, state) for state in get_args(OverState))
 
 
 def live(counts: TaskCounts) -> int:
-    """Number of known pages that are still to be done."""
+    """Count known pages that are not finished."""
     return sum(getattr(counts, state) for state in get_args(LiveState))
 
 
 def is_finished(counts: TaskCounts) -> bool:
-    """Whether all pages are done. The links of a page are committed with its end, so none is missing in between."""
+    """Return whether all pages are finished. Links of a page are committed with its end, so none is ever missing."""
     return over(counts) > 0 and not live(counts)

@@ -1,8 +1,9 @@
-"""The demo's processes: modules that are started as programs, started again, stopped, and never left behind.
+"""Processes of the demo: modules that run as programs, are restarted, stopped, and never left behind.
 
-The demo holds the other end of each one's standard input. When the demo is gone, kill -9 included, reading ends, and
-the process kills itself at once: no orphan keeps the store, the port or the terminal. Each has a process group of its
-own, so that Ctrl-C reaches the demo alone, and inherits the lock of the data folder, which is free when all have ended.
+The demo holds the other end of each process's standard input. When the demo has ended, even by kill -9, reading ends,
+and the process kills itself at once: no orphan keeps the store, the port or the terminal. Each process has its own
+process group, so that Ctrl-C reaches the demo alone, and inherits the data folder's lock, which is free once all have
+ended.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from pathlib import Path
 from taskqueue.errors import TaskQueueError
 
 LOCK_SECONDS = 5.0
-"""How long to wait for the lock while the processes of a killed demo are dying."""
+"""Longest wait for the lock while the processes of a killed demo end."""
 STOP_SECONDS = 10.0
-"""How long a process may take to stop before it is killed."""
+"""Time that a process may take to stop before it is killed."""
 RESTARTS = 20
-"""How often processes that died are started again before the demo gives up."""
+"""Restarts of dead processes after which the demo gives up."""
 
 
 class Processes:
-    """The running processes by name.
+    """Running processes by name.
 
     Args:
-        folder: for their logs.
-        lock: a file descriptor that they inherit.
+        folder: folder of their logs.
+        lock: file descriptor that they inherit.
     """
 
     def __init__(self, folder: Path, lock: int) -> None:
@@ -54,12 +55,12 @@ class Processes:
         return self._running[name].pid
 
     def dead(self) -> dict[str, str]:
-        """How processes that are no longer running ended, by name."""
+        """Describe how processes ended that no longer run, by name."""
         codes = {name: process.poll() for name, process in self._running.items()}
         return {name: _ending(code) for name, code in codes.items() if code is not None}
 
     def restart(self, name: str) -> None:
-        """Start a process again that died.
+        """Restart a process that died.
 
         Raises:
             TaskQueueError: too many have died.
@@ -71,12 +72,12 @@ class Processes:
         self._launch(name)
 
     def last_words(self, name: str) -> str:
-        """The last line of a process's log."""
+        """Return the last line of a process's log."""
         lines = [*filter(str.strip, self._log(name).read_text(errors="replace").split("\n"))]
         return lines[-1].strip() if lines else f"nothing in {self._log(name)}"
 
     def stop(self, *names: str) -> None:
-        """Ask these processes to stop, and wait for them."""
+        """Stop these processes, and wait for them."""
         stopping = [self._running[name] for name in names if name in self._running]
         for process in stopping:
             process.terminate()
@@ -106,14 +107,14 @@ class Processes:
 
 
 def _environment() -> dict[str, str]:
-    """Environment of the processes: no TASKQUEUE_ variable of the user's, and a short fetcher timeout."""
+    """Environment of the processes: without TASKQUEUE_ variables of the user, and with a short fetcher timeout."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("TASKQUEUE_")}
     return kept | {"TASKQUEUE_DAEMON_FETCHER_TIMEOUT": "10"}
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[int]:
-    """Lock the data folder; yields a file descriptor that keeps the lock in every process that inherits it.
+    """Lock the data folder; yield a file descriptor that keeps the lock in every process that inherits it.
 
     Raises:
         TaskQueueError: another demo has the lock.

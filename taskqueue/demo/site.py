@@ -1,15 +1,15 @@
-"""The site that the demo crawls: a folder of HTML pages, or the bundled one, served by a thread on loopback.
+"""Site that the demo crawls: a folder of HTML pages, or the bundled one, served by a thread on loopback.
 
-The bundled site is a made-up magazine of 557 pages with what makes real sites hard:
+The bundled site is an invented magazine of 557 pages with the difficulties of real sites:
 
     /             links to all topics
     /topic/N      links to its articles and to the next topic: a ring
     /article/N    links to other articles: cycles; one with #fragment, one with ?utm_...: duplicates
-    /archive/N    nothing urgent: the crawler comes later
+    /archive/N    not urgent: the crawler fetches it later
     /moved/N      redirects; some to another redirect, two to each other
     /missing/N    404
 
-A query changes no page. The site's log has a line for each request: monotonic seconds at its arrival, status, target.
+Queries don't change pages. The site's log has a line per request: monotonic seconds at its arrival, status, target.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MISSING = 12
 
 REDIRECTS = (301, 302, 303, 307, 308)
 OTHER_LINKS = ("mailto:editor@lantern.example", "javascript:void(0)", "https://lantern.example/elsewhere", "#top")
-"""Links that lead to no page of this site."""
+"""Links to no page of this site."""
 
 Link = tuple[str, str]
 """(href, text)"""
 
 
 class Page(NamedTuple):
-    """A response; ``location`` is the target of a redirect."""
+    """Response; ``location`` is the target of a redirect."""
 
     status: int
     body: bytes = b""
@@ -50,7 +50,7 @@ class Page(NamedTuple):
 
 
 def bundled_pages() -> dict[str, Page]:
-    """All pages of the bundled site by target, those that are linked to and missing included."""
+    """Return all pages of the bundled site by target, including linked ones that are missing."""
     return (
         {"/": _html("The Lantern", _home_links())}
         | {f"/topic/{n}": _html(f"Topic {n}", _topic_links(n)) for n in range(TOPICS)}
@@ -88,7 +88,7 @@ def _article_links(n: int) -> Iterator[Link]:
 
 
 def _near_and_far(n: int) -> Iterator[Link]:
-    """Four articles, far and near, each linked in another form of url."""
+    """Yield links to four articles, near and far, each with another form of url."""
     yield f"/article/{(n + 1) % ARTICLES}", "Next"
     yield f"/article/{(n - 1) % ARTICLES}#comments", "Previous"
     yield f"/article/{(7 * n + 3) % ARTICLES}?utm_source=related", "Related"
@@ -111,7 +111,7 @@ def _html(title: str, links: Iterator[Link]) -> Page:
 
 @contextmanager
 def served(folder: Path | None, port: int, log: IO[str]) -> Iterator[int]:
-    """Serve a folder (None: the bundled site) while the block runs; yields the port. Port 0: any.
+    """Serve a folder (None: the bundled site) while the block runs; yield the port. Port 0: any.
 
     Raises:
         OSError: the port is taken.
@@ -130,7 +130,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, *args: object) -> None:
-        """Say nothing: a fetcher was killed before it had its answer."""
+        """Ignore a fetcher that was killed before it had its answer."""
 
 
 class _Handler(SimpleHTTPRequestHandler):
@@ -144,10 +144,10 @@ class _Handler(SimpleHTTPRequestHandler):
         super().setup()
 
     def send_head(self) -> BinaryIO | None:
-        """Send the head of the answer to a GET or HEAD; returns the body, None if it is sent, too."""
+        """Send the head of the answer to a GET or HEAD; return the body, or None if it was sent, too."""
         if self._pages:
             return self._answer(self._pages.get(self.path.partition("?")[0], Page(404)))
-        if "\0" in unquote(self.path):  # No name of a file can have it.
+        if "\0" in unquote(self.path):  # No file name can contain it.
             self.send_error(404)
             return None
         return super().send_head()
@@ -166,8 +166,8 @@ class _Handler(SimpleHTTPRequestHandler):
         self.send_error(404)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Called with each answer, before it is sent. A line is one write, so threads don't mix theirs."""
+        """Log an answer before it is sent. Each line is one write, so that threads don't mix their lines."""
         self._log.write(f"{self._arrived_at:.6f} {int(code)} {self.path}\n")
 
     def log_message(self, *args: object) -> None:
-        """Say nothing: the log has it."""
+        """Ignore messages: the site's log has them."""

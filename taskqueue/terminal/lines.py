@@ -8,10 +8,10 @@ from taskqueue.visible_text import visible, visible_lines
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Print one line, whatever the text contains, on stdout or stderr."""
+    """Print a foreign text as one line on stdout or stderr."""
     click.echo(visible(line), err=err)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:
-    """Print a text of several lines, written by ourselves, on stdout or stderr."""
+    """Print a text of our own with several lines on stdout or stderr."""
     click.echo(visible_lines(text), err=err)

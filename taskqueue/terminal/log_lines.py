@@ -1,11 +1,11 @@
-"""Log lines on stderr, of the daemon, a worker and the page: one line per event.
+"""Log lines on stderr, of the daemon, workers and the web process: one line per event.
 
     any thread ──line──► stderr, if it takes the line at once
                   └────► queue, MOST_BYTES ──► thread ──► stderr
                              └── full: dropped and counted; "log-lost lines=…" follows when there is room again
 
-Whoever reads stderr may stand still: a paused log driver, ``| less``. A program that waited for it would stop with it,
-so none ever does, at its end neither: what is not written within STUCK_SECONDS of the last progress is lost then.
+The reader of stderr may stall: a paused log driver, ``| less``. The program never waits for it, not even at its end:
+lines that are not written within STUCK_SECONDS of the last progress are lost then.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from typing import Final, TextIO
 from taskqueue.visible_text import visible, visible_lines
 
 MOST_BYTES: Final = 1 << 20
-"""Lines that wait for their reader: some ten thousand."""
+"""Queued lines, in bytes: about ten thousand lines."""
 
 LINE_BYTES: Final = 16 << 10
-"""Longest line, or lines of one event with its traceback; more is cut in its middle."""
+"""Longest line, or lines of one event with its traceback, in bytes; more is cut in the middle."""
 
 CHUNK_BYTES: Final = 64 << 10
-"""Written at once."""
+"""Bytes per write."""
 
 STUCK_SECONDS: Final = 2.0
-"""Without progress for this long at the end of a program, its reader stands still."""
+"""Time without progress at the end of a program after which the reader counts as stalled."""
 
 
 class LogLines(logging.Formatter):
-    """One line per event, whatever it contains; a traceback or a stack follows in lines of its own."""
+    """Formatter with one line per event, whatever it contains; a traceback or stack follows in lines of its own."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(message)s")
@@ -57,11 +57,11 @@ class LogLines(logging.Formatter):
 
 
 class LogHandler(logging.Handler):
-    """Writes log lines to stderr without ever waiting for its reader.
+    """Write log lines to stderr without ever waiting for its reader.
 
     Args:
-        descriptor: where to write; None: stderr as it is now.
-        most_bytes: bound of the lines that wait.
+        descriptor: file to write to; None: the present stderr.
+        most_bytes: bound of the queued lines.
         stuck_seconds: see STUCK_SECONDS.
     """
 
@@ -107,13 +107,13 @@ class LogHandler(logging.Handler):
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Wait until all is written, or the reader stands still."""
+        """Wait until all lines are written, or the reader stalls."""
         with self._changed:
             while self._bytes > 0 and self._changed.wait(self._stuck_seconds):
                 pass
 
     def close(self) -> None:
-        """Write what is left, unless the reader stands still."""
+        """Write the remaining lines, unless the reader stalls."""
         self.flush()
         super().close()
 
@@ -121,8 +121,8 @@ class LogHandler(logging.Handler):
         return _cut(self.format(record)).encode(errors="backslashreplace") + b"\n"
 
     def _takes_at_once(self, line: bytes) -> bool:
-        """Whether nothing waits, and to write the line waits for nothing: so much fits into a pipe that has room."""
-        # A terminal with room for a byte says that it has room, and then waits for room for the rest.
+        """Return whether the queue is empty and a write returns at once: a pipe with room takes PIPE_BUF bytes."""
+        # A terminal with room for a byte reports that it has room, and then waits with the rest.
         if self._descriptor is None or self._is_terminal or self._bytes or self._lost:
             return False
         if self._is_file:
@@ -136,7 +136,7 @@ class LogHandler(logging.Handler):
         self._bytes += len(line)
 
     def _write_all(self) -> None:
-        """Run in the thread: write what is queued."""
+        """Write queued lines, in the thread."""
         while True:
             with self._changed:
                 while not self._lines:
@@ -151,36 +151,36 @@ class LogHandler(logging.Handler):
                 self._changed.notify_all()
 
     def _write(self, lines: bytes) -> None:
-        """Write all of it, however long that takes. On a full disk it is lost: there is nobody to tell."""
+        """Write all bytes, however long that takes. On a full disk they are lost, as there is no place to report it."""
         assert self._descriptor is not None
         with suppress(OSError):
             _write_whole(self._descriptor, lines)
 
     def _loss(self) -> bytes:
-        message = f"log-lost lines={self._lost}; the reader of stderr stood still"
+        message = f"log-lost lines={self._lost}; the reader of stderr stalled"
         self._lost = 0
         return self._line(logging.LogRecord("taskqueue", logging.WARNING, "", 0, message, None, None))
 
 
 def write_line(stream: TextIO | None, line: str, seconds: float = STUCK_SECONDS) -> None:
-    """Write a line that a program says beside its log, unless the stream's reader stands still for ``seconds``.
+    """Write a line that is not part of the log, unless the stream's reader stalls for ``seconds``.
 
     Args:
-        stream: None, as of a program that was started without it: the line is lost.
+        stream: None if the program was started without it; the line is then lost.
 
     Raises:
-        OSError: it can't be written, as on a full disk.
+        OSError: the line can't be written, as on a full disk.
     """
     if stream is None:
         return
     shown = f"{visible(line)}\n"
     try:
         descriptor = stream.fileno()
-    except UnsupportedOperation:  # of a program that has put something else in the stream's place
+    except UnsupportedOperation:  # the program has replaced the stream
         stream.write(shown)
         return
     line_bytes = shown.encode(errors="backslashreplace")
-    if os.isatty(descriptor):  # Which may wait although it has room: see ``LogHandler``.
+    if os.isatty(descriptor):  # May wait although it has room: see ``LogHandler``.
         writing = threading.Thread(target=_write_to_terminal, args=(descriptor, line_bytes), daemon=True)
         writing.start()
         writing.join(seconds)
@@ -188,12 +188,12 @@ def write_line(stream: TextIO | None, line: str, seconds: float = STUCK_SECONDS)
     waiting = select.poll()
     waiting.register(descriptor, select.POLLOUT)
     while line_bytes and waiting.poll(1000 * seconds):
-        # So much never waits in a pipe that has room at all (POSIX, write).
+        # A write of PIPE_BUF bytes never waits in a pipe with room (POSIX, write).
         line_bytes = line_bytes[os.write(descriptor, line_bytes[: select.PIPE_BUF]) :]
 
 
 def _write_to_terminal(descriptor: int, line: bytes) -> None:
-    with suppress(OSError):  # It was closed: nobody is there.
+    with suppress(OSError):  # The terminal was closed.
         _write_whole(descriptor, line)
 
 
@@ -201,14 +201,14 @@ def _write_whole(descriptor: int, left: bytes) -> None:
     while left:
         try:
             left = left[os.write(descriptor, left[:CHUNK_BYTES]) :]
-        except BlockingIOError:  # Another program that shares the terminal may have set it so.
+        except BlockingIOError:  # Another program that shares the terminal may have made it non-blocking.
             waiting = select.poll()
             waiting.register(descriptor, select.POLLOUT)
             waiting.poll()
 
 
 def _cut(line: str) -> str:
-    """The line, or its beginning and end."""
+    """Cut the middle of a long line."""
     if len(line) <= LINE_BYTES:
         return line
     half = LINE_BYTES // 2

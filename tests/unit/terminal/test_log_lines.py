@@ -1,4 +1,4 @@
-"""A log that nobody reads holds up nobody, and says later how much of it was lost."""
+"""A log without a reader never blocks the program, and reports later how many lines were lost."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ if os.fork() == 0:
 os.wait()
 tell(range(200, 300))
 """
-"""A program that tells something, forks a child that goes on, and ends."""
+"""Program that logs, forks a child that also logs, and ends."""
 
 
 @contextmanager
 def pipe() -> Iterator[tuple[BufferedReader, TextIO]]:
-    """A pipe that is full with a page: the end that is read, and the one that is written."""
+    """Make a pipe that a page fills: its reading and its writing end."""
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, SMALLEST_PIPE)
     with os.fdopen(reading, "rb") as reader, os.fdopen(writing, "w") as writer:
@@ -51,7 +51,7 @@ def pipe() -> Iterator[tuple[BufferedReader, TextIO]]:
 
 @contextmanager
 def terminal() -> Iterator[tuple[BufferedReader, TextIO]]:
-    """A terminal: what shows it, and the end that a program writes to."""
+    """Make a terminal: its screen, and the end that a program writes to."""
     showing, writing = pty.openpty()
     with os.fdopen(showing, "rb") as screen, os.fdopen(writing, "w") as writer:
         yield screen, writer
@@ -66,7 +66,7 @@ def test_a_reader_that_stands_still_costs_lines_which_are_counted_but_no_time() 
         handler = LogHandler(writer.fileno(), most_bytes=20_000, stuck_seconds=0.01)
         handler.emit(record("event number=%d", -1))
         first = reader.readline().decode()
-        # A page with room would take lines of the thread between those that are lost, and so would let others in.
+        # A page with room would take lines of the thread between those that are lost, and so let others in.
         os.write(writer.fileno(), b"x" * (SMALLEST_PIPE - 1) + b"\n")
 
         for number in range(1000):
@@ -128,7 +128,7 @@ def test_a_line_beside_the_log_waits_for_no_reader_that_stands_still() -> None:
     with pipe() as (reader, writer):
         os.write(writer.fileno(), b"x" * SMALLEST_PIPE)
 
-        write_line(writer, "nobody reads this", 0.01)
+        write_line(writer, "never read", 0.01)
 
         assert reader.read(SMALLEST_PIPE) == b"x" * SMALLEST_PIPE
         write_line(writer, "two\nlines")

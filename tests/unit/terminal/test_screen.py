@@ -1,4 +1,4 @@
-"""A console and a log on which no text is obeyed."""
+"""A console and a log that obey no foreign text."""
 
 from __future__ import annotations
 
