@@ -1,6 +1,6 @@
-"""taskqueue: a durable task scheduler for web crawlers. All public names are listed here.
+"""taskqueue: a durable task queue and daemon for web crawlers. Lists every name that users import.
 
-They are loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
+Names are loaded on first use, so that importing ``taskqueue.core`` loads neither ZeroMQ nor asyncio.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ _HOMES = {
     "links": "client.hyperlinks",
     "new_task": "client.tasks.new_task",
 }
-"""Modules of the names above; names that are not here are errors."""
+"""Modules of the names above; names that are missing here are in ``errors``."""
 
 
 def __getattr__(name: str) -> object:
-    """Return the public name from its module (PEP 562)."""
+    """Import a public name from its module (PEP 562)."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

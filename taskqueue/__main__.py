@@ -1,4 +1,4 @@
-"""``python -m taskqueue``: the ``taskqueue`` command of this very interpreter."""
+"""``python -m taskqueue``: the ``taskqueue`` command in this interpreter."""
 
 import sys
 

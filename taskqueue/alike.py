@@ -7,19 +7,18 @@ from difflib import get_close_matches
 from typing import Final
 
 MAX_CHARS: Final = 64
-"""Longest mistyped name that is compared with the known ones: a name of megabytes, which a request may have, would take
-a second."""
+"""Longest mistyped name that is compared with known ones; a name of megabytes in a request would take a second."""
 
 
 ALIKE_MOST: Final = 3
-"""Names that a suggestion has."""
+"""Names in a suggestion, at most."""
 
 FEW: Final = 8
-"""So few names are listed beside a suggestion; thirty settings would hide it."""
+"""Most known names that are listed beside a suggestion; thirty settings would hide it."""
 
 
 def there_are(name: object, known: Sequence[str]) -> str:
-    """Say what to write instead of a name that is none of those known: those that are most like it, or else all."""
+    """Suggest the known names most like an unknown one, or list all."""
     question, everything = did_you_mean(name, known), ", ".join(known)
     if not question:
         return f"there are {everything}"
@@ -27,7 +26,7 @@ def there_are(name: object, known: Sequence[str]) -> str:
 
 
 def did_you_mean(name: object, known: Sequence[str]) -> str:
-    """Ask for the names that are most like this one; empty if none is."""
+    """Ask for the known names most like this one; empty if none is similar."""
     said = str(name)
     alike = get_close_matches(said, known, ALIKE_MOST) if len(said) <= MAX_CHARS else []
     return f"did you mean {' or '.join(alike)}?" if alike else ""

@@ -5,7 +5,7 @@
     [::0001]                                               [::1]
     0x7f.1, 2130706433                                     127.0.0.1
 
-The standard library's ``idna`` codec is of 2003: it makes fass.de of faß.de, which belongs to someone else.
+The standard library's ``idna`` codec is from 2003: it turns faß.de into fass.de, which belongs to another owner.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ FORBIDDEN: Final = re.compile(r"[\x00-\x20\x7f#%/:<>?@\[\\\]^|]")
 """Forbidden domain code points (URL Standard): with one of them, the url would name another host."""
 
 RARE: Final = re.compile(r"[\[%]")
-"""In an ASCII host that may be spelled in several ways."""
+"""Match characters that let an ASCII host be spelled in several ways."""
 
 PLACE: Final = re.compile(r"(\[[^\]]*\]|[^:]*)(.*)", re.DOTALL)
-"""Host, and port with its colon."""
+"""Match host, and port with its colon."""
 
 NUMBERS: Final = re.compile(r"(?:(?:0x[0-9a-f]*|[0-9]+)(?:\.(?!\Z)|\Z)){1,4}", re.ASCII).fullmatch
 """Match a host that may be an IPv4 address: one to four numbers, decimal or hexadecimal."""
 
 
 def ascii_host(host: str) -> str:
-    """The one spelling of a host without its port; a host that has none, such as one with a space, stays as it is.
+    """Return the canonical spelling of a host without a port; an invalid host, such as one with a space, stays.
 
-    Takes 0.1 µs for a name in lower case, some 10 µs for any other. Names need not be registered: what the DNS does
-    not know, such as an emoji of which IDNA 2008 disapproves, is for the DNS to refuse.
+    Takes 0.1 µs for a name in lower case, about 10 µs for any other. Names need not exist: those that IDNA 2008
+    disallows, such as an emoji, are left to the DNS to refuse.
     """
     if host.startswith("["):
         return _address(host)
@@ -49,10 +49,10 @@ def ascii_host(host: str) -> str:
 
 
 def with_ascii_host(url: str) -> str:
-    """The url with its host in ASCII; user, password and port stay.
+    """Return the url with its host in ASCII; user, password and port stay.
 
     Raises:
-        ValueError: the text is not a url, such as one with a bracket that is not closed.
+        ValueError: the text is not a url, for example because a bracket is not closed.
     """
     split = urlsplit(url)
     if split.netloc.isascii() and not RARE.search(split.netloc):
@@ -73,7 +73,7 @@ def _address(host: str) -> str:
 
 
 def _without_odd_numbers(host: str) -> str:
-    """An IPv4 address in four decimal numbers, also of fewer, hexadecimal or octal ones; any other host as it is."""
+    """Return an IPv4 address as four decimal numbers, also from fewer, hexadecimal or octal ones; other hosts stay."""
     if not NUMBERS(host):
         return host
     try:
@@ -84,10 +84,10 @@ def _without_odd_numbers(host: str) -> str:
 
 
 def _number(part: str) -> int:
-    """A number of an IPv4 address.
+    """Parse a number of an IPv4 address.
 
     Raises:
-        ValueError: a digit is not octal, after a leading zero.
+        ValueError: a number with a leading zero has a digit that is not octal.
     """
     if part.startswith("0x"):
         return int(part[2:] or "0", 16)
@@ -95,12 +95,12 @@ def _number(part: str) -> int:
 
 
 def _mapped(host: str) -> str:
-    """The host in the letters that UTS 46 maps it to.
+    """Map the letters of a host as UTS 46 does.
 
     Raises:
-        ValueError: a letter can be in no host.
+        ValueError: a letter is not allowed in a host.
     """
-    from idna import uts46_remap  # Not above: 15 ms, which most programs need not spend.
+    from idna import uts46_remap  # Not above: it takes 15 ms, which most programs need not spend.
 
     if len(host) > MAX_HOST_CHARS:
         raise ValueError(f"a host of {len(host)} characters")

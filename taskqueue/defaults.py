@@ -1,4 +1,4 @@
-"""Defaults that clients, workers and commands share; it imports nothing, so that a command starts at once."""
+"""Defaults that clients, workers and commands share. Imports nothing, so that a command starts fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ URL: Final = "tcp://127.0.0.1:7400"
 """Address of the daemon."""
 
 ANSWER_SECONDS: Final = 30.0
-"""Wait for an answer, which lasts through a restart of the daemon."""
+"""Longest wait for an answer; outlasts a restart of the daemon."""
 
 CONCURRENCY: Final = 20
 """Tasks that a worker runs at once."""

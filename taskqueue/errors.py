@@ -1,13 +1,13 @@
-"""Every error that taskqueue raises, in one tree.
+"""All errors that taskqueue raises, in one tree.
 
-Three families meet inside the daemon, with a rule for each:
+Three families occur inside the daemon, with a rule for each:
 
-* ``Rejected``: the peer's fault. It is answered and counted, never logged as an error.
-* ``StoreError``: the world's fault. The core is thrown away and loaded again from the store.
+* ``Rejected``: the peer's fault. The daemon answers and counts it, and never logs it as an error.
+* ``StoreError``: the environment's fault. The daemon drops the core and loads it again from the store.
 * ``Corrupt``: our fault. The daemon stops, loudly.
 
-The others are for people at the edges: ``ConfigError`` for whoever wrote a setting, ``ClientError`` for
-whoever calls the daemon. A message says what was wrong, where, and what to do.
+The others are for users: ``ConfigError`` for the author of a setting, ``ClientError`` for callers of the daemon. A
+message says what was wrong, where, and what to do.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_REASON_CHARS: Final = 400
-"""Longest reason that is sent to a peer."""
+"""Longest reason that is sent to a peer, in characters."""
 
 
 class TaskQueueError(Exception):
@@ -24,29 +24,29 @@ class TaskQueueError(Exception):
 
 
 class Rejected(TaskQueueError):
-    """A request that can't be taken: its sender is told why.
+    """The daemon refuses a request, and sends its reason to the client.
 
     Attributes:
         code: one of the error codes of docs/reference/protocol.md, for programs.
-        reason: one line for people, naming the field.
+        reason: one line for users that names the field.
     """
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
         self.code = code
-        # What a reason quotes is as long as its sender likes.
+        # What a reason quotes may be of any length.
         self.reason = reason if len(reason) <= MAX_REASON_CHARS else f"{reason[: MAX_REASON_CHARS - 1]}…"
 
 
 class StoreError(TaskQueueError):
-    """The store failed to read, write or sync; what it holds is what it last acknowledged."""
+    """The store failed to read, write or sync; it contains what it last acknowledged."""
 
 
 class PassingError(StoreError):
-    """What the store lies on fails in a way that may pass by itself, so it makes sense to try again.
+    """The disk or database of the store fails in a way that may pass, so that trying again makes sense.
 
     Attributes:
-        reason: why, in words without names and paths, such as "No space left on device".
+        reason: reason in words without names and paths, such as "No space left on device".
     """
 
     def __init__(self, message: str, reason: str) -> None:
@@ -55,15 +55,15 @@ class PassingError(StoreError):
 
 
 class DiskError(PassingError):
-    """The disk of the store has no room or does not work."""
+    """The store's disk has no room or does not work."""
 
 
 class DatabaseError(PassingError):
-    """The database of the store can't be reached, or is not ready to work."""
+    """The store's database can't be reached, or is not ready."""
 
 
 class Fenced(StoreError):
-    """Another scheduler has begun a newer epoch on this store: this one must stop."""
+    """Another daemon has begun a newer epoch on this store, so this one must stop."""
 
 
 class FormatError(StoreError):
@@ -71,14 +71,14 @@ class FormatError(StoreError):
 
 
 class Damaged(StoreError):
-    """The store has lost changes that were safe; the message says which, in lines, and what to do."""
+    """The store has lost changes that were durable; the message lists them, and says what to do."""
 
 
 class Unreadable(Damaged):
-    """Rows of the store can't be decoded, fail their checksums, or lack what belongs to them.
+    """Rows of the store can't be decoded, fail their checksums, or lack rows that belong to them.
 
     Attributes:
-        rows: (family, key, reason) of each.
+        rows: (family, key, reason) of each row.
     """
 
     def __init__(self, rows: Sequence[tuple[str, bytes, str]]) -> None:
@@ -92,19 +92,19 @@ class Unreadable(Damaged):
 
 
 class Corrupt(TaskQueueError):
-    """An invariant is broken: a bug. Continuing could lose tasks, so nothing continues."""
+    """An invariant is broken: a bug. The daemon stops, because continuing could lose tasks."""
 
 
 class ConfigError(TaskQueueError):
-    """What the config asks for can't be had here. The message names file, key and reason."""
+    """The config asks for something that is not available here. The message names file, key and reason."""
 
 
 class SettingError(ConfigError):
-    """A setting that can't be, wherever it is said, or a config file that has none; what is tried again fails again."""
+    """A setting, or the config file as a whole, is invalid; trying again fails again."""
 
 
 class Hung(TaskQueueError):
-    """Handlers of a worker go on after their leases and can't be ended; the message says where, and for how long."""
+    """Handlers of a worker run on after their leases and can't be ended; the message says where, and for how long."""
 
 
 class ClientError(TaskQueueError):
@@ -112,11 +112,11 @@ class ClientError(TaskQueueError):
 
 
 class RequestTimeout(ClientError):
-    """No answer came in time. The request may have been done; repeating it by its number is safe.
+    """No answer came in time. The request may have been carried out; repeating it with its number is safe.
 
     Attributes:
-        why: what is known of the reason, such as that nothing listens there; empty: unknown.
-        heard: the daemon is there, and says that it can't.
+        why: known reason, such as that nothing listens at the address; empty if unknown.
+        heard: the daemon answered that it can't serve requests now.
     """
 
     def __init__(self, message: str = "", why: str = "", *, heard: bool = False) -> None:
@@ -130,7 +130,7 @@ class RequestRejected(ClientError):
 
     Attributes:
         code: one of the error codes of docs/reference/protocol.md.
-        reason: one line for people.
+        reason: one line for users.
     """
 
     def __init__(self, code: str, reason: str) -> None:
@@ -140,12 +140,12 @@ class RequestRejected(ClientError):
 
 
 class MessageTooLarge(ClientError):
-    """A message over ``max_message`` bytes: it was not sent, because the daemon would cut the connection."""
+    """A message exceeds ``max_message`` bytes. It was not sent, because the daemon would close the connection."""
 
 
 class BacklogFull(ClientError):
-    """Too much that was said by ``push_soon`` and ``report_soon`` has no outcome yet; nothing was done."""
+    """Too many items of ``push_soon`` and ``report_soon`` have no outcome yet; this call did nothing."""
 
 
 class ClientClosed(ClientError):
-    """The client was closed while, or before, the call was made."""
+    """The client was closed before or during the call."""

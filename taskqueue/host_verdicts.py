@@ -1,4 +1,4 @@
-"""What a report says of the host that was asked: it answered, it throttles, or it was not reached."""
+"""Verdicts of reports on the host that was fetched from: it answered, it throttles, or it was not reached."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final, Literal
 from taskqueue.protocol.values import TaskReport
 
 Verdict = Literal["answered", "throttled", "unreached"]
-"""What the host did, for all that its slot knows."""
+"""Behaviour of a host, as far as its slot needs it."""
 
 THROTTLES: Final = frozenset((429, 503))
 """Too Many Requests, Service Unavailable (RFC 6585, section 4; RFC 9110, section 15.6.4)."""
 
 
 def verdict_of(item: TaskReport) -> Verdict:
-    """What the report says of its host."""
+    """Read the verdict on the host from a report."""
     fetched = item.fetched
     if fetched is None:
         return "answered"

@@ -1,25 +1,24 @@
-"""Hosts of urls, by which tasks are divided into slots; and what a report says of the host that was asked.
+"""Hosts of urls, by which tasks are divided into slots.
 
     http://ann@News.Example.org:8080/a?b   host   news.example.org:8080      domain   example.org
     http://www.Bücher.example/             host   www.xn--bcher-kva.example  domain   xn--bcher-kva.example
     https://[::0001]:443/                  host   [::1]                      domain   [::1]
-    data:,report                           none, and a name that the task gives wins over all
+    data:,report                           none; a slot that the task names wins over any host
 
-Which slot a task is in is decided in ``slot_names``; the domain of a host is looked up in ``registered_domains``.
+``slot_names`` decides the slot of a task; ``registered_domains`` looks up the domain of a host.
 
-A name tells whom a fetcher asks, so a url is read as browsers read it, also where RFC 3986 would not:
+The host decides which server a fetcher asks, so urls are read as browsers read them, even where RFC 3986 differs:
 
-1. Scheme and host don't mind the case; a backslash is a slash; tabs and line breaks are not there, and neither is what
-   stands before the scheme and can't be seen.
-2. The last ``@`` before the path ends user and password. A port that is empty or the scheme's own is dropped, and so
-   are the leading zeros of any other and the dots in which a host ends.
-3. A url that nobody could ask has no host: without a scheme and two slashes, with a host that is longer than names can
-   be or has spaces or control characters in it, with a port that is none, with brackets around anything but an address.
-4. A host has one name, however it is spelled: in Unicode, percent-encoded, with another dot than ``.``, an address in
-   hexadecimal. It is what ``Environment.ascii_host`` makes of it. A host that can be none is called as it is spelled,
-   in lower case.
-5. A name that a task gives, or a person, is that of a host if it has letters beyond ASCII and can be one. Any other is
-   taken as it is.
+1. Scheme and host are case-insensitive; a backslash is a slash; tabs, line breaks and invisible characters before the
+   scheme are ignored.
+2. The last ``@`` before the path ends user and password. An empty port and the scheme's default port are dropped, and
+   so are leading zeros of other ports and the dots at the end of a host.
+3. A url that can't be fetched has no host: without a scheme and two slashes; with a host that is too long or has spaces
+   or control characters; with an invalid port; with brackets around anything but an address.
+4. A host has one name for all spellings: in Unicode, percent-encoded, with another dot than ``.``, an address in
+   hexadecimal. ``Environment.ascii_host`` makes it. An invalid host keeps its spelling, in lower case.
+5. A slot name given by a task or an operator is treated as a host if it has letters beyond ASCII and is a valid host.
+   Any other name is kept as it is.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_HOST_BYTES: Final = 253
-"""Of a name in the DNS, without the dot at its end (RFC 1035, section 2.3.4)."""
+"""Longest name in the DNS, without the dot at its end (RFC 1035, section 2.3.4)."""
 
 MAX_PORT: Final = 65_535
 
@@ -42,42 +41,42 @@ _PLAIN: Final = re.compile(
     r"(?::(?!80\b|443\b)(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}))?)(?=[/?#\\]|\Z)",
     re.ASCII,
 ).match
-"""Urls as nearly all of them are, and those with a port that has to be said.
+"""Match nearly all urls, and capture the host, with a port that is not the default.
 
-The last part of a name begins with no digit: else it is an address, of which only the usual spelling is plain.
+The last part of a name does not begin with a digit: that would be an address, matched in its usual spelling only.
 """
 
 _SCHEME: Final = re.compile(r"[\x00-\x20]*([A-Za-z][A-Za-z0-9+.-]{0,30}):[/\\]{2}").match
 
 _CUTS: Final = re.compile(r"[/\\?#]")
-"""What ends the host."""
+"""Characters that end the host."""
 
 _PLACE: Final = re.compile(
     r"(\[[0-9a-zA-Z.%_~-]*:[0-9a-zA-Z:.%_~-]*\]\.*|[^:@\[\]\x00-\x20\x7f-\x9f]+)(?::([0-9]*))?"
 ).fullmatch
-"""Host and port."""
+"""Match host and port."""
 
 MAX_PLACE_CHARS: Final = 1000
-"""Longer ones are not looked at; percent-encoded, a letter takes up to 12 characters."""
+"""Longest host with port that is read; percent-encoded, a letter takes up to 12 characters."""
 
 _BREAKS: Final = {ord(sign): None for sign in "\t\r\n"}
 
 AsciiHost = Callable[[str], str]
-"""``Environment.ascii_host``."""
+"""Type of ``Environment.ascii_host``."""
 
 
 def respelled(name: str, ascii_host: AsciiHost) -> str:
-    """The one spelling of a host, with or without a port; a name that can be no host stays as it is."""
+    """Return the canonical spelling of a host with or without a port; an invalid host is not changed."""
     return name if _CUTS.search(name) or "@" in name else _rare_host(f"x://{name}", ascii_host) or name
 
 
 def host_of(url: str, ascii_host: AsciiHost) -> str:
-    """Host and port of a url, the latter if it does not go without saying; empty: there is none to be asked.
+    """Return the host of a url, with a port that is not the default; empty if the url can't be fetched.
 
     Args:
-        ascii_host: the one spelling of a host; not called for one that is plainly a name in lower case.
+        ascii_host: canonicalises a host; not called for a plain name in lower case.
 
-    Takes 0.3 µs, or 2 µs of a url with a user, capitals or anything else that is rare; ``urlsplit`` takes 3.
+    Takes 0.3 µs, or 2 µs for a url with a user, capitals or other rare parts; ``urlsplit`` takes 3.
     """
     plain = _PLAIN(url)
     if plain is not None:
@@ -87,7 +86,7 @@ def host_of(url: str, ascii_host: AsciiHost) -> str:
 
 
 def _rare_host(url: str, ascii_host: AsciiHost) -> str:
-    """The host of a url of any form without tabs and line breaks."""
+    """Return the host of a url of any form without tabs and line breaks."""
     scheme = _SCHEME(url)
     if scheme is None:
         return ""
@@ -97,7 +96,7 @@ def _rare_host(url: str, ascii_host: AsciiHost) -> str:
 
 
 def _host(spelled: str, ascii_host: AsciiHost) -> str:
-    # Lower case comes last: in Greek, that of a capital is another letter at the end of a word than IDNA makes of it.
+    # Lower case comes last: at the end of a word, a Greek capital has another small letter than IDNA makes.
     return ascii_host(spelled.rstrip(".")).lower().rstrip(".")
 
 

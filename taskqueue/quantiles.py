@@ -1,4 +1,4 @@
-"""What a histogram tells in a few numbers."""
+"""Quantile and mean of a histogram."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Protocol
 
 
 class Counted(Protocol):
-    """A histogram: ascending bounds of classes, and the counts of these and of what is above the last bound."""
+    """Histogram with ascending bounds of classes, and a count for each class and for values above the last bound."""
 
     @property
     def bounds(self) -> Sequence[float]:
-        """What is as large as a bound belongs to its class."""
+        """Upper bounds of classes, inclusive."""
 
     @property
     def counts(self) -> Sequence[int]:
-        """One more than bounds."""
+        """Counts of values, one more than bounds."""
 
     @property
     def sum(self) -> float:
-        """Of all values."""
+        """Sum of all values."""
 
 
 def quantile(histogram: Counted, part: float) -> float | None:
-    """What this part of the values (0.5: half of them) is at most, as if each class were evenly filled; None: no value.
+    """Return a quantile (0.5: the median), as if values were even within each class; None if there are no values.
 
-    Of what is larger than the last bound nobody knows how large it is: inf.
+    A quantile above the last bound is inf.
     """
     up_to = list(accumulate(histogram.counts))
     if not up_to or not up_to[-1]:
@@ -42,6 +42,6 @@ def quantile(histogram: Counted, part: float) -> float | None:
 
 
 def mean(histogram: Counted) -> float | None:
-    """None: no values."""
+    """Return the mean of all values; None if there are none."""
     count = sum(histogram.counts)
     return histogram.sum / count if count else None

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 def resident_bytes() -> int:
-    """Resident bytes of this process; 0: unknown, such as where there is no ``/proc``."""
+    """Return the resident bytes of this process; 0 if unknown, as without ``/proc``."""
     with suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

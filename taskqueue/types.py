@@ -1,7 +1,7 @@
 """Types that clients return and take, each declared once: in messages, or here.
 
-All are frozen except ``TaskCounts`` and ``EventTotals``, in which the daemon counts. Names of pyspider stay where its
-users look for them: ``itag``, ``exetime``, ``age``, ``lastcrawltime``, ``retries``.
+All are frozen, except ``TaskCounts`` and ``EventTotals``, in which the daemon counts. Names from pyspider are kept:
+``itag``, ``exetime``, ``age``, ``lastcrawltime``, ``retries``.
 """
 
 from __future__ import annotations
@@ -138,11 +138,11 @@ T = TypeVar("T")
 
 
 class Page(Struct, Generic[T], frozen=True):
-    """One page of a longer list.
+    """Page of a longer list.
 
     Attributes:
-        items: elements of this page; a page may be empty although more follow.
-        next: ``after`` of the next page; empty: this is the last one.
+        items: items of this page; may be empty although more pages follow.
+        next: value of ``after`` for the next page; empty on the last page.
     """
 
     items: list[T]
