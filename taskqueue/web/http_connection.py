@@ -1,19 +1,18 @@
-"""HTTP/1.1 for peers that are slow, many, hostile, or neither speak nor read: what each may cost has a limit.
+"""HTTP/1.1 for peers that are slow, many, hostile, or neither speak nor read: the cost of each has a limit.
 
     connected ──head──► body ──► response ──► (again)
         │ head_seconds    │ idle_seconds  │ unread_seconds
         └───── cut ───────┴───────────────┘
 
-A connection is looked at every few seconds; that is what it costs. One too many takes the room of an idle one, or is
-refused before a byte of it is read (``access.crowd``). Bytes that are not clearly one request are refused:
+Each connection is checked every few seconds. One too many takes the room of an idle one, or is refused before a byte of
+it is read (``access.crowd``). Bytes that are not clearly one request are refused:
 
     bytes ──► ahead ──PIECE_BYTES──► h11 ──► events
-                                      │ heads, chunk sizes and the end of chunks are checked as they lie there
+                                      │ heads, chunk sizes and the end of chunks are checked in h11's buffer
 
-h11 is lenient in what a proxy in front may have read differently: lines that end in a bare LF, folded lines, other
-versions, sizes that no integer of a proxy can hold (RFC 9112, sections 2.2, 2.3, 5.2, 6 and 7.1). A request that
-another program reads as two, or as a longer one, is how requests are smuggled past a proxy. ``StrictConnection``, which
-refuses them, has no I/O.
+h11 accepts what a proxy in front may have read differently: lines that end in a bare LF, folded lines, other versions,
+sizes beyond a proxy's integers (RFC 9112, sections 2.2, 2.3, 5.2, 6 and 7.1). Attackers smuggle requests past a proxy
+by making two programs read the same bytes as different requests. ``StrictConnection``, which refuses them, has no I/O.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from taskqueue.web.access.crowd import KNOWN, Crowd
 from taskqueue.web.options import Patience
 
 MAX_AHEAD_BYTES: Final = 512 * 1024
-"""Of requests that a peer has sent before the one that is answered: some reads of a socket."""
+"""Bytes that a peer may send ahead of the request that is being answered: a few reads of a socket."""
 
 FULL: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n"
@@ -41,13 +40,13 @@ FULL: Final = (
 
 
 class PatientProtocol(H11Protocol):
-    """uvicorn's protocol, with limits."""
+    """Protocol of uvicorn, with limits."""
 
     patience = Patience()
     crowd = Crowd(patience)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, or say that there are too many."""
+        """Begin, or answer that there are too many connections."""
         super().connection_made(transport)
         self.conn = self._strict = StrictConnection()
         self.app_state = {**self.app_state, KNOWN: self._note_known}
@@ -60,13 +59,13 @@ class PatientProtocol(H11Protocol):
             self._say_full()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Forget the connection."""
         self._looking.cancel()
         self.crowd.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take in what has come."""
+        """Read bytes, and note whether they begin a request."""
         self._read_at = self.loop.time()
         if self.transport.is_closing():
             return
@@ -75,17 +74,17 @@ class PatientProtocol(H11Protocol):
         super().data_received(data)
         if not self._is_between_requests():
             self._waited_since = None
-        # uvicorn reads on after each response, however much is left: requests that nobody waits for would pile up.
+        # uvicorn reads on after each response, whatever is queued: unanswered requests would pile up.
         if self._strict.ahead_bytes > MAX_AHEAD_BYTES:
             self._cut()
 
     def pause_writing(self) -> None:
-        """The peer does not read."""
+        """Note that the peer does not read."""
         self._unread_since = self.loop.time()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """The peer has read."""
+        """Note that the peer has read."""
         self._unread_since = None
         super().resume_writing()
 
@@ -95,9 +94,9 @@ class PatientProtocol(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no request; end the connection if another response has begun."""
+        """Refuse what is not a request; end the connection if another response has begun."""
         if self.cycle is not None:
-            # The application may be about to answer what came before, and must not do so into this response.
+            # The application may be about to answer the earlier request, and must not do so into this response.
             self.cycle.disconnected = True
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
@@ -105,7 +104,7 @@ class PatientProtocol(H11Protocol):
             self._cut()
 
     def give_way(self) -> None:
-        """End, so that another connection has room; nothing of a known visitor is lost."""
+        """End, to make room for another connection; nothing of a known visitor is lost."""
         if self._is_between_requests() and not self.transport.get_write_buffer_size():
             self._say_full()
         else:
@@ -123,7 +122,7 @@ class PatientProtocol(H11Protocol):
 
     def _look(self) -> None:
         now = self.loop.time()
-        if self._is_ending:  # and the peer has not read what was left for him since the last look
+        if self._is_ending:  # the peer has not read the rest since the last check
             self._cut()
             return
         self._is_ending = self.transport.is_closing()
@@ -139,7 +138,7 @@ class PatientProtocol(H11Protocol):
         self._looking = self.loop.call_later(self.patience.look_seconds, self._look)
 
     def _cut(self) -> None:
-        """End at once; the kernel, too, forgets what nobody has read."""
+        """End at once; the kernel drops what was not read."""
         peer = self.transport.get_extra_info("socket")
         if peer is not None and peer.fileno() >= 0:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -151,28 +150,28 @@ class PatientProtocol(H11Protocol):
 
 
 def with_patience(patience: Patience, proxies: tuple[Network, ...] = ()) -> type[PatientProtocol]:
-    """The protocol with these limits, for one process; a proxy may have all connections."""
+    """Make the protocol with these limits, for one process; a proxy may have all connections."""
     return type("PatientProtocol", (PatientProtocol,), {"patience": patience, "crowd": Crowd(patience, proxies)})
 
 
 # ------------------------------------------------------------------------------------------- bytes that are one request
 
 HEAD_BYTES: Final = 48 * 1024
-"""Longest head: longest target and longest header that the gate takes, so that the gate says which is too long."""
+"""Longest head: longest target and longest header that the gate accepts, so that the gate reports which is too long."""
 
 MOST_HEADERS: Final = 256
-"""Most lines of a head: 4,000 lines of four bytes cost 40 ms, as each is looked up many times."""
+"""Lines of a head, at most: 4,000 lines of four bytes cost 40 ms, as each is looked up many times."""
 
 PIECE_BYTES: Final = 16 * 1024
-"""Bytes that h11 is given at a time, so that what lies there unread is short and can be looked at often."""
+"""Bytes given to h11 at a time, so that its unread buffer is short and can be checked often."""
 
 CHUNK_LINE_BYTES: Final = 1024
-"""Longest line of a chunk's size, extensions included."""
+"""Longest line of a chunk's size, with extensions."""
 
 _END: Final = re.compile(rb"\n\r?\n")
 _REQUEST_LINE: Final = re.compile(rb"[!-~]+ /[!-~]* HTTP/1\.([01])\r\n")
 _AMBIGUOUS: Final = re.compile(rb"(?<!\r)\n|\r(?!\n)|\n[ \t]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-"""A line end that is not CRLF, a folded line, a control character."""
+"""Match a line end that is not CRLF, a folded line, or a control character."""
 _CONTENT_LENGTH: Final = re.compile(rb"\ncontent-length:([^\r]*)", re.IGNORECASE)
 _TRANSFER_ENCODING: Final = re.compile(rb"\ntransfer-encoding:", re.IGNORECASE)
 _CHUNK_LINE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t -~\x80-\xff]*)?")
@@ -180,7 +179,7 @@ _LONG_SIZE: Final = re.compile(rb"[0-9A-Fa-f]{16}")
 
 
 class StrictConnection(h11.Connection):
-    """The server's end of a connection."""
+    """Server side of a connection, which refuses ambiguous requests."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, HEAD_BYTES)
@@ -190,18 +189,18 @@ class StrictConnection(h11.Connection):
 
     @property
     def ahead_bytes(self) -> int:
-        """Bytes received that lie here unread, but for the last piece."""
+        """Bytes received and not read yet, without the last piece."""
         return len(self._ahead)
 
     def receive_data(self, data: bytes) -> None:
-        """Take in bytes; ``next_event`` reads them."""
+        """Buffer bytes; ``next_event`` reads them."""
         self._ahead += data
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """See h11.
+        """Return the next event; see h11.
 
         Raises:
-            h11.RemoteProtocolError: the peer has not sent a request, or one that can be read in two ways.
+            h11.RemoteProtocolError: the bytes are not a request, or can be read in two ways.
         """
         while True:
             self._check()
@@ -223,7 +222,7 @@ class StrictConnection(h11.Connection):
     def _check_chunk(self, unread: bytes) -> None:
         line = unread
         if not self._is_past_last:
-            # The CRLF that ends the chunk before may lie here still, or a part of it; h11 sees to that.
+            # The CRLF that ends the previous chunk may still be here, or a part of it; h11 skips it.
             line, is_whole, unread = unread.lstrip(b"\r\n").partition(b"\r\n")
             if not is_whole:
                 _check_begun_chunk_line(line)
@@ -231,9 +230,9 @@ class StrictConnection(h11.Connection):
             if (size := _CHUNK_LINE.fullmatch(line)) is None:
                 raise h11.RemoteProtocolError("illegal line of a chunk's size")
             self._is_past_last = int(size[1], 16) == 0
-        # Trailers are refused: nothing here reads them, and they end where a bare LF is taken for a line end.
+        # Trailers are refused: they are not used here, and end at a line end that may be a bare LF.
         if self._is_past_last and not b"\r\n".startswith(unread[:2]):
-            raise h11.RemoteProtocolError("trailers, or an end of chunks that is none")
+            raise h11.RemoteProtocolError("trailers, or an invalid end of chunks")
 
     def _note(self, event: h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]) -> None:
         if isinstance(event, h11.Request):
@@ -244,7 +243,7 @@ class StrictConnection(h11.Connection):
 
 
 def _check_head(head: bytes) -> None:
-    """Refuse a head, its last empty line included, that can be read in two ways."""
+    """Refuse a head, with its final empty line, that can be read in two ways."""
     if (line := _REQUEST_LINE.match(head)) is None:
         raise h11.RemoteProtocolError("not a request line of HTTP/1.0 or 1.1 with a path")
     if _AMBIGUOUS.search(head):

@@ -1,8 +1,8 @@
-"""The web process: which addresses there are, what every request passes, and what runs it until a signal ends it.
+"""Web process: its addresses, the way of each request, and the server that runs until a signal ends it.
 
     bytes ──http_connection──► request ──Gate──► ROUTES ──► page or operation ──Services──► daemon
 
-What lives as long as the process is made here: connections to the daemon, pictures that browsers share, rights.
+Everything that lives as long as the process is made here: connections to the daemon, shared pictures, rights.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ ROUTES: Final[tuple[WebRoute, ...]] = (
     *metrics.ROUTES,
     *login.ROUTES,
 )
-"""All addresses but those of the files in ``static``."""
+"""All addresses except the files in ``static``."""
 
 
 def make_app(options: WebOptions) -> Starlette:
-    """The application; it connects to the daemon when it is started."""
+    """Make the application; it connects to the daemon when it starts."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None, None]:
@@ -86,7 +86,7 @@ def make_app(options: WebOptions) -> Starlette:
         exception_handlers=HANDLERS,
         lifespan=lifespan,
     )
-    # Starlette's own redirects name the host, and forget the root path and what is escaped in names.
+    # Starlette's own redirects name the host, and lose the root path and escapes in names.
     app.router.redirect_slashes, app.router.default = False, nothing_here(app.router)
     app.state.access = access
     app.state.repeats = Repeats()
@@ -99,26 +99,26 @@ def make_app(options: WebOptions) -> Starlette:
 # ------------------------------------------------------------------------------------------------------------ listening
 
 BACKLOG: Final = 1024
-"""Connections that the kernel keeps ready, and that the event loop may accept before one of them is looked at."""
+"""Connections that the kernel queues, and that the event loop may accept before it handles one of them."""
 
 FILES_ELSE: Final = 64
-"""Open besides connections."""
+"""Open files besides connections."""
 
 UNREAD_BYTES: Final = 256 * 1024
-"""That the kernel keeps of a connection that nobody reads; by itself it would keep megabytes."""
+"""Bytes that the kernel buffers for a peer that does not read; its default is megabytes."""
 
 STOP_SECONDS: Final = 2
-"""What streams, which never end by themselves, are given when the process stops."""
+"""Time for streams, which never end by themselves, when the process stops."""
 
 
 def run(options: WebOptions, until_stdin_ends: bool) -> int:
-    """Listen and serve; returns the exit status.
+    """Listen and serve; return the exit status.
 
     Args:
-        until_stdin_ends: end when nobody holds stdin open any more.
+        until_stdin_ends: end when stdin is closed.
 
     Raises:
-        ConfigError: nobody can listen there, or anybody could come in.
+        ConfigError: the address can't be used, or anyone could come in.
     """
     check_start(options)
     _log_to_stderr()
@@ -132,11 +132,11 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
             make_app(options),
             log_config=None,
             access_log=False,
-            # Reads strictly, and in one way.
+            # Reads strictly and unambiguously.
             http=with_patience(patience, options.access.proxies),
             backlog=backlog,
             ws="none",
-            # Whose headers of proxies count is ours to say.
+            # ``access.arrival`` decides which proxies' headers count.
             proxy_headers=False,
             server_header=False,
             lifespan="on",
@@ -148,7 +148,7 @@ def run(options: WebOptions, until_stdin_ends: bool) -> int:
 
 
 def _allow_files(count: int) -> int:
-    """Have so many files open at a time, or as many as the system lets us; returns how many that are."""
+    """Allow this many open files, or as many as the system permits; return the number."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= count:
         return count
@@ -158,9 +158,9 @@ def _allow_files(count: int) -> int:
 
 
 def _shares(files: int) -> tuple[int, int]:
-    """The backlog and the connections for which so many files suffice.
+    """Divide open files between backlog and connections.
 
-    A process without a free file accepts nobody, so that an idle connection gives way to nobody either.
+    A process without a free file can't accept a connection, and so can't close an idle one in its favour.
     """
     free = max(files - FILES_ELSE, 2)
     backlog = min(BACKLOG, free // 2)
@@ -169,12 +169,12 @@ def _shares(files: int) -> tuple[int, int]:
 
 def _log_to_stderr() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[LogHandler()])
-    # Of each request that is none it says so in a line: anybody could fill the disk.
+    # It logs a line for each invalid request, by which anyone could fill the disk.
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 class _Taken(uvicorn.Server):
-    """A server that whoever started it takes along when it ends."""
+    """Server that ends with its parent process."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._look_at_stdin)
@@ -190,10 +190,10 @@ def _listen(host: str, port: int, backlog: int) -> socket.socket:
     try:
         listening = socket.create_server((host, port), family=_family(host), backlog=backlog)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES)
-        # asyncio does so only where the protocol is named, and create_server names none: 45 ms a response otherwise.
+        # asyncio does so only if the protocol is given, and create_server gives none: 45 ms a response otherwise.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
-        raise ConfigError(f"{host}:{port}: nobody can listen there: {error.strerror}") from None
+        raise ConfigError(f"{host}:{port}: can't listen there: {error.strerror}") from None
     return listening
 
 

@@ -1,18 +1,18 @@
-"""Counters of projects in few time series, made without prometheus-client: the busiest have their own, the rest one.
+"""Counters of projects in few time series, without prometheus-client: the busiest have their own, the others share one.
 
-    scrape k     project gains 5 ──► the series that it has: its own, or OTHERS
-                 whoever is busiest now has a series of its own until scrape k + 1
+    scrape k     project gains 5 ──► its series: its own, or OTHERS
+                 the busiest projects now have their own series until scrape k + 1
 
 Rules:
-1. A gain goes to the series that the project had after the scrape before. So no counter falls, and each gain is seen
-   once: a project that gets a series of its own begins it with what that had when it last had it, and one that loses it
-   shows it once more.
-2. What a project gains is the growth of its totals. If they have fallen, it was reset, or deleted and made again: all
-   that they are now is gain. If they have fallen while the daemon began another epoch, it lost what it had not synced
+1. A gain goes to the series that the project had after the previous scrape. So no counter falls, and each gain is seen
+   once: a project that gets a series continues its former value, and one that loses it shows it once more.
+2. A project's gain is the growth of its totals. If they have fallen, it was reset, or deleted and created anew: then
+   its present totals are the gain. If they have fallen with a new epoch of the daemon, it lost changes that were not
+   synced
    in a power cut: then there is no gain.
-3. All counters are 0 at first: what happened before this process was started belongs to the one before it.
-4. Who is busy is told by gains that lose half of their weight in HALF_LIFE_SECONDS. Whoever has a series keeps it until
-   another one is busier by the factor ADVANTAGE, so that two of the same size don't take turns.
+3. All counters start at 0: events before this process belong to the one before it.
+4. Activity is measured by gains that lose half of their weight in HALF_LIFE_SECONDS. A project keeps its series until
+   another one is busier by the factor ADVANTAGE, so that two of the same size don't alternate.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ EVENTS: Final = EventTotals.__struct_fields__
 STATES: Final = TaskCounts.__struct_fields__
 
 OTHERS: Final = "(other)"
-"""The series of all projects without one of their own; no project can be named so."""
+"""Series of all projects without one of their own; no project can have this name."""
 
 HALF_LIFE_SECONDS: Final = 300.0
 ADVANTAGE: Final = 2.0
 
 REMEMBERED: Final = 20_000
-"""Former series of projects that have none now: so many of the last ones go on where they were."""
+"""Former series that are remembered, the latest ones, so that they continue at their last value."""
 
 
 PausedBy = Literal["", "daemon", "operator"]
 
 
 class ProjectRow(NamedTuple):
-    """A project as the daemon has it.
+    """Row of a project.
 
     Attributes:
         counts: tasks by state, now, in the order of ``TaskCounts``.
-        totals: events since it was made, in the order of ``EventTotals``.
-        by: whom it is paused by; the daemon does it when its tasks fail. Empty: it is not paused.
+        totals: events since it was created, in the order of ``EventTotals``.
+        by: actor that paused it; the daemon does so when its tasks fail. Empty: it is not paused.
     """
 
     name: str
@@ -59,10 +59,10 @@ class ProjectRow(NamedTuple):
 
 
 class Activity:
-    """Takes the rows of all projects, scrape by scrape.
+    """Activity of projects, updated by each scrape.
 
     Args:
-        most: projects that have series of their own.
+        most: projects that have series of their own, at most.
     """
 
     def __init__(self, most: int) -> None:
@@ -78,11 +78,11 @@ class Activity:
         self._epoch = 0
 
     def take(self, rows: Sequence[ProjectRow], epoch: int, now: float) -> None:
-        """Count what projects have gained.
+        """Count the gains of all projects.
 
         Args:
-            rows: all that there are.
-            epoch: of the daemon, at least 1.
+            rows: all projects.
+            epoch: epoch of the daemon, at least 1.
             now: seconds, on any clock.
         """
         self._let_go()
@@ -92,7 +92,7 @@ class Activity:
         for row in rows:
             gained = self._gained(row, epoch)
             totals[row.name] = row.totals
-            # At first, who had most so far; what happens from now on weighs more than that.
+            # At first the totals decide; later events weigh more than these.
             before = self._weights.get(row.name, 0.0) * fading if self._epoch else sum(row.totals) * 1e-9
             weights[row.name] = before + sum(gained)
             if any(gained):
@@ -103,11 +103,11 @@ class Activity:
         self._choose()
 
     def counters(self) -> dict[str, Sequence[int]]:
-        """Events by series, in the order of the totals."""
+        """Return events by series, in the order of the totals."""
         return {**self._own, OTHERS: self._others}
 
     def gauges(self, rows: Iterable[ProjectRow]) -> dict[str, Sequence[int]]:
-        """Tasks by series, in the order of the counts."""
+        """Return tasks by series, in the order of the counts."""
         sums: dict[str, Sequence[int]] = {OTHERS: [0] * len(STATES)}
         for row in rows:
             name = row.name if row.name in self._own else OTHERS
@@ -115,13 +115,13 @@ class Activity:
         return sums
 
     def most_telling(self, rows: Iterable[ProjectRow], most: int) -> list[str]:
-        """Names of projects whose stand says most: those with a series of their own, then those with ready tasks."""
+        """Return the most interesting projects: those with a series of their own, then those with ready tasks."""
         ready, own = STATES.index("ready"), self._own
         told = sorted(rows, key=lambda row: (row.name not in own, not row.counts[ready]))
         return [row.name for row in told[:most]]
 
     def stands(self, found: Iterable[ProjectStand]) -> dict[str, tuple[float, int]]:
-        """Seconds idle, the most of the series, and slots that back off, by series."""
+        """Return by series the longest idle time in seconds, and the number of slots that back off."""
         told = {OTHERS: (0.0, 0)}
         for each in found:
             name = each.name if each.name in self._own else OTHERS
@@ -148,7 +148,7 @@ class Activity:
                 own[name] = self._former.pop(name, list(self._nothing))
 
     def _let_go(self) -> None:
-        """Take away the series that have been shown once more."""
+        """Remove the series that have been shown once more."""
         for name in self._leaving:
             self._former[name] = self._own.pop(name)
         while len(self._former) > REMEMBERED:

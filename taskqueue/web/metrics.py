@@ -1,10 +1,10 @@
-"""The metrics of a daemon, in the form that Prometheus reads, and whether the daemon is ready.
+"""Metrics of a daemon in the format of Prometheus, and whether the daemon is ready.
 
     Scrape ──ask──► Projects, daemon ──rows──► Activity ──series──► Exposition ──► text
-           (once for all who scrape at the same time)                  │ a row of the table for each metric
+           (once for all scrapes at the same time)                     │ a row of the table for each metric
 
-A metric is a row of the table; ``docs/reference/metrics.md`` says what each means. Of the projects only those are asked
-for that have changed since the scrape before. ``metric_series`` says which project has time series of its own.
+A metric is a row of the table; ``docs/reference/metrics.md`` explains each. Only projects that have changed since the
+previous scrape are requested. ``metric_series`` decides which project has time series of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from taskqueue.web.metric_series import EVENTS, STATES, Activity, PausedBy, Proj
 PHASES: Final = ("hear", "find", "step", "keep", "reply")
 
 CLOSED: Final = "closed_"
-"""What the daemon's counters of closed connections begin with; the reason follows."""
+"""Prefix of the daemon's counters of closed connections; the reason follows."""
 
 Kind = Literal["counter", "gauge", "histogram"]
 Sample = tuple[tuple[str, ...], float]
@@ -40,12 +40,12 @@ Sample = tuple[tuple[str, ...], float]
 
 
 class Metric(NamedTuple):
-    """A metric of the daemon.
+    """Metric of the daemon.
 
     Attributes:
-        name: without the ``_total`` of counters.
-        meaning: in a sentence.
-        samples: of a daemon; none of a histogram, see ``HISTOGRAMS``.
+        name: name without the ``_total`` of counters.
+        meaning: help text.
+        samples: makes samples of a reply; None for a histogram, see ``HISTOGRAMS``.
     """
 
     name: str
@@ -60,7 +60,7 @@ def _gauge(name: str, meaning: str, field: str) -> Metric:
 
 
 def _counted(name: str, meaning: str, key: str = "") -> Metric:
-    """A counter of the process around the core, which has it by this key, or by its name."""
+    """Make a counter of the process around the core, with this key there, or its own name."""
     key = key or name
     return Metric(f"taskqueue_{name}", "counter", meaning, (), lambda reply: [((), reply.shell.get(key, 0.0))])
 
@@ -94,29 +94,29 @@ DAEMON_METRICS: Final = (
     Metric(
         "taskqueue_build_info", "gauge", "always 1; what runs", ("version", "python", "compiled", "durability"), _build
     ),
-    _gauge("uptime_seconds", "since the daemon was started", "uptime_seconds"),
-    _gauge("epoch", "grows with each start, and each time that the store is read again", "epoch"),
+    _gauge("uptime_seconds", "seconds since the daemon started", "uptime_seconds"),
+    _gauge("epoch", "grows with each start, and each time that the store is loaded again", "epoch"),
     _gauge("sessions", "sessions that the daemon knows", "sessions"),
     _gauge("fetchers", "fetchers that want, hold or run tasks", "fetchers"),
-    _gauge("fetcher_places", "tasks that they want at once, in all", "capacity"),
-    _gauge("fetcher_leases", "tasks that they have, in all", "holds"),
-    _gauge("fetcher_places_hung", "places of them that are taken by handlers whose lease is over, in all", "hung"),
+    _gauge("fetcher_places", "tasks that fetchers run at once, at most, in all", "capacity"),
+    _gauge("fetcher_leases", "tasks that fetchers hold, in all", "holds"),
+    _gauge("fetcher_places_hung", "places of fetchers occupied by handlers whose lease has ended", "hung"),
     _gauge("process_resident_bytes", "memory of the daemon's process", "resident_bytes"),
-    _gauge("process_resident_limit_bytes", "memory that it may take", "resident_bytes_most"),
+    _gauge("process_resident_limit_bytes", "memory that the daemon's process may take", "resident_bytes_most"),
     _gauge("queue_memory_bytes", "memory of queues and leases", "task_bytes"),
     _gauge("queue_memory_limit_bytes", "memory that queues may take", "task_bytes_most"),
     Metric("taskqueue_store_bytes", "gauge", "size of the store's tables", ("level",), _level_bytes),
     Metric("taskqueue_store_tables", "gauge", "number of the store's tables", ("level",), _level_tables),
     Metric("taskqueue_disk_free_bytes", "gauge", "free space of the store's disk", (), _free_bytes),
     _gauge("disk_accepts_tasks", "0: less is free than store.min_free, so nothing is taken or dispatched", "has_room"),
-    Metric("taskqueue_turn_phase_seconds", "counter", "where the daemon's time goes", ("phase",), _phases),
+    Metric("taskqueue_turn_phase_seconds", "counter", "time spent in each phase of a turn", ("phase",), _phases),
     _counted("turns", "turns of the core"),
     _counted("wakeups", "returns from sleep"),
-    _counted("store_commits", "turns that had something to write", "writes"),
+    _counted("store_commits", "turns that wrote to the store", "writes"),
     _counted("store_syncs", "syncs of the log", "syncs"),
-    _counted("store_reloads", "times that the store has failed and was read again", "reloads"),
+    _counted("store_reloads", "times that the store failed and was loaded again", "reloads"),
     _counted("store_turns_lost", "acknowledged turns that a database has lost, as in a failover", "lost_turns"),
-    _counted("store_rows_damaged", "rows of a database that are set aside because they are damaged", "damaged_rows"),
+    _counted("store_rows_damaged", "damaged rows of a database that were set aside", "damaged_rows"),
     _counted("messages_received", "messages received", "frames_in"),
     _counted("messages_sent", "messages sent", "frames_out"),
     _counted("received_bytes", "bytes of messages received", "bytes_in"),
@@ -130,16 +130,16 @@ DAEMON_METRICS: Final = (
     _counted("messages_undelivered", "messages whose receiver was gone or did not read", "undelivered"),
     _counted(
         "messages_dropped",
-        "messages of another version of ZeroMQ's protocol, and such as could not be received",
+        "messages of another version of ZeroMQ's protocol, or that could not be received",
         "dropped",
     ),
     Metric("taskqueue_connections_closed", "counter", "connections that the daemon has closed", ("reason",), _closed),
     Metric("taskqueue_turn_seconds", "histogram", "turns: looking up, deciding, writing"),
-    Metric("taskqueue_turn_tasks", "histogram", "tasks that a turn has changed something of"),
-    Metric("taskqueue_store_commit_seconds", "histogram", "the writing of a turn"),
+    Metric("taskqueue_turn_tasks", "histogram", "tasks that a turn has changed"),
+    Metric("taskqueue_store_commit_seconds", "histogram", "writes of a turn"),
     Metric("taskqueue_store_sync_seconds", "histogram", "syncs of the log"),
     Metric("taskqueue_attempt_seconds", "histogram", "processing: from dispatch to answer or timeout"),
-    Metric("taskqueue_task_lateness_seconds", "histogram", "of delayed tasks until they are ready, and of cron jobs"),
+    Metric("taskqueue_task_lateness_seconds", "histogram", "lateness of delayed tasks and cron jobs"),
 )
 
 HISTOGRAMS: Final = {
@@ -147,59 +147,59 @@ HISTOGRAMS: Final = {
     "taskqueue_store_sync_seconds": "sync_seconds",
     "taskqueue_task_lateness_seconds": "lateness_seconds",
 }
-"""Names in ``DaemonReply.histograms`` of those that are not called so here."""
+"""Names in ``DaemonReply.histograms`` that differ from the metric's."""
 
 TASKS: Final = Metric("taskqueue_tasks", "gauge", "tasks by state, now", ("project", "state"))
 PROJECTS: Final = Metric(
-    "taskqueue_projects", "gauge", "projects by state, and by whom they are paused", ("state", "by")
+    "taskqueue_projects", "gauge", "projects by state, and by the actor that paused them", ("state", "by")
 )
 ACCEPTED: Final = Metric(
     "taskqueue_tasks_accepted", "counter", "tasks that were new, or are to be run again", ("project",)
 )
-DISPATCHED: Final = Metric("taskqueue_tasks_dispatched", "counter", "tasks given to fetchers", ("project",))
+DISPATCHED: Final = Metric("taskqueue_tasks_dispatched", "counter", "tasks dispatched to fetchers", ("project",))
 ATTEMPTS: Final = Metric(
     "taskqueue_attempts", "counter", "attempts that ended, and tasks that failed with a parent", ("project", "outcome")
 )
 TIMEOUTS: Final = Metric(
     "taskqueue_attempt_timeouts",
     "counter",
-    "attempts that ran out of time; they are also failed or retried",
+    "attempts that timed out; they also count as failed or retried",
     ("project",),
 )
 IDLE: Final = Metric(
     "taskqueue_project_idle_seconds",
     "gauge",
-    "since its last dispatch, or since it has ready tasks, while it may dispatch them; else 0",
+    "seconds since its last dispatch, or since it has ready tasks, while it may dispatch; else 0",
     ("project",),
 )
 BACKOFFS: Final = Metric("taskqueue_slot_backoffs", "gauge", "slots in memory that back off now", ("project",))
 
 PROJECT_METRICS: Final = (TASKS, PROJECTS, IDLE, BACKOFFS, ACCEPTED, DISPATCHED, ATTEMPTS, TIMEOUTS)
 OUTCOMES: Final = ("success", "failed", "retried")
-"""Events that end an attempt. A timeout is no outcome, or the sum over outcomes would count it twice."""
+"""Events that end an attempt. Timeouts are not among them, since a sum over outcomes would count them twice."""
 
 UP: Final = Metric(
-    "taskqueue_up", "gauge", "1: the daemon has answered; 0: it has not, and there is nothing else of it"
+    "taskqueue_up", "gauge", "1: the daemon has answered; 0: it has not, and its other metrics are missing"
 )
 
 # ---------------------------------------------------------------------------------------------------- asking the daemon
 
 SOONEST_SECONDS: Final = 0.5
-"""Between two looks at the daemon, however many scrape."""
+"""Time between two requests to the daemon, for any number of scrapers."""
 
 PATIENCE_SECONDS: Final = 5.0
-"""That the daemon may take to answer a scrape; Prometheus waits for ten by default."""
+"""Longest wait for the daemon's answer to a scrape; Prometheus waits for ten by default."""
 
 READY_SECONDS: Final = 2.0
-"""That it may take to say that it is ready; while its store is read again it refuses, and the client asks again."""
+"""Longest wait for the daemon to be ready; while it loads its store it refuses, and the client asks again."""
 
 
 class Scrape:
-    """The metrics of one daemon, in a registry of its own.
+    """Metrics of one daemon, in a registry of its own.
 
     Args:
-        client: of its own, see ``Projects``.
-        most: projects that have series of their own; None: there are no metrics.
+        client: a client of its own, see ``Projects``.
+        most: projects that have series of their own, at most; None: metrics are switched off.
     """
 
     def __init__(self, client: AsyncClient, most: int | None) -> None:
@@ -217,7 +217,7 @@ class Scrape:
         self._trouble = ""
 
     async def text(self, accept: str) -> tuple[bytes, str]:
-        """The metrics as they are now, in the best form of those that the header Accept names, and its content type."""
+        """Return the current metrics in the best format of the header Accept, and the content type."""
         clock = asyncio.get_running_loop().time
         async with self._scraping:
             if clock() - self._scraped_at >= SOONEST_SECONDS:
@@ -227,7 +227,7 @@ class Scrape:
             return encode(self._registry), content_type
 
     async def trouble(self) -> str:
-        """Why the daemon is not ready; empty: it is."""
+        """Return why the daemon is not ready; empty if it is."""
         clock = asyncio.get_running_loop().time
         async with self._asking:
             if clock() - self._asked_at >= SOONEST_SECONDS:
@@ -255,13 +255,13 @@ class Scrape:
 
 
 class Projects:
-    """Remembers them from one look to the next.
+    """Projects, remembered from one scrape to the next.
 
     Args:
-        client: one of its own: of all who watch in one session only the last one is answered.
+        client: a client of its own: the daemon answers only the last ``watch`` of a session.
 
     Attributes:
-        epoch: of the daemon at the last look; 0: there was none.
+        epoch: epoch of the daemon at the last scrape; 0 before the first.
     """
 
     def __init__(self, client: AsyncClient) -> None:
@@ -271,10 +271,10 @@ class Projects:
         self._since = ""
 
     async def look(self, patience: float) -> Sequence[ProjectRow]:
-        """All of them, as they were a quarter of a second ago at most.
+        """Return all projects, at most a quarter of a second old.
 
         Args:
-            patience: seconds that each answer may take.
+            patience: longest wait for each answer, in seconds.
 
         Raises:
             TaskQueueError: the daemon does not answer, or refuses.
@@ -309,13 +309,13 @@ PROJECT_STATES: Final = tuple(
 
 
 class Exposition(Collector):
-    """What the last scrape has found; it asks nobody."""
+    """Result of the last scrape, in the form that prometheus-client collects."""
 
     def __init__(self) -> None:
         self._families: list[Family] = [_family(UP, [((), 0.0)])]
 
     def show(self, reply: DaemonReply, rows: Sequence[ProjectRow], activity: Activity) -> None:
-        """Show a daemon, and its projects."""
+        """Show a daemon and its projects."""
         self._families = [_family(UP, [((), 1.0)]), *_of_daemon(reply), *_of_projects(reply, rows, activity)]
 
     def show_nothing(self) -> None:
@@ -323,7 +323,7 @@ class Exposition(Collector):
         self._families = [_family(UP, [((), 0.0)])]
 
     def collect(self) -> Iterable[Family]:
-        """All families, as prometheus-client asks for them."""
+        """Return all families, as prometheus-client requires."""
         return self._families
 
 

@@ -1,4 +1,4 @@
-"""What may be chosen about the web process."""
+"""Options of the web process."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ DEFAULT_TOKENS: Final = Path("data/web-tokens.json")
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """Who is let in.
+    """Options that decide who is let in.
 
     Attributes:
-        tokens: the file of tokens; it may not be there.
-        demands_tokens: nobody comes in without one, on loopback neither.
-        hosts: names, beside its own, by which browsers may call the process.
-        proxies: addresses of reverse proxies, whose X-Forwarded headers count.
-        proxy_header: in which they say who asks, in lower case; empty: they don't.
-        root_path: below which a reverse proxy shows the pages, such as /taskqueue; "": at the top, or where it says.
-        proxy_roles: what those may do, by name; that of "" is everybody else's, a viewer's if it is missing.
+        tokens: file of tokens; may be missing.
+        demands_tokens: a token is required even on loopback.
+        hosts: further host names for which requests are accepted.
+        proxies: addresses of reverse proxies whose X-Forwarded headers count.
+        proxy_header: header in which they name the user, in lower case; empty if they don't.
+        root_path: path below which a reverse proxy serves the dashboard, such as /taskqueue; "": the top, or the path
+            that the proxy sends.
+        proxy_roles: roles of these users by name; the role of "" is for all others, and viewer if missing.
     """
 
     tokens: Path = DEFAULT_TOKENS
@@ -41,18 +42,18 @@ class AccessOptions:
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """What a peer may cost before his connection is cut.
+    """Limits of what a peer may cost before its connection is cut.
 
     Attributes:
-        connections: at a time.
-        of_one_address: of these.
-        head_seconds: from the first moment of a connection, or the first byte after a response, until a request has its
+        connections: connections at a time.
+        of_one_address: connections of one address at a time.
+        head_seconds: from the beginning of a connection, or the first byte after a response, to the end of a request's
             head.
-        idle_seconds: how long nothing may come of a body that is waited for.
-        unread_seconds: how long he may leave unread what has filled his connection.
-        look_seconds: how often it is seen to.
-        fresh_seconds: age at which an idle connection gives way to a newcomer that finds no room.
-        idle_of_one_address: with more than so many, they give way at any age.
+        idle_seconds: time without a byte of a body that is awaited.
+        unread_seconds: time in which the peer may leave a full connection unread.
+        look_seconds: time between two checks.
+        fresh_seconds: age at which an idle connection may be closed for a new one without room.
+        idle_of_one_address: idle connections of an address above which they may be closed at any age.
     """
 
     connections: int = 2048
@@ -67,16 +68,16 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class WebOptions:
-    """Choices of whoever starts the web process.
+    """Options of the web process.
 
     Attributes:
         daemon_url: address of the daemon, such as tcp://127.0.0.1:7400.
-        host, port: where browsers are listened to; port 0: one that is free.
-        name: of this process, for the change log, such as web@host1.
-        timeout: seconds that the daemon may take to answer.
+        host, port: address to listen on; port 0 is any free port.
+        name: name of this process in ``taskqueue log``, such as web@host1.
+        timeout: longest wait for an answer of the daemon, in seconds.
         access: who is let in.
-        patience: what a peer may cost.
-        metrics_projects: projects that have metrics of their own, the busiest ones; None: there are no metrics.
+        patience: limits of what a peer may cost.
+        metrics_projects: projects with metrics of their own, the busiest ones; None: metrics are switched off.
     """
 
     daemon_url: str

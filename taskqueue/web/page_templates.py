@@ -1,6 +1,6 @@
-"""Makes HTML of templates: everything that is put into them is escaped, and visible.
+"""HTML from templates: every value put into them is escaped, and made visible.
 
-What was crawled becomes a link only by ``outward``, with the macro of ``links.html``.
+A crawled url becomes a link only through ``outward``, with the macro of ``links.html``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ PLACES: Final = (
     ("/log", "Log"),
     ("/daemon", "Daemon"),
 )
-"""The pages that every page leads to."""
+"""Pages in the navigation of every page."""
 
 _OUTWARD: Final = re.compile(r"https?://[^\s\\\"'<>`]{1,8192}", re.IGNORECASE)
 
 
 def make_environment() -> Environment:
-    """The templates of the package, each read when it is first used."""
+    """Make the environment of the package's templates, each read when first used."""
     environment = Environment(
         loader=PackageLoader("taskqueue.web", "templates"),
         autoescape=True,
@@ -52,35 +52,35 @@ def make_environment() -> Environment:
 
 
 class Templates:
-    """The templates of all pages."""
+    """Templates of all pages."""
 
     def __init__(self) -> None:
         self._environment = make_environment()
 
     def page(self, request: Request, name: str, context: Mapping[str, Any], status: int = 200) -> HTMLResponse:
-        """A whole page."""
+        """Render a page."""
         shown = {"visitor": visitor_of(request), "root": root_of(request), "path": request.scope["path"], **context}
         return HTMLResponse(self._environment.get_template(name).render(shown), status)
 
     def blocks(self, name: str, context: Mapping[str, Any], wanted: tuple[str, ...]) -> dict[str, str]:
-        """Blocks of a page, by their names."""
+        """Render blocks of a page, by name."""
         template = self._environment.get_template(name)
         return {block: "".join(template.blocks[block](template.new_context(dict(context)))) for block in wanted}
 
 
 def link(path: str, chosen: Mapping[str, object], **more: object) -> str:
-    """A path with the query of what is chosen; what is 0 or empty is left out."""
+    """Return a path with a query; values of 0 and empty ones are left out."""
     query = urlencode({name: value for name, value in {**chosen, **more}.items() if value})
     return f"{path}?{query}" if query else path
 
 
 def outward(url: str) -> str:
-    """The url if it may be a link, else "": a browser would run ``javascript:`` and ``data:``."""
+    """Return the url if it may be a link, else "": a browser would run ``javascript:`` and ``data:``."""
     return url if _OUTWARD.fullmatch(url) and url.isprintable() else ""
 
 
 def _shown(value: object) -> object:
-    """What every ``{{ }}`` passes: a text of somebody else hides nothing and turns nothing round."""
+    """Finalize every ``{{ }}``: a foreign text can't hide or reverse anything."""
     return visible_lines(value) if type(value) is str else value
 
 

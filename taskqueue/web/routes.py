@@ -1,7 +1,7 @@
-"""A row for each address that the web process answers: who may ask, and who answers.
+"""Rows for the addresses of the web process, each with its endpoint and the role that it requires.
 
-Each page has a tuple ``ROUTES`` of them; ``main`` collects these. ``{name:text}`` at the end of a path is any text,
-with slashes and line breaks; Starlette's own ``path`` ends at the first line break.
+Each page has a tuple ``ROUTES`` of them; ``main`` collects these. ``{name:text}`` at the end of a path matches any
+text, with slashes and line breaks; Starlette's own ``path`` ends at the first line break.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from taskqueue.web.roles import Role
 
 
 class TextConvertor(Convertor[str]):
-    """The rest of a path, whatever is in it: ``path`` of Starlette ends at a line end."""
+    """Rest of a path, with any characters: ``path`` of Starlette ends at a line end."""
 
     regex = r"[\s\S]*"
 
     def convert(self, value: str) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return value
 
     def to_string(self, value: str) -> str:
-        """The text itself."""
+        """Return the text itself."""
         return value
 
 
@@ -41,12 +41,12 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class WebRoute(NamedTuple):
-    """An address.
+    """Address of the web process.
 
     Attributes:
-        path: with parameters, as Starlette has them: ``/projects/{project}``; ``{name:text}`` is all the rest.
-        role: the least that a visitor must have.
-        is_long: it lasts as long as the asker likes, so it takes none of the few places of those that ask and answer.
+        path: path with parameters, as in Starlette: ``/projects/{project}``; ``{name:text}`` is all the rest.
+        role: lowest role that a visitor needs.
+        is_long: True for responses that last as long as the client wants; they take none of the few short places.
     """
 
     path: str
@@ -57,13 +57,13 @@ class WebRoute(NamedTuple):
 
 
 def to_starlette(route: WebRoute) -> Route:
-    """The route of the framework, which lets nobody pass who may not."""
+    """Make the framework's route, which checks the visitor's role."""
     admitted = Admitted(route.endpoint, route.role, is_long=route.is_long)
     return Route(route.path, admitted, methods=list(route.methods), name=route.path)
 
 
 def nothing_here(router: Router) -> ASGIApp:
-    """Make what answers where no route is: it leads to the same address without slashes at its end, if one is there."""
+    """Make the fallback of the router: redirect to the address without slashes at its end if it exists, else 404."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         shorter = {**scope, "path": scope["path"].rstrip("/")}

@@ -1,7 +1,7 @@
-"""What the endpoints of the web process work with, handed to them by the application.
+"""Services that the endpoints of the web process share.
 
-Two of these services are defined here: ``Meters``, the speeds of counters while a browser looks at them, and
-``Recent``, answers that are kept for a while, because asking again would cost the daemon more than they change.
+Two of them are defined here: ``Meters``, speeds of counters while a browser shows them, and ``Recent``, answers that
+are cached, because asking again would cost the daemon more than they change.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from taskqueue.web.page_templates import Templates
 T = TypeVar("T")
 
 WINDOW_SECONDS: Final = 10.0
-"""A speed is that of so many seconds, at most."""
+"""Time over which a speed is averaged, at most."""
 
 FORGOTTEN_SECONDS: Final = 30.0
-"""A counter that nobody has looked at for so long begins anew."""
+"""Time without a look after which a counter begins anew."""
 
 LOOKED_AT_MOST: Final = 10_000
-"""Counters that are remembered."""
+"""Counters that are remembered, at most."""
 
 
 class Meters:
-    """Remembers what counters said, by name."""
+    """Speeds of counters, by name."""
 
     def __init__(self) -> None:
         self._looks: dict[str, deque[tuple[float, float]]] = {}
 
     def look(self, at: float, counters: Mapping[str, float]) -> dict[str, float]:
-        """Speeds a second, ``at`` seconds of any clock; a counter that is new, or has begun anew, has none yet."""
+        """Return speeds per second, at ``at`` seconds of any clock; new and restarted counters have none yet."""
         if len(self._looks) > LOOKED_AT_MOST:
             self._looks.clear()
         found = {name: self._speed(name, at, count) for name, count in counters.items()}
@@ -64,13 +64,13 @@ ANSWERS_MOST: Final = 256
 
 
 class Recent:
-    """The answers of the last seconds, by what was asked."""
+    """Cached answers, by question."""
 
     def __init__(self) -> None:
         self._kept: dict[object, tuple[float, Any]] = {}
 
     async def ask(self, what: object, seconds: float, ask: Callable[[], Awaitable[T]]) -> T:
-        """The answer to ``what`` that is at most so many seconds old, or a new one."""
+        """Return the cached answer to ``what`` if it is at most ``seconds`` old, or a new one."""
         at, answer = self._kept.get(what, (float("-inf"), None))
         if time.monotonic() - at >= seconds:
             answer = await ask()
@@ -84,18 +84,18 @@ class Recent:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """One set for each web process.
+    """Services of one web process.
 
-    Attributes:
-        client: the connection to the daemon, shared by all browsers.
-        channels: what browsers see change.
-        projects: as they were a moment ago.
-        templates: of the pages.
-        scrape: the metrics, and whether the daemon is ready.
-        meters: of fetchers.
-        recent: answers that are kept for a while.
-        flows: that browsers look at.
-        samples: of what the daemon told of itself.
+    options: options of the process.
+    client: connection to the daemon, shared by all browsers.
+    channels: live views of browsers.
+    projects: table of all projects.
+    templates: templates of the pages.
+    scrape: metrics, and whether the daemon is ready.
+    meters: speeds of fetchers.
+    recent: cached answers.
+    flows: flows that browsers show.
+    samples: samples of the daemon's figures.
     """
 
     options: WebOptions
@@ -111,6 +111,6 @@ class Services:
 
 
 def services_of(request: HTTPConnection) -> Services:
-    """What the application has given its endpoints."""
+    """Return the services of the application."""
     found: Services = request.app.state.services
     return found

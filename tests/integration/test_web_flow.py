@@ -98,7 +98,7 @@ def test_a_flow_of_many_pages_is_read_by_and_by(client: Client, pages: Pages, mo
 
     first, second = pages.page("/projects/maps/flows/larger"), pages.page("/projects/maps/flows/larger")
 
-    assert words(first.get_element_by_id("drawing")) == "It is being read: 1,000 of 1,100 tasks so far."
+    assert words(first.get_element_by_id("drawing")) == "Reading the flow: 1,000 of 1,100 tasks so far."
     assert [row[:2] for row in table(second, "Layers of the flow")[1:]] == [["1", "1,100"]]
 
 

@@ -75,7 +75,7 @@ def test_a_fetcher_is_found_by_its_name_and_by_whose_tasks_it_wants(pages: Pages
     assert names("filter=BOLD") == names("project=shop") == [HOSTILE]
     assert names("filter=nobody") == names("skip=100") == []
     assert HOSTILE in names("sort=nonsense")
-    assert "No fetcher is named so." in words(pages.page("/fetchers?filter=nobody"))
+    assert "No fetcher matches." in words(pages.page("/fetchers?filter=nobody"))
 
 
 def test_whatever_a_fetcher_is_called_its_page_is_found_and_it_can_be_drained(pages: Pages) -> None:
@@ -85,7 +85,7 @@ def test_whatever_a_fetcher_is_called_its_page_is_found_and_it_can_be_drained(pa
     one = pages.page(link)
 
     assert words(one.find(".//h1")) == " ".join(HOSTILE.split())
-    assert [row[0] for row in table(one, "Tasks that it holds")[1:]] == ["http://shop/weekly/a"]
+    assert [row[0] for row in table(one, "Held tasks")[1:]] == ["http://shop/weekly/a"]
     buttons = {each.get("data-api") for each in one.iter("button")}
     assert f"/api/v1{link}/drain" in buttons
     assert not page.xpath("//b | //i")

@@ -82,7 +82,7 @@ def test_projects_are_found_by_a_part_of_their_name_by_their_group_and_by_their_
     assert names(pages.page("/?filter=SHOP")) == ["shop-a", "shop-b"]
     assert names(pages.page("/?group=shops")) == ["shop-a"]
     assert names(pages.page("/?state=paused")) == ["shop-a"]
-    assert "No project is like that" in words(pages.page("/?filter=nothing").get_element_by_id("pages"))
+    assert "No project matches" in words(pages.page("/?filter=nothing").get_element_by_id("pages"))
 
 
 def test_projects_are_sorted_by_any_column_and_shown_in_pages(pages: Pages) -> None:
@@ -97,13 +97,13 @@ def test_what_will_happen_is_said_with_the_tasks_that_it_is_about(pages: Pages) 
     page = pages.page("/?filter=news")
 
     assert (
-        cell(page, "news", "retry").get("data-will")
-        == "What failed, 1 task, runs again, at its pace, with all retries."
+        cell(page, "news", "retry").get("data-will") == "Failed tasks (1) run again, at its pace and with all retries."
     )
     assert json.loads(cell(page, "news", "retry").get("data-body")) == {
         "action": "retry", "project": "news", "filter": {"states": ["failed"]},
     }  # fmt: skip
-    assert cell(page, "news", "run").get("data-will") == "What is delayed, 1 task, may go at once, at its pace."
+    expected = "Delayed tasks (1) become ready now and run at the project's pace."
+    assert cell(page, "news", "run").get("data-will") == expected
 
 
 def test_the_actions_of_a_group_are_there_when_it_is_chosen(pages: Pages) -> None:
@@ -181,8 +181,8 @@ def test_what_failed_is_grouped_by_error_and_by_host(pages: Pages) -> None:
 def test_what_loses_tasks_says_how_many_first_and_is_for_admins(pages: Pages) -> None:
     buttons = {each.get("data-ask"): each.get("data-will") for each in pages.page("/projects/news").iter("button")}
 
-    assert buttons["Clear news?"] == "Its live tasks are dropped at once: 4. What is over stays known."
-    assert buttons["Retry what failed of news?"].startswith("What failed, 1 tasks, runs again")
+    assert buttons["Clear news?"] == "Its unfinished tasks are dropped at once: 4. Finished tasks stay known."
+    assert buttons["Retry failed tasks of news?"].startswith("Failed tasks (1) run again")
 
 
 def test_a_project_that_is_not_there_is_said_to_be_unknown(pages: Pages) -> None:

@@ -215,7 +215,7 @@ def test_failures_are_counted_by_what_they_have_in_common_and_lead_to_the_tasks(
     page = pages.page("/failures?project=news")
 
     heads, row = table(page, "Failures")
-    assert heads == ["Failures", "Share", "Error", "Last seen", "The last one", "Tasks"]
+    assert heads == ["Failures", "Share", "Error", "Last seen", "Last failure", "Tasks"]
     assert (row[0], row[1], row[2]) == ("3", "100%", "HTTP 503 for item #")
     failed, waiting = page.xpath("//td[@class='does']/a/@href")
     assert len(listed(pages, failed.partition("?")[2])) == 2

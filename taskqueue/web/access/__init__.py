@@ -1,4 +1,4 @@
-"""Who asks, and whether he may.
+"""Identity and rights of visitors.
 
 Here may live what tells visitors apart and keeps strangers out: tokens, sessions, headers.
 """

@@ -1,11 +1,11 @@
-"""Finds out who asks: by a token, by what a trusted proxy says, by the cookie of a browser that has signed in.
+"""Identifies visitors: by a token, by a trusted proxy's header, or by the cookie of a browser that has signed in.
 
-    on loopback, without tokens, proxies and further names    everybody is the admin: whoever is on this machine
-    else                                                      a request is a stranger's until it shows whose it is
+    on loopback, without tokens, proxies and further names    every visitor is admin: all are on this machine
+    else                                                      a visitor is a stranger until it is identified
 
-Once there was a token, or the file could not be read, everybody needs one until the process ends: taking the last one
-away must not open the door. The name of a user that a reverse proxy has let in stands in a header, which is taken from
-the proxy alone.
+Once there was a token, or the file could not be read, every visitor needs one until the process ends: removing the last
+token must not open the door. The name of a user that a reverse proxy has let in is in a header, which is taken from the
+proxy alone.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ UNREADABLE: Final = "the file of tokens can't be read; the log of the web proces
 
 
 class Access:
-    """Who may come in.
+    """Identification of visitors.
 
     Attributes:
-        tokens, sessions, failed: what is known of those who have tried.
-        hosts: names that are ours.
-        root: path below which a proxy shows the pages; "": it may say one.
+        tokens, sessions, failed: valid tokens, signed-in browsers, and wrong tokens so far.
+        hosts: host names of this process.
+        root: path below which a proxy serves the dashboard; "": a proxy may send it.
     """
 
     def __init__(self, options: WebOptions) -> None:
@@ -63,17 +63,17 @@ class Access:
         self._owner = Visitor("", "admin", self._actor(""), self._csrf(""))
 
     def is_open(self) -> bool:
-        """Whether everybody who reaches the process is its admin."""
+        """Return whether every visitor that reaches the process is admin."""
         if self._is_open and self.tokens.any():
             self._is_open = False
         return self._is_open
 
     async def identify(self, request: HTTPConnection, arrival: Arrival) -> Visitor:
-        """Who asks.
+        """Identify the visitor of a request.
 
         Raises:
-            Refused: 401: the token is none; 403: a header is a proxy's, and comes from elsewhere; 429: too many wrong
-                tokens come from there; 503: the tokens can't be read.
+            Refused: 401: the token is wrong; 403: a proxy's header does not come from the proxy; 429: too many wrong
+                tokens from this address; 503: the tokens can't be read.
         """
         if (visitor := self._without_token(request, arrival)) is not None:
             return visitor
@@ -82,7 +82,7 @@ class Access:
         return self._signed_in(request, arrival)
 
     def is_still(self, visitor: Visitor, request: HTTPConnection, arrival: Arrival) -> bool:
-        """Whether ``identify`` would still find the visitor, with the same role; a wrong token counts for nothing."""
+        """Return whether ``identify`` would still find the visitor, with the same role; counts no wrong tokens."""
         try:
             now = self._without_token(request, arrival)
         except Refused:
@@ -116,10 +116,10 @@ class Access:
         return Visitor(token.name, token.role, self._actor(token.name), session.csrf, is_signed_in=True)
 
     async def token_of(self, secret: str, arrival: Arrival) -> Token:
-        """The token that somebody shows.
+        """Return the token with this secret.
 
         Raises:
-            Refused: as ``identify``.
+            Refused: see ``identify``.
         """
         if (token := self.tokens.of_secret(secret)) is not None:
             self.failed.forget(arrival.address)
@@ -131,11 +131,11 @@ class Access:
         raise Refused(401, WRONG_TOKEN)
 
     def end_session(self, request: HTTPConnection, arrival: Arrival) -> None:
-        """Forget the session of a browser."""
+        """End the session of a browser."""
         self.sessions.end(cookie_of(request, session_cookie(arrival)))
 
     def login_csrf(self, nonce: str) -> str:
-        """What the form of a browser that nobody knows yet sends along; it goes with the cookie of this value."""
+        """Return the CSRF token for the sign-in form of an unknown browser; it belongs to the nonce in its cookie."""
         return self._csrf(f"login {nonce}")
 
     def _csrf(self, whose: str) -> str:
@@ -147,7 +147,7 @@ class Access:
 
 
 def is_open(options: WebOptions) -> bool:
-    """Whether only this machine reaches the process, and nothing was said of anybody else."""
+    """Return whether only this machine reaches the process, and no other visitors are configured."""
     chosen = options.access
     return is_loopback(options.host) and not (
         chosen.hosts or chosen.proxies or chosen.root_path or chosen.demands_tokens
@@ -155,26 +155,26 @@ def is_open(options: WebOptions) -> bool:
 
 
 def check_start(options: WebOptions) -> None:
-    """See that nobody is let in by mistake.
+    """Check that no visitor is let in by mistake.
 
     Raises:
-        ConfigError: the tokens can't be read; or there are none, and nobody else says who asks.
+        ConfigError: the tokens can't be read; or there are none, and no proxy identifies users.
     """
     chosen = options.access
     found = read_tokens(chosen.tokens)
     if is_open(options) or (found and found.tokens) or chosen.proxy_header:
         return
     raise ConfigError(
-        f"{options.host}:{options.port} is not for everybody, and {chosen.tokens} has no tokens to know people by. "
+        f"{options.host}:{options.port} can be reached from elsewhere, but {chosen.tokens} has no tokens of users. "
         f"Make one with `taskqueue web token add NAME --role admin --tokens {chosen.tokens}`, or name the reverse "
         "proxy that knows its users with --trust-proxy ADDRESS --proxy-header X-Forwarded-User"
     )
 
 
 def session_cookie(arrival: Arrival) -> str:
-    """The name of the cookie: ports share cookies, and two web processes of one machine must not.
+    """Return the name of the session cookie; it has the port, because two web processes on one machine share cookies.
 
-    Below a root path it goes to that path alone, which ``__Host-`` forbids: other programs of the host don't see it.
+    Below a root path the cookie is sent to that path alone, which ``__Host-`` forbids, so other programs don't see it.
     """
     prefix = ("__Secure-" if arrival.root else "__Host-") if arrival.scheme == "https" else ""
     return f"{prefix}taskqueue-{port_of(arrival.host, arrival.scheme)}{arrival.root.replace('/', '.')}"
@@ -186,7 +186,7 @@ def _bearer_of(request: HTTPConnection) -> str:
 
 
 def cookie_of(request: HTTPConnection, name: str) -> str:
-    """The value of a cookie; "" if there is none, or more than one: then somebody has put his own beside ours."""
+    """Return the value of a cookie; "" if there is none, or several: another site may have added one."""
     said = [part for header in request.headers.getlist("cookie") for part in header.split(";")]
     values = [value.strip() for key, _, value in (part.partition("=") for part in said) if key.strip() == name]
     return values[0] if len(values) == 1 else ""
@@ -198,11 +198,11 @@ MOST_USER_CHARS = 64
 
 
 class ProxyUsers:
-    """The proxy's header, and what users may do.
+    """Users that a proxy has let in, and their roles.
 
     Args:
-        header: its name in lower case; empty: there is none.
-        roles: by user; that of "" is everybody else's.
+        header: name of the proxy's header in lower case; empty if there is none.
+        roles: roles by user; the role of "" is for all others.
     """
 
     def __init__(self, header: str, roles: Mapping[str, Role]) -> None:
@@ -210,10 +210,10 @@ class ProxyUsers:
         self._roles = roles
 
     def find(self, headers: Headers, arrival: Arrival) -> tuple[str, Role] | None:
-        """The name and role of the user that the proxy has let in; None: it says nothing.
+        """Return name and role of the user that the proxy has let in; None if the header is absent or empty.
 
         Raises:
-            Refused: the header comes from elsewhere, or is none.
+            Refused: the header does not come from the proxy, or is invalid.
         """
         said = headers.getlist(self._header) if self._header else []
         if not said:
@@ -223,11 +223,11 @@ class ProxyUsers:
         if len(said) > 1:
             raise Refused(403, f"there is more than one {self._header}")
         try:
-            name = said[0].encode("latin-1").decode().strip()  # as HTTP has bytes, and people names
+            name = said[0].encode("latin-1").decode().strip()  # HTTP headers are bytes, names of users are UTF-8
         except UnicodeDecodeError:
             raise Refused(403, f"{self._header} is not UTF-8") from None
         if not name:
             return None
         if len(name) > MOST_USER_CHARS or not name.isprintable():
-            raise Refused(403, f"{self._header} is no name")
+            raise Refused(403, f"{self._header} is not a valid name")
         return name, self._roles.get(name, self._roles.get("", "viewer"))

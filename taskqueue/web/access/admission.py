@@ -1,16 +1,15 @@
-"""Runs an endpoint for those who may ask it, in a place of its own, and as long as they may.
+"""Runs an endpoint for visitors with the right role, in a place, for as long as they have it.
 
     short   whole request, or its first AHEAD_BYTES ──► place ──► endpoint ──► response
-    long    place ──► endpoint ──► response, while the asker's rights are looked at each second
+    long    place ──► endpoint ──► response, while the visitor's rights are checked each second
 
-Places limit how many requests are worked on at a time, so that a flood of browsers keeps this process busy and not the
-daemon:
+Places limit how many requests run at a time, so that a flood of browsers occupies this process and not the daemon:
 
-    short   asks the daemon and answers: one of SHORT places, for which LINE others wait WAIT_SECONDS
-    long    lasts as long as the asker likes (streams, watching, waiting, pushing): a place at once, or none
+    short   asks the daemon and answers: one of SHORT places, for which LINE others wait up to WAIT_SECONDS
+    long    lasts as long as the client wants (streams, watching, waiting, pushing): a place at once, or none
 
-A request that finds no place is answered 503 with Retry-After. No visitor has all long places, unless everybody is the
-same visitor.
+A request without a place is answered 503 with Retry-After. No visitor gets all long places, unless all visitors share
+one name.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from taskqueue.web.access.visitors import demand, visitor_of
 from taskqueue.web.roles import Role
 
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at whether the askers of long responses still may."""
+"""Time between two checks of the rights of visitors with long responses."""
 
 AHEAD_BYTES: Final = 64 * 1024
-"""Of a body that are awaited without a place, so that bodies that do not come take no place from others."""
+"""Bytes of a body that are awaited before the request takes a place, so that bodies that never arrive occupy none."""
 
 
 class Admitted:
-    """An endpoint and whoever may ask it; an application by itself.
+    """ASGI application: an endpoint, and the role that it requires.
 
     Args:
-        is_long: whether it lasts as long as the asker likes.
+        is_long: True for long polls and streams.
     """
 
     def __init__(self, endpoint: Callable[[Request], Awaitable[Response]], role: Role, *, is_long: bool) -> None:
@@ -82,7 +81,7 @@ class Admitted:
 
 
 class Rights:
-    """Long requests under way and whether their askers still may; without any of them it costs nothing."""
+    """Running long requests, checked for their visitors' rights; without any of them there is no cost."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -91,7 +90,7 @@ class Rights:
 
     @contextmanager
     def watched(self, request: HTTPConnection, ending: asyncio.Timeout) -> Iterator[None]:
-        """Have ``ending`` expire within LOOK_SECONDS once the asker of the request may no longer."""
+        """Let ``ending`` expire within LOOK_SECONDS after the visitor of the request loses its rights."""
         self._watched[ending] = request
         if self._looking is None:
             self._look_soon()
@@ -114,7 +113,7 @@ class Rights:
 
 
 async def _end(sent: list[Message], send: Send) -> None:
-    """End a response of which this was the last part, or refuse if there was none.
+    """End a response whose last part was sent, or refuse if nothing was sent.
 
     Raises:
         HTTPException: 401.
@@ -126,11 +125,11 @@ async def _end(sent: list[Message], send: Send) -> None:
 
 
 async def _read_ahead(receive: Receive) -> Receive:
-    """Await a body, or the beginning of a long one; returns what gives it once more, and then goes on.
+    """Await a body, or the beginning of a long one; return a function that yields it again and then continues.
 
     Raises:
-        ClientDisconnect: the asker has gone.
-        HTTPException: 408: it did not come in time.
+        ClientDisconnect: the client has disconnected.
+        HTTPException: 408: the body did not arrive in time.
     """
     body, more = bytearray(), True
     try:
@@ -142,7 +141,7 @@ async def _read_ahead(receive: Receive) -> Receive:
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
     except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {SHORT_SECONDS:g} s") from None
+        raise HTTPException(408, f"the body did not arrive within {SHORT_SECONDS:g} s") from None
     first: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": more}]
 
     async def again() -> Message:
@@ -157,14 +156,14 @@ SHORT: Final = 32
 LINE: Final = 512
 WAIT_SECONDS: Final = 5.0
 SHORT_SECONDS: Final = 30.0
-"""The longest that a short one may take until its response begins."""
+"""Longest time of a short request until its response begins."""
 LONG: Final = 1024
 LONG_OF_ONE: Final = 128
 RETRY_SECONDS: Final = 5
 
 
 class Places:
-    """All places of the process."""
+    """Places of the process."""
 
     def __init__(self) -> None:
         self._short = asyncio.Semaphore(SHORT)
@@ -173,10 +172,10 @@ class Places:
 
     @asynccontextmanager
     async def short(self) -> AsyncGenerator[None, None]:
-        """Have a place for a short request, and give it back.
+        """Take a place for a short request, and give it back.
 
         Raises:
-            HTTPException: 503: there was none in time; 408: what was done in it took too long.
+            HTTPException: 503: there was no place in time; 408: the request took too long.
         """
         if self._short.locked() and self._line >= LINE:
             raise _busy()
@@ -192,19 +191,19 @@ class Places:
             async with asyncio.timeout(SHORT_SECONDS):
                 yield
         except TimeoutError:
-            raise HTTPException(408, f"it took longer than {SHORT_SECONDS:g} s") from None
+            raise HTTPException(408, f"the request took longer than {SHORT_SECONDS:g} s") from None
         finally:
             self._short.release()
 
     @contextmanager
     def long(self, who: str) -> Generator[None, None, None]:
-        """Have a place for a long request, and give it back.
+        """Take a place for a long request, and give it back.
 
         Args:
-            who: asks; empty: anybody on this machine.
+            who: name of the visitor; empty for visitors on this machine.
 
         Raises:
-            HTTPException: 503: there is none.
+            HTTPException: 503: there is no place.
         """
         taken = self._long.get(who, 0)
         if sum(self._long.values()) >= LONG or (who and taken >= LONG_OF_ONE):

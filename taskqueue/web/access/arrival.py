@@ -1,16 +1,15 @@
-"""Where a request comes from, and which address it was meant for: its host and root path, as a trusted proxy says.
+"""Origin of a request, and the address it was sent to: host and root path, as a trusted proxy reports them.
 
     browser ──https──► proxy (X-Forwarded-For, -Proto, -Host, -Prefix, and its header of the user) ──http──► here
 
-Everybody can send these headers, so from anywhere else they say nothing; on loopback without tokens they show that
-there is a proxy that nobody has named, and the request is refused: it would be an admin's.
+Any client can send these headers, so they are ignored unless they come from a trusted proxy. On loopback without tokens
+they show that a proxy is not configured, and the request is refused: it would run as admin.
 
-Host: a page of a stranger may let its own name lead to an address of ours (DNS rebinding), and then counts as of the
-same origin. Its requests still have the stranger's name in Host. An address instead of a name can't be rebound.
+Host: a foreign page may resolve its own name to our address (DNS rebinding), and then counts as same-origin. Its
+requests still have the foreign name in Host. An address instead of a name can't be rebound.
 
-Root path: below it, such as /taskqueue, a reverse proxy shows the pages. It stands before every address that leaves
-this process. Requests may come with it, from a proxy that passes them on as they are, or without it, from one that has
-stripped it:
+Root path: a reverse proxy serves the dashboard below a path such as /taskqueue, which then begins every address that
+leaves this process. Requests may contain it, if the proxy passes them on unchanged, or lack it, if the proxy strips it:
 
     browser ──/taskqueue/flows──► proxy ──/taskqueue/flows──► below ──/flows──► the application
                                     └──────────/flows──────────►┘
@@ -38,14 +37,14 @@ _IPV6_HOST_BITS: Final = 64
 
 
 class Arrival(NamedTuple):
-    """What is known of a request's way.
+    """Origin of a request.
 
     Attributes:
-        address: of whoever asks, as the nearest trusted proxy saw it.
-        scheme: that the asker used: http or https.
-        host: that the asker wrote, with the port if there is one, in lower case.
-        is_by_proxy: it comes from a trusted proxy.
-        root: path below which the asker sees the pages, such as /taskqueue; "" if they are at the top.
+        address: client's address, as the nearest trusted proxy saw it.
+        scheme: scheme that the client used: http or https.
+        host: host that the client used, with its port if there is one, in lower case.
+        is_by_proxy: True if a trusted proxy passed the request on.
+        root: path below which the client sees the dashboard, such as /taskqueue; "" if it is at the top.
     """
 
     address: str
@@ -56,13 +55,13 @@ class Arrival(NamedTuple):
 
 
 def arrival_of(request: HTTPConnection, trusted: Sequence[Network], root: str = "") -> Arrival:
-    """Read the way of a request.
+    """Read the origin of a request.
 
     Args:
-        root: that whoever runs the process has chosen; "": a trusted proxy may say it.
+        root: root path set by the operator; "": a trusted proxy may send it.
 
     Raises:
-        Refused: it has no Host, or more than one; or a trusted proxy says a root that is none.
+        Refused: Host is missing or repeated, or a trusted proxy sends an invalid root path.
     """
     headers = request.headers
     peer = request.client.host if request.client else ""
@@ -82,7 +81,7 @@ def arrival_of(request: HTTPConnection, trusted: Sequence[Network], root: str = 
 
 
 def is_among(address: str, networks: Sequence[Network]) -> bool:
-    """Whether an address belongs to one of these networks."""
+    """Return whether an address belongs to one of these networks."""
     try:
         ip = _plain(ip_address(address))
     except ValueError:
@@ -91,7 +90,7 @@ def is_among(address: str, networks: Sequence[Network]) -> bool:
 
 
 def network_of(address: str) -> str:
-    """The address, or its network of 64 bits: the owner of one IPv6 address has all of its network."""
+    """Return an address, or the 64-bit network of an IPv6 address, because its owner has all of the network."""
     try:
         ip = _plain(ip_address(address))
     except ValueError:
@@ -100,7 +99,7 @@ def network_of(address: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what listens at this name or address."""
+    """Return whether only this machine can connect to a server bound to this name or address."""
     try:
         return _plain(ip_address(host)).is_loopback
     except ValueError:
@@ -108,7 +107,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """An IPv4 address that is written as one of IPv6, as itself."""
+    """Convert an IPv4 address mapped to IPv6 back to IPv4."""
     return (ip.ipv4_mapped or ip) if isinstance(ip, IPv6Address) else ip
 
 
@@ -125,12 +124,12 @@ def _root_of(said: str) -> str:
 
 
 def _last(values: Sequence[str]) -> str:
-    """What the nearest proxy has said: each appends."""
+    """Return the value of the nearest proxy: each proxy appends."""
     return values[-1].rpartition(",")[2].strip() if values else ""
 
 
 def _first_stranger(values: Sequence[str], trusted: Sequence[Network]) -> str:
-    """The last address of a chain that is no trusted proxy: what stands before it, anybody may have written."""
+    """Return the last address of a chain that is not a trusted proxy; clients may have forged the ones before."""
     chain = [address.strip() for value in values for address in value.split(",")]
     for address in reversed(chain):
         try:
@@ -148,11 +147,11 @@ HOST: Final = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[a-z0-9_.-]+))(
 
 
 class HostNames:
-    """The names that are ours.
+    """Host names of this process.
 
     Args:
-        bound: what the process listens at: a loopback address is called by loopback names alone.
-        allowed: further names.
+        bound: address that the process listens at; a loopback address is only reached by loopback names.
+        allowed: further host names.
     """
 
     def __init__(self, bound: str, allowed: Sequence[str]) -> None:
@@ -160,22 +159,22 @@ class HostNames:
         self._names = {name.lower().rstrip(".") for name in (bound, *allowed)}
 
     def check(self, host: str) -> None:
-        """See that a host, with or without a port, is one of ours.
+        """Check that a host, with or without a port, belongs to this process.
 
         Raises:
-            Refused: it is not.
+            Refused: it does not.
         """
         read = HOST.fullmatch(host)
         if read is None:
-            raise Refused(400, "Host is no name of a host")
+            raise Refused(400, "Host is not a valid host name")
         name = (read["ipv6"] or read["name"]).rstrip(".")
         if name in self._names or is_loopback(name) or (not self._is_local and _is_address(name)):
             return
-        raise Refused(421, f'"{name}" is no name of this page; whoever runs it can allow it: --host {name}')
+        raise Refused(421, f'"{name}" is not a host name of the dashboard; its operator can allow it: --host {name}')
 
 
 def port_of(host: str, scheme: str) -> int:
-    """The port that a browser used."""
+    """Return the port that a browser used."""
     read = HOST.fullmatch(host)
     return int(read["port"]) if read and read["port"] else 443 if scheme == "https" else 80
 
@@ -192,14 +191,14 @@ def _is_address(name: str) -> bool:
 
 MAX_ROOT_CHARS: Final = 255
 
-ROOT_WORDS: Final = 'letters, digits and "-._~" between slashes, such as /taskqueue, and no name of a page of ours'
-"""What it has to be."""
+ROOT_WORDS: Final = 'letters, digits and "-._~" between slashes, such as /taskqueue, but no page of ours such as /log'
+"""Words for a valid root path."""
 
 OWN_SEGMENTS: Final = (
     "api", "daemon", "failures", "fetchers", "flows", "healthz", "live", "log", "login", "logout", "metrics",
     "operations", "projects", "readyz", "static",
 )  # fmt: skip
-"""First segments of addresses of ours: with one of them nobody could tell whether a proxy has stripped it."""
+"""First segments of our addresses; a root path with one of them would be ambiguous if a proxy strips it."""
 
 _ROOT_PATH: Final = re.compile(
     rf"(?!/(?:{'|'.join(OWN_SEGMENTS)})(?:/|\Z))(?:/(?!\.{{1,2}}(?:/|\Z))[A-Za-z0-9._~-]+)*\Z"
@@ -207,13 +206,13 @@ _ROOT_PATH: Final = re.compile(
 
 
 def root_path_of(written: str) -> str | None:
-    """Read a path, with or without a slash at its end; None if it is unsafe or ambiguous, "" if it is only a slash."""
+    """Parse a root path; None if it is unsafe or ambiguous, "" if it is only a slash."""
     path = written.removesuffix("/")
     return path if len(path) <= MAX_ROOT_CHARS and _ROOT_PATH.match(path) else None
 
 
 def below(scope: Scope, root: str) -> Scope:
-    """Take the root path off the address of a request, if it has it."""
+    """Strip the root path from a request's address, if it is there."""
     raw: bytes = scope["raw_path"]
     prefix = root.encode()
     if not root or (raw != prefix and not raw.startswith(prefix + b"/")):

@@ -1,12 +1,11 @@
-"""Connections by address, and which of them gives way when a newcomer finds no room.
+"""Connections by address, and which of them is closed when a new one finds no room.
 
     enter ──► idle ──known visitor's head──► served
                │ ▲────────response ends────────┘
                └──no room, and older than fresh_seconds──► gives way
 
-A connection is idle until it has brought the whole head of a request by a known visitor: nothing of it is lost when it
-ends. A stranger's request does not count, or the half of a sign-in form would keep others out as the half of a head
-does. There is no clock here.
+A connection is idle until it has sent the complete head of a request by a known visitor, so closing it loses nothing. A
+stranger's request does not count: half a sign-in form would block others as half a head does. No clock is read here.
 """
 
 from __future__ import annotations
@@ -19,25 +18,25 @@ from taskqueue.web.access.arrival import Network, is_among, network_of
 from taskqueue.web.options import Patience
 
 KNOWN: Final = "known"
-"""Key in the state of an ASGI scope: the function by which the gate says that a known visitor asks."""
+"""Key in the state of an ASGI scope: function that the gate calls for requests of known visitors."""
 
 _BY_PROXY: Final = ""
-"""Stands for the addresses of all trusted proxies."""
+"""Key for the addresses of all trusted proxies."""
 
 
 class Connection(Protocol):
-    """What can be asked to end."""
+    """Connection that can be asked to end."""
 
     def give_way(self) -> None:
-        """End, so that another one has room."""
+        """End, to make room for another connection."""
 
 
 class Crowd:
-    """All connections of the process.
+    """Connections of the process.
 
     Args:
-        patience: how many there may be, and for how long an idle one is safe.
-        proxies: trusted, so that connections from there are of many people, and none counts as the others' neighbour.
+        patience: limits of connections, and how long an idle one is safe.
+        proxies: trusted proxies, whose connections belong to many users and are not counted by address.
     """
 
     def __init__(self, patience: Patience, proxies: Sequence[Network] = ()) -> None:
@@ -46,13 +45,13 @@ class Crowd:
         self._address: dict[Connection, str] = {}
         self._count: Counter[str] = Counter()
         self._idle: defaultdict[str, dict[Connection, float]] = defaultdict(dict)
-        """By address, since when each is idle, the oldest first; addresses without any are missing."""
+        """Start of idleness by address and connection, the oldest first; addresses without idle ones are missing."""
 
     def __len__(self) -> int:
         return len(self._address)
 
     def enter(self, connection: Connection, host: str, now: float) -> bool:
-        """Give a connection room, if need be that of another one, which is told; False if there is none."""
+        """Admit a connection, if need be by closing an idle one; return False if there is no room."""
         address = _BY_PROXY if is_among(host, self._proxies) else network_of(host)
         if not self._has_room(address, now):
             return False
@@ -62,7 +61,7 @@ class Crowd:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Forget a connection, if it is here."""
+        """Forget a connection, if it is known."""
         self.serve(connection)
         address = self._address.pop(connection, None)
         if address is not None:
@@ -71,13 +70,13 @@ class Crowd:
                 del self._count[address]
 
     def serve(self, connection: Connection) -> None:
-        """Keep a connection, whose request is being answered."""
+        """Mark a connection as busy: its request is being answered."""
         idle = self._idle.get(self._address.get(connection, ""), {})
         if idle.pop(connection, None) is not None and not idle:
             del self._idle[self._address[connection]]
 
     def rest(self, connection: Connection, now: float) -> None:
-        """Take a connection for idle whose request has been answered; one that is idle already grows no younger."""
+        """Mark a connection as idle after a response; one that is idle already keeps its start."""
         if (address := self._address.get(connection)) is not None:
             self._idle[address].setdefault(connection, now)
 
@@ -87,7 +86,7 @@ class Crowd:
         return len(self._address) < self._patience.connections or self._make_room(self._idle, now)
 
     def _make_room(self, addresses: Iterable[str], now: float) -> bool:
-        """Have the oldest idle connection give way, of that address which has most of those that may have to."""
+        """Close the oldest idle connection of the address that has most of those that may be closed."""
         old = now - self._patience.fresh_seconds
         found = [
             (weight, -since, connection)
@@ -102,7 +101,7 @@ class Crowd:
         return True
 
     def _oldest(self, address: str) -> tuple[int, float, Connection]:
-        """How many idle ones an address counts for, since when the oldest of them is idle, and which that is."""
+        """Return for an address the weight of its idle connections, and start and connection of the oldest."""
         idle = self._idle[address]
         connection, since = next(iter(idle.items()))
         return (1 if address == _BY_PROXY else len(idle)), since, connection

@@ -1,10 +1,10 @@
-"""The gate that every request passes, before anything else happens, and every response, with headers for browsers.
+"""Gate that every request passes first, and that adds headers for browsers to every response.
 
-    names ──► framing ──► who asks ──► same origin, CSRF, content type (changes)  ──► the application
+    names ──► framing ──► visitor  ──► same origin, CSRF, content type (changes)  ──► the application
       421  400, 414, 431   401, 429      403, 415
 
-What a visitor may do is the addresses' own business: see ``routes``. The headers say what a browser may do with a
-response: which scripts it runs, where it may show it, whether it keeps it.
+Routes define what a visitor may do: see ``routes``. The headers define what a browser may do with a response: which
+scripts it runs, where it may be embedded, whether it is cached.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from taskqueue.web.access.visitors import Visitor
 log = logging.getLogger("taskqueue.web")
 
 FORMS: Final = frozenset({"/login", "/logout"})
-"""Addresses that take forms; they check the token in the form themselves."""
+"""Addresses that take forms; they check the CSRF token in the form themselves."""
 
 FILES: Final = "/static/"
 
 MAX_HEADER_BYTES: Final = 32_768
 MAX_TARGET_BYTES: Final = 16_384
-"""Of an address, with its query."""
+"""Longest address with its query, in bytes."""
 
 
 class Gate:
-    """Says in ``request.state.visitor`` who asks, in ``request.state.arrival`` where from; refuses; sets headers."""
+    """ASGI middleware: sets ``request.state.visitor`` and ``request.state.arrival``, refuses requests, adds headers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
         self._access = access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it."""
+        """Pass a request on, or answer it."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -64,7 +64,7 @@ class Gate:
             path = scope["path"]
             self._access.hosts.check(arrival.host)
             _check_framing(request)
-            if path.startswith(FILES) and not path.isprintable():  # no name of a file; Starlette would stumble over NUL
+            if path.startswith(FILES) and not path.isprintable():  # not a file name, and Starlette fails on NUL
                 raise Refused(404, "nothing is here")
             visitor = await self._access.identify(request, arrival)
             if scope["method"] in SAFE_METHODS:
@@ -74,7 +74,7 @@ class Gate:
         except Refused as refused:
             await answer_to(refused, path)(scope, receive, with_headers(send, is_kept=path.startswith(FILES)))
             return
-        scope["scheme"] = arrival.scheme  # in which redirects lead on
+        scope["scheme"] = arrival.scheme  # scheme of redirects
         state = scope.setdefault("state", {})
         state.update(visitor=visitor, arrival=arrival)
         if visitor.role != "anyone" and KNOWN in state:
@@ -94,7 +94,7 @@ class Gate:
         except ClientDisconnect:
             return
         except Exception:
-            # The one place where a bug of an address ends: it costs that request, and its reader learns nothing of it.
+            # Bugs of endpoints end here: each costs one request, and the client learns nothing of it.
             log.exception("web-bug path=%s", scope["path"])
             if has_begun:
                 raise
@@ -103,7 +103,7 @@ class Gate:
 
 
 def _check_framing(request: HTTPConnection) -> None:
-    """What says its length in two ways, a proxy before us may have read in the other (RFC 9112, section 6.1)."""
+    """Refuse a length given in two ways: a proxy before us may have used the other (RFC 9112, section 6.1)."""
     headers = request.headers
     if sum(len(name) + len(value) for name, value in headers.raw) > MAX_HEADER_BYTES:
         raise Refused(431, f"the header has more than {MAX_HEADER_BYTES} bytes")
@@ -119,7 +119,7 @@ def _check_change(headers: Headers, arrival: Arrival, visitor: Visitor, path: st
     if not is_of_browser(headers):
         return
     check_origin(headers, arrival)
-    # Who shows a token has no csrf, and no foreign page could show one; a stranger may do nothing anyway.
+    # Requests with a token have no csrf, and no foreign page could send one; a stranger may do nothing anyway.
     if not is_form and visitor.csrf:
         check_csrf(headers.get(CSRF_HEADER, ""), visitor.csrf)
 
@@ -143,7 +143,7 @@ HEADERS: Final = (
     ("Content-Security-Policy", CONTENT_SECURITY_POLICY),
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
-    # Other sites learn nothing of our addresses. With no-referrer a browser would say "Origin: null" of our own forms.
+    # Other sites learn nothing of our addresses. With no-referrer, browsers send "Origin: null" from our own forms.
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -151,16 +151,16 @@ HEADERS: Final = (
 )
 
 KEPT: Final = "no-cache"
-"""May be kept, and is asked for again, so that nobody runs the scripts of an older version."""
+"""Cache-Control of files that are revalidated, so that no browser runs the scripts of an older version."""
 
 NOT_KEPT: Final = "no-store"
 
 
 def with_headers(send: Send, *, is_kept: bool) -> Send:
-    """Send with these headers.
+    """Wrap ``send`` to add these headers.
 
     Args:
-        is_kept: a browser may keep the response; else nobody does.
+        is_kept: True if a browser may cache the response.
     """
 
     async def sending(message: Message) -> None:

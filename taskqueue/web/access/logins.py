@@ -1,12 +1,11 @@
-"""Browsers that have signed in, by a random id in a cookie, and what wrong tokens cost whoever shows them.
+"""Sessions of signed-in browsers, by a random id in a cookie, and the delay that wrong tokens cost.
 
-A session lasts as long as its token does, at most ``LONGEST_SECONDS``, and ends after ``IDLE_SECONDS`` without a
-request. Nothing is on disk: after a restart people sign in again.
+A session lasts as long as its token, at most ``LONGEST_SECONDS``, and ends after ``IDLE_SECONDS`` without a request.
+Nothing is on disk: after a restart users sign in again.
 
-Nobody guesses 256 bits, so counting wrong tokens does not keep guessers out: it bounds what they cost, and a right
-token is never made to wait for the wrong ones of others behind the same address. The first wrong ones of an address are
-answered at once, the next ones late, and if too many wait already, or the address has too many of its own waiting, at
-once with 429.
+A token has 256 bits and can't be guessed, so counting wrong tokens only bounds their cost, and a right token never
+waits for wrong ones from the same address. The first wrong tokens of an address are answered at once, later ones with a
+delay, and if too many wait already, in all or from this address, at once with 429.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from taskqueue.web.access.tokens import Token, Tokens
 IDLE_SECONDS: Final = 12 * 3600.0
 LONGEST_SECONDS: Final = 7 * 86_400.0
 MAX_PER_TOKEN: Final = 16
-"""A further one ends the token's oldest. So there are never more than this many times the tokens of the file."""
+"""Sessions per token; a further one ends the token's oldest. This bounds all sessions."""
 
 _RANDOM_BYTES: Final = 32
 
 
 @dataclass(slots=True)
 class Session:
-    """A browser.
+    """Session of a browser.
 
     Attributes:
-        digest: of the token with which it came.
-        csrf: what its pages send along with a change.
-        began_at, seen_at: on the clock of this process.
+        digest: digest of the token that it signed in with.
+        csrf: CSRF token that its pages send with changes.
+        began_at, seen_at: seconds of this process's monotonic clock.
     """
 
     digest: str
@@ -47,9 +46,9 @@ class Session:
 
 
 class Sessions:
-    """All browsers that have signed in, by token and by the digest of their id.
+    """Sessions of all signed-in browsers, by token and by the digest of their id.
 
-    What is kept is not the id, so that how long a search takes says nothing about ids.
+    Digests instead of ids are stored, so that the time of a search reveals nothing of ids.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -61,7 +60,7 @@ class Sessions:
         return len(self._by_id)
 
     def begin(self, token: Token) -> str:
-        """Let a browser in; returns its id."""
+        """Begin a session; return its id."""
         self._end_of_gone_tokens()
         now = time.monotonic()
         sid = secrets.token_urlsafe(_RANDOM_BYTES)
@@ -74,7 +73,7 @@ class Sessions:
         return sid
 
     def find(self, sid: str) -> tuple[Session, Token] | None:
-        """The session of this id and its token; None: it is over, or never was."""
+        """Return the session with this id and its token; None if it has ended or never existed."""
         session = self._by_id.get(_key(sid))
         if session is None:
             return None
@@ -87,7 +86,7 @@ class Sessions:
         return session, token
 
     def end(self, sid: str) -> None:
-        """Forget a session."""
+        """End a session."""
         session = self._by_id.pop(_key(sid), None)
         if session is None:
             return
@@ -120,7 +119,7 @@ MAX_WAITING_OF_ONE: Final = 4
 
 
 class FailedLogins:
-    """Wrong tokens by address; those that were silent for longest are forgotten first."""
+    """Counts of wrong tokens by address; the address that was silent longest is forgotten first."""
 
     def __init__(self) -> None:
         self._failed: OrderedDict[str, tuple[int, float]] = OrderedDict()
@@ -131,7 +130,7 @@ class FailedLogins:
         return len(self._failed)
 
     async def wait(self, address: str) -> bool:
-        """Count a wrong token, and wait as long as it costs; False: too many wait, so say 429."""
+        """Count a wrong token, and wait for its delay; return False if too many wait, for an answer 429."""
         key = network_of(address)
         seconds = self._count(key)
         if not seconds:
@@ -148,7 +147,7 @@ class FailedLogins:
         return True
 
     def forget(self, address: str) -> None:
-        """A right token came from there."""
+        """Forget the wrong tokens of an address that has sent a right one."""
         self._failed.pop(network_of(address), None)
 
     def _count(self, key: str) -> float:

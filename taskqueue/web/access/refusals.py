@@ -1,4 +1,4 @@
-"""What is said to those who may not pass the gate: a line of text, or problem+json (RFC 9457) below ``/api``."""
+"""Answers to requests that the gate refuses: a line of text, or problem+json (RFC 9457) below ``/api``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MOST_CHARS = 400
 
 
 class Refused(Exception):
-    """A request that goes no further.
+    """The gate refuses a request.
 
     Attributes:
-        status: of HTTP.
-        why: one line for people.
-        retry_seconds: when it makes sense to try again; 0: not by itself.
+        status: HTTP status.
+        why: one line for users.
+        retry_seconds: seconds after which trying again makes sense; 0 if it never does.
     """
 
     def __init__(self, status: int, why: str, retry_seconds: int = 0) -> None:
@@ -28,7 +28,7 @@ class Refused(Exception):
 
 
 def answer_to(refused: Refused, path: str) -> Response:
-    """The response; its connection ends, because nobody reads the rest of the request."""
+    """Make the response; it closes the connection, because the rest of the request is not read."""
     headers = {"Connection": "close"}
     if refused.retry_seconds:
         headers["Retry-After"] = str(refused.retry_seconds)

@@ -1,8 +1,9 @@
-"""Whether a request that changes something comes from a page of ours.
+"""Checks that a request that changes something comes from our own pages.
 
-Every browser says Origin with such a request, and most say Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/).
-What has neither, no Referer and no cookie of ours comes from no browser. A page of a stranger can make a browser send a
-form, or a text, without asking; it can't send JSON, nor headers of its own, nor read the token in our pages.
+Browsers send Origin with such a request, and most send Sec-Fetch-Site (https://www.w3.org/TR/fetch-metadata/). A
+request with neither, and without Referer and our cookie, does not come from a browser. A foreign page can make a
+browser send a form or a text without asking; it can't send JSON or headers of its own, nor read the CSRF token in our
+pages.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ OF_FOREIGN_PAGES: Final = frozenset({FORM, "multipart/form-data", "text/plain"})
 
 
 def is_of_browser(headers: Headers) -> bool:
-    """Whether a browser has sent it."""
+    """Return whether a browser has sent the request."""
     return any(name in headers for name in OF_BROWSERS)
 
 
 def check_reading(headers: Headers) -> None:
-    """See that no foreign page lets a browser fetch this: a link that somebody follows is no fetch.
+    """Check that no foreign page makes a browser fetch this; following a link is allowed.
 
     Raises:
-        Refused: a foreign page does.
+        Refused: a foreign page does so.
     """
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return
     if headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document":
         return
-    raise Refused(403, "another site's page asks for this")
+    raise Refused(403, "a page of another site requests this")
 
 
 def check_origin(headers: Headers, arrival: Arrival) -> None:
-    """See that what a browser has sent comes from a page of ours.
+    """Check that a browser's request comes from our own pages.
 
     Raises:
         Refused: it does not.
@@ -53,9 +54,9 @@ def check_origin(headers: Headers, arrival: Arrival) -> None:
     site = headers.get("sec-fetch-site", "same-origin")
     origin = headers.get("origin")
     if site != "same-origin":
-        raise Refused(403, "this comes from the page of another site")
+        raise Refused(403, "this comes from a page of another site")
     if origin is None and "sec-fetch-site" not in headers:
-        raise Refused(403, "a browser that changes something says Origin, and this request does not")
+        raise Refused(403, "a change by a browser needs the header Origin, and this request has none")
     if origin is not None and origin.lower() != f"{arrival.scheme}://{arrival.host}":
         raise Refused(
             403,
@@ -65,28 +66,28 @@ def check_origin(headers: Headers, arrival: Arrival) -> None:
 
 
 def check_csrf(sent: str, expected: str) -> None:
-    """See that a page of ours has sent this.
+    """Check that our own page has sent this.
 
     Raises:
-        Refused: it has another token, or none.
+        Refused: the CSRF token is wrong or missing.
     """
     if not expected or not hmac.compare_digest(sent.encode(), expected.encode()):
         raise Refused(403, "the page is from before the last sign-in or restart: load it again (X-CSRF-Token)")
 
 
 def content_type_of(headers: Headers) -> str:
-    """Without parameters, in lower case."""
+    """Return the content type without parameters, in lower case."""
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def check_content_type(headers: Headers, *, is_form: bool) -> None:
-    """See that the body is none that a foreign page could have made a browser send.
+    """Check that the content type is not one that a foreign page can make a browser send.
 
     Args:
-        is_form: this address takes a form, and no other.
+        is_form: True if this address takes forms, and nothing else.
 
     Raises:
-        Refused: it is one, or is of no type at all.
+        Refused: it is such a type, or is missing.
     """
     found = content_type_of(headers)
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers

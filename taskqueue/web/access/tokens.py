@@ -1,9 +1,8 @@
-"""Tokens of those who may come in: the file of their names, roles and digests, and the tokens as they are now.
+"""Tokens of users: the file with names, roles and digests, and the valid tokens now.
 
-A token is 256 random bits, so nobody finds it by trying, and no slow hash is needed: the file has its BLAKE2b digest,
-keyed with random bytes of the file's own. Nobody can come in with what is read in the file, but whoever may write
-it can add a token; so it is taken only if nobody but its owner may read or write it. It is read again when it is
-another one.
+A token has 256 random bits and can't be guessed, so no slow hash is needed: the file has its BLAKE2b digest, keyed with
+random bytes of the file's own. Reading the file lets no user in, but writing it can add a token; so it is only accepted
+if no user but its owner may read or write it. It is read again when it has changed.
 
     {"salt": "…", "tokens": [{"name": "anna", "role": "admin", "digest": "…", "created_at": …, "expires_at": …}]}
 """
@@ -31,7 +30,7 @@ from taskqueue.errors import ConfigError
 log = logging.getLogger("taskqueue.web")
 
 PREFIX: Final = "tq_"
-"""What a token begins with, so that people and scanners of secrets see what it is."""
+"""Prefix of tokens, by which users and secret scanners recognise them."""
 
 MAX_TOKENS: Final = 1000
 MAX_BYTES: Final = 1 << 20
@@ -42,10 +41,10 @@ _HEX: Final = r"^[0-9a-f]{64}$"
 
 
 class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who comes in with a token.
+    """Token of a user.
 
     Attributes:
-        digest: of the token, in hex.
+        digest: digest of the token, in hex.
         created_at: unix seconds.
         expires_at: unix seconds; None: never.
     """
@@ -57,22 +56,22 @@ class Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires_at: float | None = None
 
     def is_valid(self, now: float) -> bool:
-        """Whether it has not expired."""
+        """Return whether the token has not expired."""
         return self.expires_at is None or now < self.expires_at
 
 
 class TokenList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All tokens of a file."""
+    """Tokens of a file."""
 
     salt: Annotated[str, msgspec.Meta(pattern=_HEX)]
     tokens: Annotated[tuple[Token, ...], msgspec.Meta(max_length=MAX_TOKENS)] = ()
 
     def digest_of(self, secret: str) -> str:
-        """As the file has it; any text."""
+        """Return the digest of a secret, which may be any text."""
         return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(self.salt), digest_size=32).hexdigest()
 
     def find(self, digest: str) -> Token | None:
-        """The token with this digest; it takes as long whether there is one or not."""
+        """Return the token with this digest, in constant time."""
         found = None
         for token in self.tokens:
             if hmac.compare_digest(token.digest, digest):
@@ -81,13 +80,13 @@ class TokenList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_tokens(path: Path) -> TokenList | None:
-    """What is in the file; None: there is no file.
+    """Read the file; None if there is none.
 
     Raises:
-        ConfigError: others may read or write it, or it is damaged.
+        ConfigError: other users may read or write the file, or it is damaged.
     """
     try:
-        # A pipe must not keep the process waiting.
+        # Opening a pipe must not block the process.
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
@@ -99,7 +98,7 @@ def read_tokens(path: Path) -> TokenList | None:
     finally:
         os.close(file)
     if len(written) > MAX_BYTES:
-        raise ConfigError(f"{path}: more than {MAX_BYTES} bytes are no list of tokens")
+        raise ConfigError(f"{path}: longer than {MAX_BYTES} bytes, so not a list of tokens")
     try:
         return msgspec.json.decode(written, type=TokenList)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -107,13 +106,13 @@ def read_tokens(path: Path) -> TokenList | None:
 
 
 def add_token(path: Path, name: str, role: Literal["viewer", "operator", "admin"], expires_at: float | None) -> str:
-    """Make a token, and return it: it is nowhere else.
+    """Create a token and return its secret, which is stored nowhere else.
 
     Raises:
-        ConfigError: the name can't be, or has a token; or the file can't be read or written.
+        ConfigError: the name is invalid or has a token, or the file can't be read or written.
     """
     if not re.fullmatch(_NAME, name):
-        raise ConfigError(f'"{name}" is no name: letters, digits and _ . @ -, at most 64')
+        raise ConfigError(f'"{name}" is not a valid name: at most 64 letters, digits and _ . @ -')
     with _changing(path) as found:
         if any(token.name == name for token in found.tokens):
             raise ConfigError(f'{path}: "{name}" has a token; remove it first')
@@ -126,10 +125,10 @@ def add_token(path: Path, name: str, role: Literal["viewer", "operator", "admin"
 
 
 def remove_token(path: Path, name: str) -> None:
-    """Take a token away.
+    """Revoke a token.
 
     Raises:
-        ConfigError: nobody of this name has one; or the file can't be read or written.
+        ConfigError: no token has this name, or the file can't be read or written.
     """
     with _changing(path) as found:
         left = tuple(token for token in found.tokens if token.name != name)
@@ -140,9 +139,9 @@ def remove_token(path: Path, name: str) -> None:
 
 def _check(path: Path, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ConfigError(f"{path} is no file")
+        raise ConfigError(f"{path} is not a file")
     if found.st_uid not in (os.geteuid(), 0):
-        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anybody in; give it to yourself")
+        raise ConfigError(f"{path} belongs to user {found.st_uid}, who could let anyone in; make yourself its owner")
     if found.st_mode & _OTHERS:
         mode = stat.S_IMODE(found.st_mode)
         raise ConfigError(f"{path} has mode {mode:04o}, so others may read or write it: chmod 600 {path}")
@@ -150,7 +149,7 @@ def _check(path: Path, found: os.stat_result) -> None:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[TokenList]:
-    """The tokens of the file, which nobody else changes meanwhile."""
+    """Yield the tokens of the file, locked against other changes."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -164,8 +163,8 @@ def _changing(path: Path) -> Iterator[TokenList]:
 
 
 def _write(path: Path, tokens: TokenList) -> None:
-    """Put the file in its place as a whole, so that nobody ever reads half of it."""
-    path = path.resolve()  # of a link the file that it leads to
+    """Replace the file atomically, so that half of it is never read."""
+    path = path.resolve()  # a link's target
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -181,33 +180,33 @@ def _write(path: Path, tokens: TokenList) -> None:
 
 # ------------------------------------------------------------------------------------------------------ as they are now
 
-NOBODY: Final = TokenList("0" * 64)
+NO_TOKENS: Final = TokenList("0" * 64)
 
 
 class Tokens:
-    """Who may come in.
+    """Tokens that are valid now.
 
     Attributes:
-        trouble: why the file can't be read, for whoever runs the process; empty: it can. Meanwhile nobody comes in:
-            what the file was to forbid is not known.
+        trouble: why the file can't be read, for the operator; empty if it can. Meanwhile no token is valid, because it
+            is not known which ones were revoked.
     """
 
     def __init__(self, path: Path) -> None:
         self.trouble = ""
         self._path = path
         self._read: tuple[int, ...] | None = None
-        self._list = NOBODY
+        self._list = NO_TOKENS
 
     def any(self) -> bool:
-        """Whether there is a token at all, or a file that can't be read."""
+        """Return whether there is a token at all, or a file that can't be read."""
         return bool(self._now().tokens or self.trouble)
 
     def of_secret(self, secret: str) -> Token | None:
-        """The token that somebody shows; None: there is none, or it has expired."""
+        """Return the token with this secret; None if there is none, or it has expired."""
         return self.of_digest(self._now().digest_of(secret))
 
     def of_digest(self, digest: str) -> Token | None:
-        """The token with this digest; None: there is none any more, or it has expired."""
+        """Return the token with this digest; None if it was revoked or has expired."""
         token = self._now().find(digest)
         return token if token and token.is_valid(time.time()) else None
 
@@ -215,14 +214,14 @@ class Tokens:
         if (seen := self._seen()) != self._read:
             self._read = seen
             try:
-                self._list, self.trouble = read_tokens(self._path) or NOBODY, ""
+                self._list, self.trouble = read_tokens(self._path) or NO_TOKENS, ""
             except ConfigError as error:
-                self._list, self.trouble = NOBODY, str(error)
+                self._list, self.trouble = NO_TOKENS, str(error)
                 log.error("tokens-unreadable reason=%s", error)
         return self._list
 
     def _seen(self) -> tuple[int, ...]:
-        """What differs if the file is another one, or has other rights."""
+        """Return values that differ once the file is replaced or its permissions change."""
         try:
             found = os.stat(self._path)
         except OSError:

@@ -1,4 +1,4 @@
-"""Who asks, and whether that visitor may do what is asked for."""
+"""Visitors, and whether one may do what it asks for."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from taskqueue.web.roles import ROLES, Role
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who asks.
+    """Visitor of the web process: a user or a program.
 
-    Attributes:
-        name: for people; empty: nobody has said.
-        role: the most that it may do.
-        actor: as the change log shall name it.
-        csrf: what a page of its own has to send along with a change; empty: none is asked for, as of whoever shows a
-            token with each request.
-        is_signed_in: by the sign-in page, so it can sign out.
+    name: name for users; empty if unknown.
+    role: highest role that the visitor has.
+    actor: name in ``taskqueue log``.
+    csrf: CSRF token that its pages must send with a change; empty if none is required, because each request has
+        a token.
+    is_signed_in: True if the sign-in page was used, so the visitor can sign out.
     """
 
     name: str
@@ -31,27 +30,27 @@ class Visitor:
     is_signed_in: bool = False
 
     def may(self, role: Role) -> bool:
-        """Whether it may do what this role may."""
+        """Return whether the visitor has at least this role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
 
 def visitor_of(request: HTTPConnection) -> Visitor:
-    """Who asks, as the gate has found out."""
+    """Return the visitor of a request, as identified by the gate."""
     found: Visitor = request.state.visitor
     return found
 
 
 def root_of(request: HTTPConnection) -> str:
-    """The path below which whoever asks sees the pages: it stands before each address that is sent back."""
+    """Return the root path that the visitor of a request sees, which begins each address sent back."""
     arrival: Arrival = request.state.arrival
     return arrival.root
 
 
 def demand(request: HTTPConnection, role: Role) -> None:
-    """See that whoever asks may do what this role may.
+    """Check that the visitor has at least this role.
 
     Raises:
-        HTTPException: 401: it is not known who asks; 403: it may not.
+        HTTPException: 401 if the visitor is unknown, 403 if it lacks the role.
     """
     visitor = visitor_of(request)
     if visitor.may(role):

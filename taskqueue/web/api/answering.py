@@ -1,8 +1,8 @@
-"""What answers most operations: decode, ask the daemon, encode its reply as JSON of the interface.
+"""Endpoint of most operations: decode, ask the daemon, encode its reply as JSON.
 
-A change that comes with a key is asked so that the daemon knows it again: see ``repeats``. Replies are as ``--json``
-shows them (``display.json_values``), but that numbers of up to 63 bits are text, because JavaScript and others read
-numbers as floats, which are exact up to 2^53 only.
+A change with a key is sent so that the daemon recognises its repetition: see ``repeats``. Replies look as with
+``--json`` (``display.json_values``), except that numbers of up to 63 bits are text, because JavaScript and others read
+numbers as floats, which are exact only up to 2^53.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 def answering(operation: Operation) -> Endpoint:
-    """The endpoint of an operation that is one request to the daemon and its reply."""
+    """Make the endpoint of an operation that is one request to the daemon and its reply."""
     decoding = Decoding(operation)
 
     async def answer(request: Request) -> Response:
@@ -58,16 +58,16 @@ def answering(operation: Operation) -> Endpoint:
 
 
 def in_json(body: Any, headers: dict[str, str] | None = None) -> Response:
-    """A response of JSON, which nobody keeps."""
+    """Make a response of JSON that is not cached."""
     content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
     return Response(content, headers={"Cache-Control": "no-store"} | (headers or {}), media_type=JSON)
 
 
 async def while_there(request: Request, answering: Awaitable[T]) -> T:
-    """The result, as long as somebody waits for it.
+    """Await a result while the client stays connected.
 
     Raises:
-        ClientDisconnect: he has gone.
+        ClientDisconnect: the client has disconnected.
     """
     asking = asyncio.ensure_future(answering)
     leaving = asyncio.ensure_future(_gone(request))
@@ -87,7 +87,7 @@ async def _gone(request: Request) -> None:
 
 
 def repeats_of(request: Request) -> Repeats:
-    """The keys of this web process."""
+    """Return the idempotency keys of this web process."""
     found: Repeats = request.app.state.repeats
     return found
 
@@ -103,7 +103,7 @@ ENVELOPE: Final = frozenset(Reply.__struct_fields__)
 
 
 def json_of(value: object) -> Any:
-    """A reply, or a part of one, as plain values."""
+    """Convert a reply, or a part of one, into plain values."""
     if isinstance(value, msgspec.Struct):
         return _object(value)
     if isinstance(value, dict):

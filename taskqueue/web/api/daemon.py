@@ -1,4 +1,4 @@
-"""Operations that tell how the daemon is."""
+"""Operations on the daemon's state."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from taskqueue.web.api.http_operation import Operation
 
 
 class StatusShown(Struct):
-    """How the daemon is, in short.
+    """State of the daemon, in short.
 
     Attributes:
-        epoch: grows with each start of the daemon, and each time that it reads its store again.
-        version: of the daemon's software.
-        compiled: the core is compiled; else it is interpreted.
-        uptime_seconds: since the daemon was started.
+        epoch: grows with each start of the daemon, and each time that it loads its store again.
+        version: version of the daemon's software.
+        compiled: the core is compiled rather than interpreted.
+        uptime_seconds: seconds since the daemon started.
         projects: number of projects.
         counts: tasks by state, now, over all projects.
-        totals: events since the projects were made, over all projects.
+        totals: events since the projects were created, over all projects.
         shell: counters of the process around the core, since its start (turns, messages, bytes, malformed, …).
     """
 
@@ -38,7 +38,7 @@ class StatusShown(Struct):
 
 
 def without_pages(reply: StatusReply, said: Mapping[str, Any]) -> StatusShown:
-    """The part of a status that is not about single projects or fetchers."""
+    """Return a status without its projects and fetchers."""
     return StatusShown(
         reply.epoch, reply.version, reply.compiled, reply.uptime_seconds, reply.found, reply.counts, reply.totals,
         reply.shell,
@@ -47,14 +47,14 @@ def without_pages(reply: StatusReply, said: Mapping[str, Any]) -> StatusShown:
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/status", "viewer", StatusShow, "How the daemon is, in short",
+        "GET", "/status", "viewer", StatusShow, "State of the daemon, in short",
         {"after": "", "limit": 1, "group": "", "filter": "", "sort": "name", "skip": 0, "fetchers": 0},
         own_reply=StatusShown, shown=without_pages,
     ),
-    Operation("GET", "/daemon", "viewer", DaemonShow, "How the daemon itself is, with histograms"),
+    Operation("GET", "/daemon", "viewer", DaemonShow, "State of the daemon, with histograms"),
     Operation(
         "GET", "/daemon/history", "viewer", DaemonHistory,
-        "How the daemon was in each minute of the last day, in pages", further=paging.of_points,
+        "History of the daemon by minutes of the last day, in pages", further=paging.of_points,
     ),
-    Operation("GET", "/daemon/verify", "viewer", Verify, "What is wrong with the daemon's invariants"),
+    Operation("GET", "/daemon/verify", "viewer", Verify, "Violations of the daemon's invariants"),
 )  # fmt: skip

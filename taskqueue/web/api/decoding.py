@@ -1,4 +1,4 @@
-"""Path, query and body as a request of the protocol; what is wrong with one is told with the name of its field."""
+"""Decoding of path, query and body into a request of the protocol; problems name the field."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from taskqueue.web.api.http_operation import WHOSE, Operation
 from taskqueue.web.api.problems import Problem, of_reason
 
 BODY_BYTES: Final = MAX_MESSAGE_BYTES
-"""Of the body of a request, unless it is streamed."""
+"""Longest body of a request that is not streamed."""
 
 JSON: Final = "application/json"
 INF: Final = "inf"
-"""The number, in JSON, which lacks it."""
+"""Infinity in JSON, which lacks the number."""
 
 
 class Asked(NamedTuple):
-    """A request of the protocol, and what its sender said in the path, the query or the body."""
+    """Request of the protocol, and the arguments in path, query and body."""
 
     request: Any
     said: Mapping[str, Any]
 
 
 class Decoding:
-    """Decodes the requests of one operation.
+    """Decoder of one operation's requests.
 
     Attributes:
-        said: type of what the query or the body says.
+        said: type of the arguments in query or body.
     """
 
     def __init__(self, operation: Operation) -> None:
@@ -52,20 +52,20 @@ class Decoding:
         self._texts = {name for name, kind in kinds.items() if _may_be(kind, StrType)}
 
     async def asked(self, request: Request) -> Asked:
-        """What a request asks the daemon.
+        """Decode a request.
 
         Raises:
-            Problem: it can't be read.
+            Problem: the request is invalid.
         """
         said = await self.arguments(request)
         return Asked(self.made(request, said), {**self.path(request), **said})
 
     async def arguments(self, request: Request) -> dict[str, Any]:
-        """What its query or its body says."""
+        """Return the arguments in the query or the body."""
         return self.query(request) if self._operation.has_query else self._of_body(await body_of(request))
 
     def parameter(self, request: Request, name: str) -> Any:
-        """What the path says. It is percent-encoded there still, so that a taskid may have a slash."""
+        """Return a parameter of the path, which is still percent-encoded, so that a taskid may have a slash."""
         written = unquote_to_bytes(request.path_params[name])
         try:
             return msgspec.convert(name_of(written.decode()), self._parameters[name], strict=False)
@@ -73,11 +73,11 @@ class Decoding:
             raise of_reason(reason_of(error, name)) from None
 
     def path(self, request: Request) -> dict[str, Any]:
-        """What the path says."""
+        """Return the parameters of the path."""
         return {name: self.parameter(request, name) for name in self._operation.parameters}
 
     def made(self, request: Request, said: Mapping[str, Any]) -> Any:
-        """The protocol's request that says this."""
+        """Make the protocol's request with these arguments."""
         operation = self._operation
         fields = {**self.path(request), **operation.fixed, **said}
         if operation.remake is not None:
@@ -93,13 +93,13 @@ class Decoding:
         return made
 
     def query(self, request: Request) -> dict[str, Any]:
-        """What the query says."""
+        """Return the arguments in the query."""
         found: dict[str, Any] = {}
         for name, value in query_of(request):
             if name in self._lists:
                 found.setdefault(name, []).append(value)
             elif name in found:
-                raise Problem(400, f"{name}: is said twice", name)
+                raise Problem(400, f"{name}: is given twice", name)
             else:
                 found[name] = value
         return self._converted(found, strict=False)
@@ -131,7 +131,7 @@ class Decoding:
 
 
 def query_of(request: Request) -> list[tuple[str, str]]:
-    """The arguments of the query, in order."""
+    """Split the query into arguments, in order."""
     written = request.scope["query_string"].decode("ascii", "replace")
     try:
         return parse_qsl(written, keep_blank_values=True, errors="strict", max_num_fields=10_000)
@@ -140,10 +140,10 @@ def query_of(request: Request) -> list[tuple[str, str]]:
 
 
 async def body_of(request: Request, *types: str) -> bytes:
-    """The body, which is JSON, or of these types.
+    """Read the body, which is JSON or of these types.
 
     Raises:
-        Problem: it is of another type, or too long.
+        Problem: the body is of another type, or too long.
     """
     check_type(request, *(types or (JSON,)))
     body = bytearray()
@@ -155,15 +155,15 @@ async def body_of(request: Request, *types: str) -> bytes:
 
 
 def type_of(request: Request) -> str:
-    """Media type of the body, without parameters; empty: not said."""
+    """Return the media type of the body, without parameters; empty if not given."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def check_type(request: Request, *types: str) -> None:
-    """See that a body, if there is one, is of one of these types.
+    """Check that the body, if there is one, is of one of these types.
 
     Raises:
-        Problem: it is not.
+        Problem: it is of another type.
     """
     found = type_of(request)
     has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
@@ -172,10 +172,10 @@ def check_type(request: Request, *types: str) -> None:
 
 
 def decoded(body: bytes | str) -> Any:
-    """The value that JSON has.
+    """Decode JSON.
 
     Raises:
-        Problem: it is none.
+        Problem: it is invalid.
     """
     try:
         return msgspec.json.decode(body)
@@ -185,7 +185,7 @@ def decoded(body: bytes | str) -> Any:
 
 
 def _has_half_pair(body: bytes | str) -> bool:
-    """Whether it is JSON, and a text in it has half of a surrogate pair; msgspec calls that truncated."""
+    """Return whether valid JSON has a text with half of a surrogate pair; msgspec calls that truncated."""
     try:
         json.dumps(json.loads(body), ensure_ascii=False).encode()
     except MALFORMED as error:
@@ -201,7 +201,7 @@ def _problem(error: Exception, whole: str = "body") -> Problem:
 
 
 def _words(error: ValueError) -> str:
-    return "is no UTF-8" if isinstance(error, UnicodeDecodeError) else "has too many arguments"
+    return "is not UTF-8" if isinstance(error, UnicodeDecodeError) else "has too many arguments"
 
 
 def _may_be(kind: Any, *wanted: type) -> bool:

@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document: what each operation is asked, and what it answers.
+"""Examples of requests and answers for the OpenAPI document.
 
 Bodies and answers that are messages of the protocol are those of ``taskqueue.protocol.examples``, as JSON of HTTP.
 ``BODIES`` has the bodies of operations with arguments of their own. Other examples are made of their schemas, field by
@@ -101,11 +101,11 @@ def reply_example(operation: Operation) -> Any:
 
 
 def example(schema: Schema, components: Mapping[str, Schema], place: str, name: str = "") -> Any:
-    """A value that the schema allows.
+    """Make a value that the schema allows.
 
     Args:
-        place: what references to the components begin with.
-        name: of the field that has it, or of the list that it is in; empty: it is the whole.
+        place: prefix of references to components.
+        name: name of its field, or of the list that contains it; empty for the whole.
     """
     schema = _resolved(schema, components, place)
     if name in VALUES and _fits(VALUES[name], schema, components, place):

@@ -1,15 +1,14 @@
-"""Operations on fetchers, and those of fetchers that speak HTTP: tasks to run, and what became of them.
+"""Operations on fetchers, and for fetchers that speak HTTP: take tasks, report their outcomes.
 
-The web process takes tasks for such a fetcher, and passes them on:
+The web process takes tasks for a fetcher, and passes them on:
 
     daemon ──select──► web process ──pass on──► worker ──done, extend, release──► any web process ──► daemon
 
-To the daemon the web process is one fetcher, named as its option says; drained, it hands out nothing. It goes on to
-list what it has passed on in its hellos, so a lease lasts as long as the task's own timeout, and ``extend`` prolongs
-it. A worker that dies is noticed when the lease runs out, not before: nobody hears workers between their requests.
-If the web process dies, what it has passed on goes back after ``fetcher_timeout`` (60 s), without using up a retry;
-a report that comes before that by any other web process counts, and a late success counts, too, if nobody else has
-been given the task.
+To the daemon the web process is one fetcher, named by its option; drained, it dispatches nothing. It keeps listing the
+tasks that it has passed on in its hellos, so a lease lasts as long as the task's own timeout, and ``extend`` prolongs
+it. A dead worker is noticed when the lease ends, not before, since it is silent between requests. If the web process
+dies, its tasks go back after ``fetcher_timeout`` (60 s), without using up a retry; a report that arrives earlier
+through any other web process counts, and so does a late success, unless another fetcher has received the task.
 """
 
 from __future__ import annotations
@@ -50,14 +49,14 @@ from taskqueue.web.services import services_of
 
 
 class Travelled(Struct, array_like=True):
-    """What ``Task.to_bytes`` makes, as far as it is needed here."""
+    """Parts of ``Task.to_bytes`` that are needed here."""
 
     version: int
     handed: Assignment
 
 
 def handing_out(operation: Operation) -> Endpoint:
-    """The endpoint by which workers take tasks."""
+    """Make the endpoint by which workers take tasks."""
     decoding = Decoding(operation)
 
     async def hand_out(request: Request) -> Response:
@@ -86,7 +85,7 @@ def _handed(task: Task) -> Handed:
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/fetchers", "viewer", Fetchers, "Who fetches, in pages", further=paging.of_fetchers),
+    Operation("GET", "/fetchers", "viewer", Fetchers, "Fetchers, in pages", further=paging.of_fetchers),
     Operation("GET", "/fetchers/{fetcher}", "viewer", FetcherShow, "All fetchers of a name"),
     Operation(
         "POST", "/fetchers/{fetcher}/drain", "operator", FetcherDo, "Give fetchers of a name no new tasks",

@@ -22,10 +22,10 @@ from taskqueue.web.api.task_objects import needed_task
 
 
 class Stage(Struct, forbid_unknown_fields=True):
-    """Tasks of a flow, as they are pushed, parents first.
+    """Tasks of a flow, in the form in which they are pushed, parents first.
 
     Attributes:
-        tasks: parents first: a task waits for earlier ones of the flow, or for any that are no part of it.
+        tasks: parents first: a task waits for earlier ones of the flow, or for tasks outside of it.
         first: index of the first of these tasks in the flow, from 0.
     """
 
@@ -36,7 +36,7 @@ class Stage(Struct, forbid_unknown_fields=True):
 
 
 def with_tasks(fields: dict[str, Any]) -> dict[str, Any]:
-    """The tasks as the protocol has them."""
+    """Convert the tasks into those of the protocol."""
     return fields | {"tasks": [needed_task(f"tasks[{place}]", item) for place, item in enumerate(fields["tasks"])]}
 
 
@@ -47,7 +47,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "/projects/{project}/flows/{flow}", "viewer", FlowShow,
-        "How far a flow is; waits for its end for up to so many seconds",
+        "Progress of a flow; waits for its end, up to `seconds`",
     ),
     Operation(
         "GET", "/projects/{project}/flows/{flow}/tasks", "viewer", FlowTasks, "Tasks of a flow, in pages",
@@ -55,11 +55,11 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST", "/projects/{project}/flows/{flow}/stage", "operator", FlowStage,
-        "Keep tasks for a flow that is about to be submitted", arguments=Stage, remake=with_tasks,
+        "Stage tasks of a flow that is about to be submitted", arguments=Stage, remake=with_tasks,
     ),
     Operation(
         "POST", "/projects/{project}/flows/{flow}/submit", "operator", FlowSubmit,
         "Accept all staged tasks of a flow at once",
     ),
-    Operation("POST", "/projects/{project}/flows/{flow}/cancel", "operator", FlowCancel, "End a flow"),
+    Operation("POST", "/projects/{project}/flows/{flow}/cancel", "operator", FlowCancel, "Cancel a flow"),
 )  # fmt: skip

@@ -1,10 +1,10 @@
-"""A row for each operation of the HTTP interface, and the types by which its path, query and body are decoded.
+"""Rows for the operations of the HTTP API, and the types that decode path, query and body.
 
     GET /projects/{project}/tasks?state=failed ──► TaskList ──daemon──► TaskListReply ──► JSON
 
-Each field of the protocol's request comes from one place only: from the path if its name stands there, else from what
-the row fixes, else from the query (of a method that has no body) or the body. ``v``, ``session``, ``n`` and ``actor``
-are the web process's business.
+Each field of the protocol's request has one source: the path if its name is there, otherwise a fixed value of the row,
+otherwise the query (for a method without a body) or the body. The web process sets ``v``, ``session``, ``n`` and
+``actor``.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from taskqueue.web.roles import Role
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 WITH_QUERY: Final = ("GET", "DELETE")
-"""Methods whose arguments stand in the query."""
+"""Methods with arguments in the query."""
 
 WHOSE: Final = "actor"
-"""The field of a change that says who asks."""
+"""Field of a change that names the user who asks."""
 
 OWN: Final = frozenset(ChangeRequest.__struct_fields__)
-"""Fields of a request that are not its sender's."""
+"""Fields of a request that its sender does not set."""
 
 Further = Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None]
-"""Of a reply, and of what was asked: the query's arguments that ask for the page after it; None: there is none."""
+"""Function of a reply and the arguments: arguments of the query for the next page; None if there is none."""
 
 Shown = Callable[[Any, Mapping[str, Any]], Struct]
-"""Makes of a reply, and of what was asked, what is answered.
+"""Function of a reply and the arguments: the answer.
 
 Raises:
-    Problem: the reply has nothing of what was asked.
+    Problem: the reply does not contain what was asked for.
 """
 
 Remake = Callable[[dict[str, Any]], dict[str, Any]]
-"""Makes of the decoded arguments the fields of the protocol's request."""
+"""Function from decoded arguments to fields of the protocol's request."""
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -55,25 +55,25 @@ NOTHING: Final[Mapping[str, Any]] = {}
 
 
 _SAID: Final[dict[str, type[Struct]]] = {}
-"""By name of an operation. Made once and kept: when such a type is collected, msgspec 0.21 crashes the process."""
+"""Types by name of an operation. Kept for ever: when such a type is collected, msgspec 0.21 crashes the process."""
 
 
 class Operation(NamedTuple):
-    """An operation.
+    """Operation of the HTTP API.
 
     Attributes:
-        path: below ``/api/v1``, with parameters.
-        role: the least that a visitor must have.
+        path: path below ``/api/v1``, with parameters.
+        role: lowest role that a visitor needs.
         asks: type of the protocol's request.
         summary: one line.
-        fixed: fields of the request that the operation says by itself.
-        whole: the field that the body is, whole; empty: the body has a key for each field.
-        arguments: type of what is said in the query or the body, and
-        remake: what makes fields of the request of it; None: they are the fields of the request themselves.
+        fixed: fields of the request with fixed values.
+        whole: field that is the whole body; empty if the body has a key for each field.
+        arguments: type of the arguments in query or body; None: the fields of the request.
+        remake: converts the arguments into fields of the request; None: they are these fields.
         further: see ``Further``; None: there are no pages.
-        endpoint: makes what answers, if it is not the daemon's request and reply alone.
-        own_reply: type of what is answered, if it is not the daemon's reply: the endpoint makes it, or
-        shown: does.
+        endpoint: makes the endpoint, unless it is just the daemon's request and reply.
+        own_reply: type of the answer, unless it is the daemon's reply; made by the endpoint or by
+        shown: see ``Shown``.
         takes, gives: media types of the body and of the reply, beside JSON.
     """
 
@@ -95,7 +95,7 @@ class Operation(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Names it, in words of its method and path: ``get-projects-tasks``."""
+        """Name made of method and path: ``get-projects-tasks``."""
         return "-".join([self.method.lower(), *re.findall(r"[\w.]+", self.path)]).replace(".", "-")
 
     @property
@@ -105,33 +105,33 @@ class Operation(NamedTuple):
 
     @property
     def has_query(self) -> bool:
-        """Its arguments stand in the query."""
+        """True if the arguments are in the query."""
         return self.method in WITH_QUERY
 
     @property
     def answers(self) -> type[Any]:
-        """Type of its reply."""
+        """Type of the reply."""
         return self.own_reply or REPLY_TO[self.asks]
 
     @property
     def waits(self) -> bool:
-        """It is answered when something has happened, or after ``seconds``."""
+        """True if the answer waits for an event, or ``seconds``."""
         return issubclass(self.asks, WaitingRequest | Hello)
 
     @property
     def is_long(self) -> bool:
-        """It lasts until something happens, or for as long as its sender likes."""
+        """True for long polls and streams."""
         return self.waits or bool(self.takes)
 
     def parameter_types(self) -> dict[str, Any]:
-        """Types of the names in the path."""
+        """Return the types of the names in the path."""
         types = {field.name: field.type for field in msgspec.structs.fields(self.asks)}
         if self.arguments is not None:
             types |= {field.name: field.type for field in msgspec.structs.fields(self.arguments)}
         return {name: types[name] for name in self.parameters}
 
     def said(self) -> type[Struct]:
-        """Type of what the query or the body says."""
+        """Return the type of the arguments in query or body."""
         if self.name not in _SAID:
             _SAID[self.name] = self._said()
         return _SAID[self.name]
@@ -150,7 +150,7 @@ class Operation(NamedTuple):
 
 
 def _defined(field: msgspec.structs.FieldInfo) -> Any:
-    """A field as ``defstruct`` takes it."""
+    """Convert a field into an argument of ``defstruct``."""
     if field.default is not NODEFAULT:
         return field.name, field.type, field.default
     if field.default_factory is not NODEFAULT:

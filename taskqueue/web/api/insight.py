@@ -1,4 +1,4 @@
-"""Operations that tell what has happened."""
+"""Operations on statistics, failures and changes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from taskqueue.web.api.http_operation import Operation
 
 OPERATIONS: Final = (
     Operation(
-        "GET", "/stats", "viewer", Stats, "What happened over 5 minutes, 1 hour, 1 day and all, in pages",
+        "GET", "/stats", "viewer", Stats, "Events over 5 minutes, 1 hour, 1 day and all time, in pages",
         further=paging.of_stats,
     ),
     Operation(
-        "GET", "/stats/history", "viewer", StatsHistory, "What happened in each minute or hour, in pages",
+        "GET", "/stats/history", "viewer", StatsHistory, "Events by minute or hour, in pages",
         further=paging.of_points,
     ),
-    Operation("GET", "/watch", "viewer", Watch, "Which projects have changed; waits for a change"),
-    Operation("GET", "/failures", "viewer", FailureList, "What failed, by what failures have in common"),
+    Operation("GET", "/watch", "viewer", Watch, "Projects that have changed; waits for a change"),
+    Operation("GET", "/failures", "viewer", FailureList, "Failures by error, host, fetcher or project"),
     Operation(
-        "GET", "/why", "viewer", Why, "Which projects with tasks stand still, and why, in pages",
+        "GET", "/why", "viewer", Why, "Projects with tasks that dispatch nothing, and why, in pages",
         {"project": None, "taskid": None}, further=paging.of_tasks,
     ),
-    Operation("GET", "/log", "viewer", Log, "Who changed what, in pages", further=paging.of_changes),
+    Operation("GET", "/log", "viewer", Log, "Changes by users and programs, in pages", further=paging.of_changes),
 )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The application at ``/api/v1``: all its operations, and what answers each address; see ``docs/reference/http.md``.
+"""Application at ``/api/v1``: all operations, and the answers of each address; see ``docs/reference/http.md``.
 
-request ──► may it? ──► Decoding ──► daemon ──► JSON, and the address of the next page
+request ──► allowed? ─► Decoding ──► daemon ──► JSON, and the address of the next page
               └──────────┴────────────┴──────► problem+json
 """
 
@@ -44,38 +44,38 @@ PLACE: Final = "/api/v1"
 
 
 class EncodedPaths:
-    """Shows the application within the path as it was sent: a slash in a taskid, ``%2F``, separates nothing."""
+    """ASGI middleware that keeps the path as it was sent: a slash in a taskid, ``%2F``, separates nothing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through."""
+        """Pass a request on with its raw path."""
         raw = scope.get("raw_path") or scope["path"].encode()
         path = raw.decode("latin-1").partition("?")[0]
         await self._app({**scope, "path": path}, receive, send)
 
 
 async def nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
-    """Say that there is no such address."""
-    problem = Problem(404, f"nothing is at this address; {PLACE}/openapi.json lists what there is")
+    """Answer that there is no such address."""
+    problem = Problem(404, f"there is no such address; {PLACE}/openapi.json lists all")
     await problem.response()(scope, receive, send)
 
 
 @cache
 def _described() -> dict[str, Any]:
-    """It takes a second to make."""
+    """Return the OpenAPI document; cached, because it takes a second to make."""
     return document(OPERATIONS)
 
 
 def description(root: str) -> bytes:
-    """The document as JSON, of a web process whose pages are below this path."""
+    """Return the OpenAPI document as JSON, for a web process below this root path."""
     servers = [{"url": root + PLACE}]
     return json.dumps({**_described(), "servers": servers}, separators=(",", ":")).encode()
 
 
 def describing() -> WebRoute:
-    """The address of the document that describes all others."""
+    """Make the route of the OpenAPI document."""
 
     async def describe(request: Request) -> Response:
         return Response(description(root_of(request)), media_type=JSON)
@@ -84,7 +84,7 @@ def describing() -> WebRoute:
 
 
 def mount() -> Mount:
-    """The interface, where it belongs."""
+    """Make the mount of the API."""
     routes = [to_starlette(describing()), *routes_of(OPERATIONS)]
     mounted = Mount(PLACE, EncodedPaths(Router(routes, redirect_slashes=False, default=nothing_here)))
     # A line end in a taskid does not end the path.
@@ -93,14 +93,14 @@ def mount() -> Mount:
 
 
 class Address:
-    """All operations at one path."""
+    """ASGI application with all operations at one path."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self._admitted: dict[str, Admitted] = {each.method: _admitted(each) for each in operations}
 
     @property
     def methods(self) -> list[str]:
-        """That it knows."""
+        """Allowed methods."""
         heads = ["HEAD"] if "GET" in self._admitted else []
         return [*self._admitted, *heads, "OPTIONS"]
 
@@ -111,7 +111,7 @@ class Address:
             await self._admitted.get(method, self._answer_other)(scope, receive, send)
         except ClientDisconnect:
             return
-        except HTTPException as refused:  # whoever may not ask, or finds no place; nothing has been said yet
+        except HTTPException as refused:  # refused or without a place; no response has begun
             await Problem(refused.status_code, refused.detail, **dict(refused.headers or {})).response()(
                 scope, receive, send
             )
@@ -126,7 +126,7 @@ class Address:
 
 
 def _admitted(operation: Operation) -> Admitted:
-    """Its endpoint, for those who may ask it."""
+    """Wrap an operation's endpoint with its role and its errors."""
     endpoint = (operation.endpoint or answering)(operation)
 
     async def answer(request: Request) -> Response:
@@ -141,11 +141,11 @@ def _admitted(operation: Operation) -> Admitted:
 
 
 class AddressRoute(Route):
-    """The route to an address, which says itself what is not for it."""
+    """Route to an address, which answers other methods by itself."""
 
     def __init__(self, path: str, found: Address) -> None:
         super().__init__(path, found, name=path)
-        # What another address at the same path knows, such as one that has a name there, is left to that.
+        # Methods of another route at the same path, such as one with a name there, are left to that route.
         self.methods = set(found.methods)
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +154,7 @@ class AddressRoute(Route):
 
 
 def routes_of(operations: Iterable[Operation]) -> list[Route]:
-    """A route for each path, in the order of the operations."""
+    """Make a route for each path, in the order of the operations."""
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)

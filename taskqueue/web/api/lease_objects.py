@@ -1,4 +1,4 @@
-"""Tasks to run and what became of them, as fetchers that speak HTTP say it.
+"""Tasks and reports in the form that fetchers use over HTTP.
 
 Tokens are text here: they have 63 bits, and JavaScript's numbers have 53.
 """
@@ -31,19 +31,19 @@ from taskqueue.web.api.problems import Problem
 from taskqueue.web.api.task_objects import needed_task
 
 TokenText = Annotated[str, Meta(pattern=r"\A[0-9]{1,19}\Z")]
-"""A token in decimal digits; a number is taken, too."""
+"""Token in decimal digits; a number is accepted, too."""
 
 LARGEST: Final = 2**63 - 1
 
 
 class Wish(Struct, forbid_unknown_fields=True):
-    """Tasks to run.
+    """Request for tasks to run.
 
     Attributes:
-        limit: so many at most.
-        projects: of these; None: of any.
-        seconds: to wait for the first one; 0: only look.
-        priority: of two that wait, who has the higher one gets it.
+        limit: tasks, at most.
+        projects: projects to take tasks of; None: any.
+        seconds: wait for the first task; 0: none.
+        priority: of two waiting fetchers, the one with the higher priority gets the task.
     """
 
     limit: Annotated[int, Meta(ge=1, le=100)] = 1
@@ -53,19 +53,19 @@ class Wish(Struct, forbid_unknown_fields=True):
 
 
 class Handed(Struct):
-    """A task to run, as ``Assignment`` in docs/reference/messages.md.
+    """Task to run, as ``assignment`` in docs/reference/protocol.md.
 
     Attributes:
-        token: names this lease of it; its report says it.
-        timeout: seconds until the lease runs out.
-        body: as its producer sent it.
-        fetch: how to fetch it: the producer's word over that of the project's settings.
-        retried: retries that it has used up.
-        lastcrawltime: unix seconds of the end of its last attempt; 0: it was never run.
-        schedule: its priority now, and of what its producer said the exetime, retries, age and itag.
-        not_before: seconds from now before which it must not be started; the timeout counts from then.
-        start_within: seconds after that in which it is started or released; null: whenever there is a place.
-        etag, last_modified, content_hash: of its page, as its last report said; for a conditional request.
+        token: token of the lease; the report must contain it.
+        timeout: seconds until the lease ends.
+        body: body as its producer sent it.
+        fetch: how to fetch it: the producer's values over those of the project's settings.
+        retried: retries used so far.
+        lastcrawltime: unix seconds of the end of its last attempt; 0: it has never run.
+        schedule: its present priority, and the producer's exetime, retries, age and itag.
+        not_before: seconds from now before which it must not start; the timeout counts from then.
+        start_within: seconds after that in which it must be started or released; null: no limit.
+        etag, last_modified, content_hash: values of its page in the last report, for a conditional request.
         slot: name of its slot, such as its host; empty: it has none.
     """
 
@@ -88,17 +88,17 @@ class Handed(Struct):
 
 
 class HandedOut(Struct):
-    """Tasks to run; none if there were none in time.
+    """Tasks to run; empty if none came in time.
 
     Attributes:
-        tasks: to be run now.
+        tasks: tasks to run now.
     """
 
     tasks: list[Handed]
 
 
 class Lease(Struct, forbid_unknown_fields=True):
-    """Names a lease."""
+    """Lease of a task."""
 
     project: ProjectName
     taskid: TaskId
@@ -106,12 +106,13 @@ class Lease(Struct, forbid_unknown_fields=True):
 
 
 class NextAttempt(Struct, forbid_unknown_fields=True):
-    """How the next attempt of a task that failed differs, as ``Again`` in docs/reference/messages.md.
+    """Changes to the next attempt of a task that failed, as ``again`` in docs/reference/protocol.md.
 
     Attributes:
-        counts: this attempt uses up a retry; null: it does unless the report says retry_after.
-        body: of the task from now on, any value; what JSON can't say is ``{"$msgpack": "base64"}``. null: as it was.
-        priority: of the task from now on; null: as it was.
+        counts: whether this attempt uses up a retry; null: yes, unless the report has retry_after.
+        body: new body of the task, any value, or ``{"$msgpack": "base64"}`` for what JSON can't represent. null:
+            unchanged.
+        priority: new priority of the task; null: unchanged.
     """
 
     counts: bool | None = None
@@ -120,19 +121,19 @@ class NextAttempt(Struct, forbid_unknown_fields=True):
 
 
 class Report(Struct, forbid_unknown_fields=True):
-    """What became of a task, as ``TaskReport`` in docs/reference/messages.md.
+    """Report of a task, as ``report`` in docs/reference/protocol.md.
 
     Attributes:
-        ok: it succeeded.
-        error: why not; shown to people.
-        retry_after: not ok: run it again after so many seconds, without using up a retry.
-        retry: not ok and false: it has failed for good.
-        new: tasks that it led to, as they are pushed.
-        result: any value; what JSON can't say is ``{"$msgpack": "base64"}``.
-        fetched: how the fetch went; its slot's pace and its recrawl follow that.
-        kind: what the error is about, in one line; empty: the daemon takes a line of it.
-        part: only new tasks; the lease goes on, and another report follows.
-        again: of a task that failed and is to be retried: how its next attempt differs.
+        ok: whether the task succeeded.
+        error: error text, shown to users.
+        retry_after: if not ok: run it again after these seconds, without using up a retry.
+        retry: if not ok: false if the task has failed for good.
+        new: follow-up tasks, in the form in which they are pushed.
+        result: any value, or ``{"$msgpack": "base64"}`` for what JSON can't represent.
+        fetched: outcome of the fetch, for the pace of its slot and its recrawl.
+        kind: kind of the error, in one line; empty: a line of the error.
+        part: true if the report has only new tasks; the lease goes on, and another report follows.
+        again: changes to the next attempt of a task that failed and is to be retried.
     """
 
     project: ProjectName
@@ -151,21 +152,21 @@ class Report(Struct, forbid_unknown_fields=True):
 
 
 class Reports(Struct, forbid_unknown_fields=True):
-    """What became of tasks.
+    """Reports of tasks.
 
     Attributes:
-        tasks: the reports, in order.
+        tasks: reports, in order.
     """
 
     tasks: Annotated[list[Report], Meta(max_length=MAX_BATCH)]
 
 
 class Prolonged(Struct, forbid_unknown_fields=True):
-    """Leases that are to go on.
+    """Leases to extend.
 
     Attributes:
-        leases: that are to go on.
-        seconds: from now; None: as long as each task's own timeout.
+        leases: leases to extend.
+        seconds: time from now; None: each task's own timeout.
     """
 
     leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
@@ -176,14 +177,14 @@ class Released(Struct, forbid_unknown_fields=True):
     """Leases of tasks that were not started.
 
     Attributes:
-        leases: whose tasks were not started.
+        leases: leases of tasks that were not started.
     """
 
     leases: Annotated[list[Lease], Meta(max_length=MAX_BATCH)]
 
 
 def with_tokens(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leases as the protocol names them."""
+    """Convert leases into those of the protocol."""
     leases = [
         LeaseRef(lease.project, lease.taskid, _token(f"leases[{place}]", lease.token))
         for place, lease in enumerate(fields["leases"])
@@ -192,7 +193,7 @@ def with_tokens(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_reports(fields: dict[str, Any]) -> dict[str, Any]:
-    """Reports as the protocol has them."""
+    """Convert reports into those of the protocol."""
     return {"tasks": [_report(f"tasks[{place}]", report) for place, report in enumerate(fields["tasks"])]}
 
 

@@ -1,6 +1,6 @@
-"""The OpenAPI document (3.1) of the interface, made of its table, and JSON schemas (2020-12) for it.
+"""OpenAPI document (3.1) of the HTTP API, made from its table, with JSON schemas (2020-12).
 
-The schemas of what is said and of what is answered are made of the types that decode and encode it.
+Schemas of arguments and answers are made from the types that decode and encode them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ PROBLEM: Final[Schema] = {
     "properties": {
         "type": {"type": "string", "description": "Always about:blank."},
         "title": {"type": "string", "description": "The status in words."},
-        "status": {"type": "integer", "description": "Of HTTP."},
-        "detail": {"type": "string", "description": "For people, in one line."},
-        "code": {"type": "string", "description": "For programs: the daemon's, or that of this interface."},
-        "field": {"type": "string", "description": "That it is about, such as tasks[3].url."},
+        "status": {"type": "integer", "description": "HTTP status."},
+        "detail": {"type": "string", "description": "One line for users."},
+        "code": {"type": "string", "description": "Error code of the daemon or of this API, for programs."},
+        "field": {"type": "string", "description": "Field that the problem is about, such as tasks[3].url."},
     },
     "required": ["type", "title", "status", "detail"],
 }
@@ -47,20 +47,20 @@ KEY: Final[Schema] = {
 PLACE: Final = "#/components/schemas/"
 
 REFUSED: Final[Schema] = {
-    "description": "It was refused.",
+    "description": "The request was refused.",
     "content": {MEDIA_TYPE: {"schema": {"$ref": f"{PLACE}Problem"}}},
 }
 
 OUTCOME: Final[Schema] = {
     "type": "object",
-    "description": "What became of a task.",
+    "description": "Outcome of a task.",
     "properties": {
         "outcome": {
             "enum": ["new", "merged", "replaced", "deferred", "restarted", "cancelled", "ignored", "rejected"],
             "description": "See the table of outcomes in docs/reference/rules.md.",
         },
-        "field": {"type": "string", "description": "If it was rejected: what of it is wrong."},
-        "detail": {"type": "string", "description": "If it was rejected: why."},
+        "field": {"type": "string", "description": "Wrong field of a rejected task."},
+        "detail": {"type": "string", "description": "Reason for a rejected task."},
     },
     "required": ["outcome"],
 }
@@ -74,7 +74,7 @@ PUSHED: Final[Schema] = {
                 "outcomes": {
                     "type": "array",
                     "items": {"$ref": f"{PLACE}Outcome"},
-                    "description": "Of each task, in order.",
+                    "description": "Outcomes of the tasks, in order.",
                 }
             },
             "required": ["outcomes"],
@@ -100,7 +100,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
         "info": {
             "title": "taskqueue",
             "version": "1",
-            "summary": "Everything that the command line of taskqueue can ask or do.",
+            "summary": "Everything that taskqueue's command line can ask or do.",
         },
         "servers": [{"url": "/api/v1"}],
         "security": [{"token": []}, {}],
@@ -113,7 +113,7 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _said(operations: Sequence[Operation]) -> tuple[Mapping[str, Mapping[str, Schema]], dict[str, Schema]]:
-    """By operation, schemas of its parameters in the path and of what it says; and types that are in these."""
+    """Return schemas of path parameters and arguments by operation, and the types in them."""
     rows = [
         (operation.name, name, kind, name not in operation.parameters)
         for operation in operations
@@ -192,7 +192,7 @@ def _body(
         schema = said[operation.whole]
     content: dict[str, Any] = {JSON: {"schema": schema}}
     for media_type in operation.takes:
-        content[media_type] = {"schema": {"type": "string", "description": "An object or a url a line."}}
+        content[media_type] = {"schema": {"type": "string", "description": "An object or a url per line."}}
     return {"required": bool(operation.whole or schema.get("required")), "content": content}
 
 
@@ -200,21 +200,21 @@ def _answer(operation: Operation) -> dict[str, Any]:
     schema: Schema = {"$ref": PLACE + operation.answers.__name__}
     content = {JSON: {"schema": PUSHED if LINES in operation.gives else schema}}
     for media_type in operation.gives:
-        content[media_type] = {"schema": {"type": "string", "description": "An outcome a line."}}
+        content[media_type] = {"schema": {"type": "string", "description": "An outcome per line."}}
     return {"description": operation.summary, "content": content}
 
 
 # -------------------------------------------------------------------------------------------------------------- schemas
 
 SAID: Final = "said."
-"""Before the names of types that requests have: there fields may be left out, in replies they never are."""
+"""Prefix of type names in requests, where fields may be missing; replies always have all fields."""
 
 _ANCHORS: Final = (("\\A", "^"), ("\\Z", "$"))
 """Anchors of regular expressions in Python, and in ECMAScript."""
 
 
 def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schema]]:
-    """Schemas of what requests say, and of the types that are in them, by name."""
+    """Make schemas of arguments, and of the types in them, by name."""
     kinds = list(kinds)
     found, components = msgspec.json.schema_components(kinds, ref_template=PLACE + SAID + "{name}")
     told = {
@@ -228,7 +228,7 @@ def request_schemas(kinds: Iterable[Any]) -> tuple[list[Schema], dict[str, Schem
 
 
 def _structs(info: Any) -> Iterator[type[Struct]]:
-    """The types of objects that a type has in it, itself included."""
+    """Yield the object types in a type, itself included."""
     if isinstance(info, inspect.StructType):
         yield info.cls
         parts = [field.type for field in info.fields]
@@ -240,9 +240,9 @@ def _structs(info: Any) -> Iterator[type[Struct]]:
 
 
 def reply_schemas(kinds: Iterable[type[Struct]], paged: Collection[type[Struct]]) -> dict[str, Schema]:
-    """Schemas of what is answered, and of the types that are in it, by name; ``paged``: there may be further pages.
+    """Make schemas of answers and of the types in them, by name; those in ``paged`` have further pages.
 
-    Not msgspec's: an answer has each field, whatever its default, and is an object where MessagePack has an array.
+    msgspec's do not fit: an answer has all fields, whatever their defaults, and objects where MessagePack has arrays.
     """
     components: dict[str, Schema] = {}
     for kind in kinds:
@@ -253,10 +253,10 @@ def reply_schemas(kinds: Iterable[type[Struct]], paged: Collection[type[Struct]]
     return components
 
 
-FOLLOWING: Final = {"type": ["string", "null"], "description": "Address of the next page; null: there is none."}
+FOLLOWING: Final = {"type": ["string", "null"], "description": "Address of the next page; null on the last page."}
 
 TEXT: Final = {"type": "string", "pattern": "^[0-9]+$"}
-"""A number of up to 63 bits."""
+"""Schema of a number of up to 63 bits."""
 
 
 def _of(info: Any, components: dict[str, Schema]) -> Schema:
@@ -319,7 +319,7 @@ def _told(description: str) -> Schema:
 
 
 def _changed(value: Any) -> Any:
-    """With regular expressions of JSON schema, and without what is only for readers of the code."""
+    """Convert a schema's regular expressions, and drop parts of descriptions that are for readers of the code."""
     if isinstance(value, list):
         return [_changed(part) for part in value]
     if not isinstance(value, dict):

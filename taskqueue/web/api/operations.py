@@ -1,4 +1,4 @@
-"""Operations on all tasks that a filter names, and on what these do (operations of the daemon)."""
+"""Bulk operations: changes of all tasks that a filter selects."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from taskqueue.web.api.http_operation import Operation
 OPERATIONS: Final = (
     Operation(
         "POST", "/operations", "operator", Bulk,
-        "Do something with all tasks that a filter names, of a project or a group",
+        "Change all tasks that a filter selects, of a project or a group",
     ),
-    Operation("GET", "/operations", "viewer", OperationList, "All operations that are remembered"),
+    Operation("GET", "/operations", "viewer", OperationList, "All operations that the daemon remembers"),
     Operation(
         "GET", "/operations/{id}", "viewer", OperationShow,
-        "How far an operation is; waits for its end for up to so many seconds",
+        "Progress of an operation; waits for its end, up to `seconds`",
     ),
-    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, "End an operation"),
+    Operation("POST", "/operations/{id}/cancel", "operator", OperationCancel, "Cancel an operation"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pages: each reply that has a page after it says its address, in ``next`` and in a Link header (RFC 8288)."""
+"""Pages: a reply has the address of the next page, in ``next`` and in a Link header (RFC 8288)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Arguments = Mapping[str, Any] | None
 
 
 def address(request: Request, changed: Mapping[str, Any]) -> str:
-    """Of this request, with these arguments of the query changed."""
+    """Return the address of this request with some arguments of the query changed."""
     query = [(name, value) for name, value in query_of(request) if name not in changed]
     return f"{root_of(request)}{request.scope['path']}?{urlencode([*query, *changed.items()])}"
 
 
 def link(following: str) -> str:
-    """The value of the header."""
+    """Format the value of the Link header."""
     return f'<{following}>; rel="next"'
 
 
 def of_projects(reply: StatusReply, said: Mapping[str, Any]) -> Arguments:
-    """By name after the last one; in another order by how many there were."""
+    """Arguments of the next page of projects: after the last name, or in other orders a skip."""
     if not reply.more:
         return None
     if said["sort"] == "name":
@@ -40,7 +40,7 @@ def of_projects(reply: StatusReply, said: Mapping[str, Any]) -> Arguments:
 
 
 def of_fetchers(reply: FetchersReply, said: Mapping[str, Any]) -> Arguments:
-    """By pseudonym after the last one; in another order by how many there were."""
+    """Arguments of the next page of fetchers: after the last session, or in other orders a skip."""
     if not reply.more:
         return None
     if said["sort"] == "session":
@@ -49,30 +49,30 @@ def of_fetchers(reply: FetchersReply, said: Mapping[str, Any]) -> Arguments:
 
 
 def of_stats(reply: StatsReply, said: Mapping[str, Any]) -> Arguments:
-    """By name after the last one."""
+    """Arguments of the next page of statistics: after the last name."""
     return {"after": reply.projects[-1].name} if reply.more else None
 
 
 def of_points(reply: HistoryReply | DaemonHistoryReply, said: Mapping[str, Any]) -> Arguments:
-    """From a time on."""
+    """Arguments of the next page of a history: since the next time."""
     return {"since": reply.next} if reply.next else None
 
 
 def of_tasks(reply: TaskListReply | TaskChildrenReply | WhyReply, said: Mapping[str, Any]) -> Arguments:
-    """After a place in the order."""
+    """Arguments of the next page of tasks: after a cursor."""
     return {"after": reply.next} if reply.next else None
 
 
 def of_parents(reply: TaskParentsReply | FlowTasksReply, said: Mapping[str, Any]) -> Arguments:
-    """After a number."""
+    """Arguments of the next page of parents: after a number."""
     return None if reply.next is None else {"after": reply.next}
 
 
 def of_flows(reply: FlowsReply, said: Mapping[str, Any]) -> Arguments:
-    """After the last one, by project and name."""
+    """Arguments of the next page of flows: after the last project and flow."""
     return {"after": f"{reply.flows[-1].project}/{reply.flows[-1].flow}"} if reply.more else None
 
 
 def of_changes(reply: LogReply, said: Mapping[str, Any]) -> Arguments:
-    """Before a number."""
+    """Arguments of the next page of changes: before a number."""
     return {"before": reply.next} if reply.next else None

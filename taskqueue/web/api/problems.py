@@ -1,4 +1,4 @@
-"""What is wrong with a request, as problem+json (RFC 9457), with the field that it is about."""
+"""Problems with a request as problem+json (RFC 9457), with the field that is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from taskqueue.errors import ClientClosed, MessageTooLarge, Rejected, RequestRej
 MEDIA_TYPE: Final = "application/problem+json"
 
 RETRY_SECONDS: Final = 2
-"""Told to whoever asks while the daemon is away, or can't."""
+"""Retry-After sent while the daemon is unreachable or refuses."""
 
 STATUS_OF_CODE: Final = {
     "full": 429,
@@ -24,13 +24,13 @@ STATUS_OF_CODE: Final = {
     "unavailable": 503,
     "version": 502,
 }
-"""HTTP status by the code with which the daemon refuses; ``unknown-…`` is 404, any other 400."""
+"""HTTP status by the daemon's error code; ``unknown-…`` is 404, any other 400."""
 
 _FIELD: Final = re.compile(r"([A-Za-z_][\w.\[\]\-]*): ")
-"""What a reason begins with that names a field."""
+"""Match the field at the beginning of a reason."""
 
 _KEY: Final = re.compile(r"(?:missing required|unknown) field (\S+)")
-"""A field of that one, or of the whole."""
+"""Match a wrong key in that field, or in the whole."""
 
 _SETTING: Final = re.compile(r"([\w.\-]+) ")
 
@@ -38,14 +38,14 @@ WHOLES: Final = ("body", "query")
 
 
 class Problem(Exception):
-    """A request that can't be answered as it is.
+    """The request can't be answered.
 
     Attributes:
-        status: of HTTP.
-        detail: one line for people.
-        field: that it is about; empty: the request as a whole.
-        code: the daemon's, or that of this interface, for programs.
-        headers: of the response.
+        status: HTTP status.
+        detail: one line for users.
+        field: wrong field; empty for the request as a whole.
+        code: error code of the daemon or of this API, for programs.
+        headers: headers of the response.
     """
 
     def __init__(self, status: int, detail: str, field: str = "", code: str = "", **headers: str) -> None:
@@ -57,7 +57,7 @@ class Problem(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     def members(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the members of the JSON object."""
         said = {
             "type": "about:blank",
             "title": HTTPStatus(self.status).phrase,
@@ -68,17 +68,17 @@ class Problem(Exception):
         return said | ({"field": self.field} if self.field else {})
 
     def response(self) -> Response:
-        """The response that says it."""
+        """Make the response."""
         return JSONResponse(self.members(), self.status, self.headers, MEDIA_TYPE)
 
 
 def of_reason(reason: str, status: int = 400, code: str = "malformed") -> Problem:
-    """A reason as the protocol words it: ``field: what is wrong``."""
+    """Make a problem from a reason of the protocol: ``field: what is wrong``."""
     return Problem(status, reason, field_of(reason, code), code)
 
 
 def field_of(reason: str, code: str = "") -> str:
-    """The field that a reason is about; empty: it names none."""
+    """Return the field that a reason is about; empty if it names none."""
     named = _FIELD.match(reason) or (_SETTING.match(reason) if code == "setting" else None)
     field = named[1] if named else ""
     key = _KEY.search(reason)
@@ -88,7 +88,7 @@ def field_of(reason: str, code: str = "") -> str:
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """What an error says to whoever asked; None: it is a bug."""
+    """Convert an error into the problem for the client; None if the error is a bug."""
     match error:
         case Problem():
             return error

@@ -1,4 +1,4 @@
-"""Operations on projects, on groups of them, and on their cron jobs."""
+"""Operations on projects, groups of projects, and cron jobs."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from taskqueue.web.api.problems import Problem
 from taskqueue.web.roles import Role
 
 WHAT: Final[dict[Action, str]] = {
-    "pause": "Hand out no more tasks until it is resumed",
-    "resume": "Hand out tasks again",
-    "stop": "Hand out nothing until it is started; its pauses are forgotten",
-    "start": "Start it; an unknown one is made",
-    "clear": "Drop its live tasks",
-    "reset": "Forget all that is known of its tasks",
-    "delete": "Delete it, with all that it has",
+    "pause": "Dispatch no tasks until it is resumed",
+    "resume": "Dispatch tasks again",
+    "stop": "Dispatch nothing until it is started; pauses end",
+    "start": "Start it; an unknown project is created",
+    "clear": "Drop its unfinished tasks",
+    "reset": "Forget all its tasks",
+    "delete": "Delete it with all its tasks and settings",
 }
 ALL_TOGETHER: Final[tuple[Action, ...]] = ("pause", "resume")
-"""Actions that there are for all projects at once."""
+"""Actions that also apply to all projects at once."""
 
 Named = Annotated[GroupName, Meta(min_length=1)]
 JobName = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class Job(Struct, forbid_unknown_fields=True):
-    """A cron job of a project, as its setting ``cron`` has it.
+    """Cron job of a project, as in the setting ``cron``.
 
     Attributes:
         setting: the job itself, such as {"every": "5m"}.
@@ -60,28 +60,28 @@ class Job(Struct, forbid_unknown_fields=True):
 
 
 class JobRef(Struct, forbid_unknown_fields=True):
-    """Names a cron job."""
+    """Reference to a cron job."""
 
     project: ProjectName
     job: JobName
 
 
 class JobsRef(Struct, forbid_unknown_fields=True):
-    """Names the project whose cron jobs are meant."""
+    """Reference to a project with cron jobs."""
 
     project: ProjectName
 
 
 class CronJob(Struct):
-    """A cron job of a project.
+    """Cron job of a project.
 
     Attributes:
         job: its name in the project.
-        setting: the job itself, as the setting ``cron`` has it.
+        setting: the job itself, as in the setting ``cron``.
         next_at: unix seconds of its next run; 0: none.
         last_at: unix seconds of its last run; 0: there was none.
-        runs: how often it has pushed its task.
-        skipped: how often it has not, because the task of the last run was still live.
+        runs: number of pushes of its task.
+        skipped: number of skipped runs, because the task of the last run was unfinished.
     """
 
     job: str
@@ -93,7 +93,7 @@ class CronJob(Struct):
 
 
 class CronJobs(Struct):
-    """The cron jobs of a project.
+    """Cron jobs of a project.
 
     Attributes:
         jobs: all of them, in the order of its settings.
@@ -103,16 +103,16 @@ class CronJobs(Struct):
 
 
 class GroupRef(Struct, forbid_unknown_fields=True):
-    """Names a group."""
+    """Reference to a group."""
 
     group: Named
 
 
 class GroupPause(Struct, forbid_unknown_fields=True):
-    """Names a group, and says for how many seconds its projects are paused; None: until they are resumed.
+    """Reference to a group, and the duration of its pause.
 
     Attributes:
-        seconds: after which the pause ends by itself; None: it lasts until resume.
+        seconds: seconds after which the pause ends; None: it lasts until resume.
     """
 
     group: Named
@@ -120,22 +120,22 @@ class GroupPause(Struct, forbid_unknown_fields=True):
 
 
 def as_settings(fields: dict[str, Any]) -> dict[str, Any]:
-    """A job as the setting that makes it."""
+    """Convert a job into the setting that makes it."""
     return {"project": fields["project"], "settings": {"cron": {fields["job"]: fields["setting"]}}}
 
 
 def as_keys(fields: dict[str, Any]) -> dict[str, Any]:
-    """A job as the key of the setting that is forgotten."""
+    """Convert a job into the key of the setting to remove."""
     return {"project": fields["project"], "keys": [f"cron.{fields['job']}"]}
 
 
 def with_project(fields: dict[str, Any]) -> dict[str, Any]:
-    """Only the project: a job is found in the reply."""
+    """Keep only the project; ``cron_job`` finds the job in the reply."""
     return {"project": fields["project"]}
 
 
 def cron_jobs(reply: ProjectReply, said: Mapping[str, Any]) -> CronJobs:
-    """The cron jobs of the project."""
+    """Return the cron jobs of the project."""
     if reply.project is None:
         return CronJobs([])
     settings: Any = reply.project.settings.get("cron")
@@ -147,10 +147,10 @@ def _cron_job(view: CronView, setting: dict[str, Setting]) -> CronJob:
 
 
 def cron_job(reply: ProjectReply, said: Mapping[str, Any]) -> CronJob:
-    """The cron job of that name.
+    """Return the cron job of this name.
 
     Raises:
-        Problem: the project has none.
+        Problem: there is no such job.
     """
     for each in cron_jobs(reply, said).jobs:
         if each.job == said["job"]:
@@ -163,12 +163,12 @@ def _role(action: Action) -> Role:
 
 
 def _fixed(action: Action) -> dict[str, Any]:
-    """What is not said in the body: only a pause is for a time."""
+    """Fix the fields that the body does not have: only a pause has a duration."""
     return {"action": action} if action == "pause" else {"action": action, "seconds": None}
 
 
 def _place(thing: str, action: Action) -> tuple[Method, str]:
-    """What removes a thing is DELETE on the thing; all else is a verb behind it."""
+    """Choose method and path: DELETE on a thing, otherwise POST with a verb."""
     return ("DELETE", thing) if action == "delete" else ("POST", f"{thing}/{action}")
 
 
@@ -214,28 +214,28 @@ OPERATIONS: Final = (
     Operation("GET", "/projects/{project}", "viewer", ProjectShow, "A project, its settings included"),
     Operation(
         "PATCH", "/projects/{project}/settings", "admin", ProjectSet,
-        "Change settings, now and across restarts; the body is what changes", whole="settings",
+        "Change settings, now and across restarts; the body has the changes", whole="settings",
     ),
     Operation(
         "DELETE", "/projects/{project}/settings", "admin", ProjectUnset,
-        "Forget what was said of settings; no keys: of all",
+        "Remove overrides of settings; without keys, all of them",
     ),
     Operation(
         "PATCH", "/groups/{group}/settings", "admin", GroupSet,
-        "Change settings of each project of a group, of all or of none; the body is what changes", whole="settings",
+        "Change settings of all projects of a group, or of none; the body has the changes", whole="settings",
     ),
     *ACTIONS,
     *ALL_ACTIONS,
     *GROUP_ACTIONS,
-    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why nothing of it is handed out",
+    Operation("GET", "/projects/{project}/why", "viewer", Why, "Why it dispatches nothing",
         {"taskid": None, "after": ""}),
     Operation(
         "GET", "/projects/{project}/wait", "viewer", ProjectWait,
-        "Wait until it has finished, for up to so many seconds",
+        "Wait until it has finished, up to `seconds`",
     ),
     Operation(
         "POST", "/projects/{project}/keep-open", "operator", ProjectHold,
-        "Don't take it as finished for so many seconds; 0 lets go",
+        "Keep it open, so that it does not finish, for `seconds`; 0 ends that",
     ),
     Operation(
         "GET", "/projects/{project}/cron", "viewer", ProjectShow, "Its cron jobs", arguments=JobsRef,
@@ -246,11 +246,11 @@ OPERATIONS: Final = (
         remake=with_project, own_reply=CronJob, shown=cron_job,
     ),
     Operation(
-        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, "Make or replace a cron job", whole="setting",
+        "PUT", "/projects/{project}/cron/{job}", "admin", ProjectSet, "Create or replace a cron job", whole="setting",
         arguments=Job, remake=as_settings,
     ),
     Operation(
-        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, "Forget a cron job that was set",
+        "DELETE", "/projects/{project}/cron/{job}", "admin", ProjectUnset, "Remove a cron job that was set",
         arguments=JobRef, remake=as_keys,
     ),
 )  # fmt: skip

@@ -1,16 +1,16 @@
-"""Pushing tasks: one, several, or as many as somebody sends, in lines, while more of them arrive.
+"""Pushes: one task, several, or a stream of lines that are pushed while more arrive.
 
     application/json      an object or a url ──► its outcome, or a problem; a list of them ──► their outcomes
-    application/x-ndjson  a line for each ──► a line for each, while it goes on
+    application/x-ndjson  a line per task ──► a line per outcome, as a stream
 
-Lines take bounded memory, and have an outcome each, in order:
+Lines take bounded memory, and have one outcome each, in order:
 
-    body ──► lines ──► batch ──new-task──► daemon        at most WINDOW batches on their way; then nothing is read
+    body ──► lines ──► batch ──new-task──► daemon        at most WINDOW batches in flight; then reading stops
                          └──────► outcomes, in order ──► response, as soon as they are known
 
-A line is a JSON object or a JSON text, or a url. It is answered by ``{"line": 3, "outcome": "new"}``, or with
-``"rejected"``, ``detail`` and ``field``. Empty lines are skipped. What can't go on, such as without the daemon, ends
-with a line without an outcome: ``{"line": 5, "problem": {…}}``, naming the first one that was not answered.
+A line is a JSON object, a JSON text, or a url. Its answer is ``{"line": 3, "outcome": "new"}``, or has the outcome
+``"rejected"``, ``detail`` and ``field``. Empty lines are skipped. If the push can't continue, for example without the
+daemon, the last line has no outcome: ``{"line": 5, "problem": {…}}`` names the first line that was not answered.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LINES: Final = "application/x-ndjson"
 
 
 class Streamed(Response):
-    """A response whose content is made while the request's body is still read."""
+    """Response that is made while the request's body is still being read."""
 
     def __init__(self, content: AsyncIterator[bytes]) -> None:
         super().__init__(media_type=LINES, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -52,7 +52,7 @@ class Streamed(Response):
         self._content = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it, as fast as it is taken."""
+        """Send the content as fast as the client reads it."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         try:
             async for piece in self._content:
@@ -63,7 +63,7 @@ class Streamed(Response):
 
 
 def pushing(operation: Operation) -> Endpoint:
-    """The endpoint by which tasks are pushed."""
+    """Make the endpoint by which tasks are pushed."""
     decoding = Decoding(operation)
 
     async def take(request: Request) -> Response:
@@ -93,7 +93,7 @@ async def _take_json(request: Request, project: str) -> Response:
 
 
 async def _take_lines(request: Request, project: str) -> Response:
-    """All lines at once: with a key, what is asked has to be known before it is done."""
+    """Push all lines at once: with a key, the request must be known before it is carried out."""
     splitter = LineSplitter()
     body = await body_of(request, LINES)
     lines: list[Line] = [*splitter.feed(body), *splitter.end()]
@@ -103,7 +103,7 @@ async def _take_lines(request: Request, project: str) -> Response:
 
 
 async def _push(request: Request, project: str, items: list[NewTask | Flaw]) -> list[Outcome]:
-    """Push what are tasks; what are none is rejected in its place."""
+    """Push the valid tasks; invalid ones are rejected in their place."""
     tasks = [item for item in items if isinstance(item, NewTask)]
     client = services_of(request).client
     asked: Any = NewTasks(project=project, tasks=list(tasks))
@@ -121,27 +121,27 @@ async def _push(request: Request, project: str, items: list[NewTask | Flaw]) -> 
 
 BATCH_TASKS: Final = 256
 WINDOW: Final = 8
-"""Batches on their way at once."""
+"""Batches in flight."""
 
 LINE_BYTES: Final = MAX_MESSAGE_BYTES
-"""Of the longest line."""
+"""Longest line, in bytes."""
 
 PATIENCE_SECONDS: Final = 60.0
-"""For the answer to a batch: so long a daemon may be away in the middle of a push."""
+"""Longest wait for the answer to a batch; outlasts a restart of the daemon."""
 
 Outcome = tuple[str, Flaw | None]
-"""What became of a task, and if it was rejected why."""
+"""Outcome of a task, and if it was rejected the reason."""
 
 
 class Line(NamedTuple):
-    """A line, by its number from 1, and the task that it is, or why it is none."""
+    """Line with its number from 1, and its task or what is wrong with it."""
 
     number: int
     task: NewTask | Flaw
 
 
 class LineSplitter:
-    """Makes lines of pieces; what is longer than LINE_BYTES is forgotten up to its end."""
+    """Splitter of bytes into lines; a line longer than LINE_BYTES is dropped and reported."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -149,14 +149,14 @@ class LineSplitter:
         self._too_long = False
 
     def feed(self, piece: bytes) -> Iterator[Line]:
-        """The lines that end in this piece."""
+        """Yield the lines that end in this piece."""
         *ended, rest = piece.split(b"\n")
         for part in ended:
             yield from self._end(part)
         self._keep(rest)
 
     def end(self) -> Iterator[Line]:
-        """The last one, if nothing ends it."""
+        """Yield the last line, if it has no line end."""
         if self._rest or self._too_long:
             yield from self._end(b"")
 
@@ -179,7 +179,7 @@ class LineSplitter:
 
 
 def task_of_line(line: bytes) -> NewTask | Flaw:
-    """The task of a line, or why it is none."""
+    """Read the task of a line, or what is wrong with it."""
     try:
         return task_of(msgspec.json.decode(line) if line[:1] in b'{["' else line.decode())
     except MALFORMED as error:
@@ -194,7 +194,7 @@ class Batch(NamedTuple):
 
 
 class TaskStream:
-    """Pushes lines to a project."""
+    """Push of a stream of lines to a project."""
 
     def __init__(self, client: AsyncClient, project: str) -> None:
         self._client = client
@@ -202,7 +202,7 @@ class TaskStream:
         self._sent: asyncio.Queue[Batch | None] = asyncio.Queue(WINDOW)
 
     async def outcomes(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The lines of the response."""
+        """Yield the lines of the response."""
         reading = asyncio.create_task(self._read(pieces))
         try:
             while (batch := await self._sent.get()) is not None:
@@ -243,7 +243,7 @@ class TaskStream:
 
 
 async def push(client: AsyncClient, project: str, tasks: list[NewTask]) -> list[Outcome]:
-    """What became of tasks, in order; those that are too large for one message go in parts."""
+    """Push tasks and return their outcomes in order; tasks too large for one message are split."""
     if not tasks:
         return []
     if len(tasks) > 1 and sum(len(task.depends_on) for task in tasks) > MAX_EDGES:
@@ -263,7 +263,7 @@ async def _in_halves(client: AsyncClient, project: str, tasks: list[NewTask]) ->
 
 
 def outcomes_of(reply: NewTasksReply) -> list[Outcome]:
-    """Of the tasks of a message, in order."""
+    """Return the outcomes of the tasks of a message, in order."""
     reasons = {error.index: error.reason for error in reply.errors}
     return [
         (outcome, _flaw(reasons.get(index, outcome)) if outcome == "rejected" else None)
@@ -277,7 +277,7 @@ def _flaw(reason: str) -> Flaw:
 
 
 def answered(lines: list[Line], outcomes: list[Outcome]) -> Iterator[bytes]:
-    """A line for each."""
+    """Yield a line per outcome."""
     found = iter(outcomes)
     for line in lines:
         outcome = next(found) if isinstance(line.task, NewTask) else ("rejected", line.task)
@@ -285,7 +285,7 @@ def answered(lines: list[Line], outcomes: list[Outcome]) -> Iterator[bytes]:
 
 
 def told(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as JSON has it."""
+    """Convert an outcome into an object for JSON."""
     name, flaw = outcome
     return {"outcome": name} | ({} if flaw is None else {"field": flaw.field, "detail": flaw.detail})
 
@@ -296,5 +296,5 @@ def _ended(number: int, error: TaskQueueError) -> bytes:
 
 
 def encoded(value: Any) -> bytes:
-    """A line."""
+    """Encode a line."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace") + b"\n"

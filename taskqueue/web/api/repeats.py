@@ -1,21 +1,21 @@
-"""Sessions and numbers by which the daemon knows requests: those with an Idempotency-Key, and those that wait.
+"""Sessions and numbers that identify requests to the daemon: with an Idempotency-Key, and long polls.
 
     visitor, key ──digest──► session ┐
-    the request ───digest──► number ─┴──► daemon: this number of this session is done? the kept answer : do it, keep it
+    the request ───digest──► number ─┴──► daemon: number known in this session? kept answer : carry out, keep
 
-A change that is asked for again with its key is answered again, and done once. Nothing is kept here. The daemon keeps
-the outcome of a request by its session and number, in the same commit as what it changed; so the promise holds across
-restarts of either process, and with several web processes, for as long as it remembers a session: ``session_timeout``
-(an hour) after its last request, unless ``max_sessions`` others came after.
+A change that is repeated with its key is answered again, and done once. Nothing is kept here: the daemon keeps the
+outcome of a request by session and number, in the same commit as its changes. So the promise holds across restarts of
+either process, and with several web processes, for as long as the daemon remembers a session: ``session_timeout`` (an
+hour) after its last request, unless ``max_sessions`` others came after.
 
-The number is a digest of what is asked. In a session the daemon takes no number that is far from the ones it knows, so
-a key that comes with something else is refused by the daemon itself: ``too-old`` or ``too-far``.
+The number is a digest of the request. The daemon accepts no number in a session that is far from the known ones, so it
+refuses a key that comes with another request: ``too-old`` or ``too-far``.
 
-Each key is a session of the daemon. So that nobody drives out those of fetchers, one web process opens KEYS_MOST in
-KEYS_SECONDS, and refuses more.
+Each key is a session of the daemon. So that keys don't push out the sessions of fetchers, one web process opens at most
+KEYS_MOST in KEYS_SECONDS, and refuses more.
 
-A request that waits has a session of its own, because a session waits once for one thing. Sessions are used again, so
-there are as many as ever waited at once.
+A long poll has a session of its own, because a session waits for one thing at a time. Sessions are reused, so there are
+as many as ever waited at once.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ HEADER: Final = "Idempotency-Key"
 KEY_CHARS: Final = 255
 
 KEYS_MOST: Final = 2_000
-"""A fifth of the sessions that a daemon remembers if nothing else is set."""
+"""Keys of a web process in KEYS_SECONDS: a fifth of the sessions that a daemon remembers by default."""
 KEYS_SECONDS: Final = 3600.0
 
 FIRST_NUMBER: Final = 1 << 61
-"""Of a repeatable request; those of ordinary sessions are smaller."""
+"""First number of repeatable requests; numbers of ordinary sessions are smaller."""
 
 Known = tuple[str, int]
 """Session and number of a request."""
 
 
 class Repeats:
-    """The keys of one web process."""
+    """Idempotency keys of one web process."""
 
     def __init__(self) -> None:
         self._asking: set[Known] = set()
@@ -59,10 +59,10 @@ class Repeats:
 
     @contextmanager
     def known_as(self, request: Request, asked: Any) -> Iterator[Known | None]:
-        """The session and number by which the daemon is to know a change; None: its sender gave it no key.
+        """Yield session and number that identify a change to the daemon; None without a key.
 
         Raises:
-            Problem: the key can't be, is being used, or there are too many.
+            Problem: the key is invalid or in use, or there are too many.
         """
         if request.method == "GET" or (key := request.headers.get(HEADER)) is None:
             yield None
@@ -78,7 +78,7 @@ class Repeats:
             yield known
         except RequestRejected as error:
             if error.code in ("too-old", "too-far"):
-                detail = f"{HEADER}: it came with another request before; each request needs a key of its own"
+                detail = f"{HEADER}: this key came with another request before; each request needs its own"
                 raise Problem(422, detail, HEADER, "key-reused") from None
             raise
         finally:
@@ -105,11 +105,11 @@ def _known(visitor: str, key: str, asked: Any) -> Known:
 # --------------------------------------------------------------------------------------------------- requests that wait
 
 FIRST_WAITING_NUMBER: Final = 1 << 62
-"""Of requests that wait; those of requests with a key are smaller."""
+"""First number of long polls; numbers of requests with a key are smaller."""
 
 
 class WaitingSessions:
-    """Those of one web process."""
+    """Sessions for long polls of one web process."""
 
     def __init__(self) -> None:
         self._free: list[str] = []
@@ -117,7 +117,7 @@ class WaitingSessions:
 
     @contextmanager
     def known_as(self) -> Iterator[Known]:
-        """A session that waits for nothing, and a number in it."""
+        """Yield an idle session, and a new number in it."""
         session = self._free.pop() if self._free else f"wait-{secrets.token_hex(16)}"
         self._number += 1
         try:

@@ -14,11 +14,11 @@ FACTS: Final = get_args(SlotFact)
 
 
 class SlotUnset(Struct, forbid_unknown_fields=True):
-    """What was said of a slot and is not to be said any more.
+    """Overrides of a slot to remove.
 
     Attributes:
-        keys: all that was said, if there are none. With block_until every pause of the slot is over, also one that its
-            host has asked for.
+        keys: overrides to remove; none: all. With block_until every pause of the slot ends, including one that its host
+            has asked for.
     """
 
     project: ProjectName
@@ -27,19 +27,19 @@ class SlotUnset(Struct, forbid_unknown_fields=True):
 
 
 def as_unset(fields: dict[str, Any]) -> dict[str, Any]:
-    """The keys as the protocol has them, all of them if none is named."""
+    """Convert the keys into those of the protocol; all keys if none is named."""
     return {"project": fields["project"], "slot": fields["slot"], "unset": fields["keys"] or FACTS}
 
 
 OPERATIONS: Final = (
-    Operation("GET", "/projects/{project}/slots", "viewer", SlotList, "The first slots in an order"),
-    Operation("GET", "/projects/{project}/slots/{slot}", "viewer", SlotShow, "All about a slot"),
+    Operation("GET", "/projects/{project}/slots", "viewer", SlotList, "The first slots in some order"),
+    Operation("GET", "/projects/{project}/slots/{slot}", "viewer", SlotShow, "A slot in detail"),
     Operation(
-        "PATCH", "/projects/{project}/slots/{slot}", "admin", SlotSet, "Say how a slot goes, now and across restarts",
+        "PATCH", "/projects/{project}/slots/{slot}", "admin", SlotSet, "Override a slot's pace, also across restarts",
         {"unset": ()},
     ),
     Operation(
         "DELETE", "/projects/{project}/slots/{slot}", "admin", SlotSet,
-        "Forget what was said of a slot; no keys: all of it", arguments=SlotUnset, remake=as_unset,
+        "Remove overrides of a slot; without keys, all of them", arguments=SlotUnset, remake=as_unset,
     ),
 )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Tasks as the HTTP interface takes them: the same objects as lines of ``taskqueue push --file``, and urls alone.
+"""Tasks as the HTTP API takes them: objects like lines of ``taskqueue push --file``, or urls.
 
-Times are unix seconds, or text: a date with time and zone, a duration such as "5m". A body, or a part of one, that JSON
-can't say is ``{"$msgpack": "base64"}``, as it is shown.
+Times are unix seconds, or text: a date with time and zone, or a duration such as "5m". A body, or a part of one, that
+JSON can't represent is ``{"$msgpack": "base64"}``, as in replies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Duration = float | str
 
 
 class RecrawlBounds(Struct):
-    """The shortest and the longest time between two runs.
+    """Shortest and longest time between two runs.
 
     Attributes:
         min: duration between two runs, at least.
@@ -41,29 +41,29 @@ class RecrawlBounds(Struct):
 
 
 class TaskObject(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A task as it is pushed; moments are unix seconds or ISO 8601 with a zone, durations seconds or such as "5m".
+    """Task to push; moments are unix seconds or ISO 8601 with a zone, durations are seconds or texts such as "5m".
 
     Attributes:
-        url: what the task fetches.
-        taskid: of 128 bytes at most; by itself it is made of the url.
-        fetch, process, save: sent along, as the body's map.
-        body: sent along instead of that map.
-        canonical: send the url in the one way that its page has.
-        depends_on: what it waits for: taskids, or pairs of project and taskid.
-        on_parent_failure: what becomes of it when one of these fails.
-        schedule: the fields below may also stand there.
+        url: url to fetch.
+        taskid: up to 128 bytes; made from the url by default.
+        fetch, process, save: keys of the body, which is a map.
+        body: body instead of that map.
+        canonical: true to send the url in its one canonical spelling.
+        depends_on: parents: taskids, or pairs of project and taskid.
+        on_parent_failure: what happens to the task if a parent fails.
+        schedule: may contain the fields below.
         priority: larger first.
         exetime: moment before which it must not run.
-        delay: duration from its arrival before which it must not run; wins over exetime.
-        retries: further attempts after a failure; else the project's setting.
-        age: duration for which a success stays good.
-        itag: another one than the stored one restarts a task that is over.
-        auto_recrawl: with age: run it again each age.
-        force_update: this schedule and body win over the stored ones.
-        cancel: with force_update: end the task.
+        delay: duration from its arrival before which it must not run; overrides exetime.
+        retries: further attempts after a failure; default: the project's setting.
+        age: duration for which a success stays valid.
+        itag: a value that differs from the stored one restarts a finished task.
+        auto_recrawl: with age: run it again after each age.
+        force_update: this schedule and body replace the stored ones.
+        cancel: with force_update: cancel the task.
         timeout: duration that processing may take.
-        expires_at: moment after which it is not worth running any more.
-        slot: whose pace it keeps to.
+        expires_at: moment after which it need not run any more.
+        slot: name of the slot whose pace applies.
         recrawl: run it again and again, at an interval that follows the changes of its page.
     """
 
@@ -104,7 +104,7 @@ class PushedTasks(Struct, forbid_unknown_fields=True):
 
 
 class Flaw(NamedTuple):
-    """Why something is no task."""
+    """Reason why something is not a task."""
 
     field: str
     detail: str
@@ -114,18 +114,18 @@ def _moment(field: str, written: str) -> datetime:
     try:
         return datetime.fromisoformat(written)
     except ValueError:
-        raise FieldError(field, f"{field}: {written!r} is no time, such as 2027-01-31T18:00:00+01:00") from None
+        raise FieldError(field, f"{field}: {written!r} is not a time, such as 2027-01-31T18:00:00+01:00") from None
 
 
 TIMES: Final[Times] = {
     "exetime": lambda written: _moment("exetime", written),
     "expires_at": lambda written: _moment("expires_at", written),
 }
-"""Durations as text are taken by ``new_task`` itself."""
+"""Parsers of times; ``new_task`` itself parses durations."""
 
 
 def task_of(item: Any) -> NewTask | Flaw:
-    """The task that a value of JSON stands for, or why it is none."""
+    """Read the task that a JSON value describes, or what is wrong with it."""
     try:
         return _task(item)
     except FieldError as error:
@@ -136,10 +136,10 @@ def task_of(item: Any) -> NewTask | Flaw:
 
 
 def needed_task(name: str, item: Any) -> NewTask:
-    """The task that a value of JSON stands for.
+    """Read the task that a JSON value describes.
 
     Raises:
-        Problem: it stands for none.
+        Problem: it does not describe a task.
     """
     found = task_of(item)
     if isinstance(found, Flaw):

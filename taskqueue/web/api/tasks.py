@@ -31,10 +31,10 @@ from taskqueue.web.api.task_objects import PushedTasks
 
 
 class TasksAsked(Struct, forbid_unknown_fields=True):
-    """Which tasks of a project are listed, as ``task-list`` in docs/reference/messages.md.
+    """Query for the tasks of a project, as ``task-list`` in docs/reference/protocol.md.
 
     Attributes:
-        state: repeat it for tasks of several states; none: of all.
+        state: may be repeated for several states; none: all states.
     """
 
     project: ProjectName
@@ -50,20 +50,20 @@ class TasksAsked(Struct, forbid_unknown_fields=True):
 
 
 class TaskRef(Struct, forbid_unknown_fields=True):
-    """Names a task."""
+    """Reference to a task."""
 
     project: ProjectName
     taskid: TaskId
 
 
 def with_states(fields: dict[str, Any]) -> dict[str, Any]:
-    """One state is a list of that state, several are a list of several."""
+    """Convert one state into ``state``, several into ``states``."""
     states = fields["state"]
     return fields | {"state": states[0] if len(states) == 1 else None, "states": states if len(states) > 1 else []}
 
 
 def as_list(fields: dict[str, Any]) -> dict[str, Any]:
-    """One task where several may be named."""
+    """Convert one taskid into a list."""
     return {"project": fields["project"], "taskids": [fields["taskid"]]}
 
 
@@ -77,25 +77,25 @@ OPERATIONS: Final = (
         arguments=PushedTasks, whole="tasks", endpoint=pushing, takes=(LINES,), gives=(LINES,),
     ),
     Operation("POST", "/projects/{project}/tasks/retry", "operator", TaskRetry, "Run tasks now"),
-    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, "End tasks"),
+    Operation("POST", "/projects/{project}/tasks/cancel", "operator", TaskCancel, "Cancel tasks"),
     Operation(
         "POST", "/projects/{project}/tasks/reprioritise", "operator", TaskReprioritise, "Give tasks another priority"
     ),
-    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, "All about a task"),
+    Operation("GET", "/projects/{project}/tasks/{taskid}", "viewer", TaskShow, "A task in detail"),
     Operation(
         "GET", "/projects/{project}/tasks/{taskid}/wait", "viewer", TaskWait,
-        "Wait until a task is over, for up to so many seconds",
+        "Wait until a task has finished, up to `seconds`",
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, "What a task waits for, in pages",
+        "GET", "/projects/{project}/tasks/{taskid}/parents", "viewer", TaskParents, "Parents of a task, in pages",
         further=paging.of_parents,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, "What waits for a task, in pages",
+        "GET", "/projects/{project}/tasks/{taskid}/children", "viewer", TaskChildren, "Children of a task, in pages",
         further=paging.of_tasks,
     ),
     Operation(
-        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, "Why a task is not handed out",
+        "GET", "/projects/{project}/tasks/{taskid}/why", "viewer", Why, "Why a task is not dispatched",
         arguments=TaskRef,
     ),
     Operation(
@@ -103,10 +103,10 @@ OPERATIONS: Final = (
         remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, "End a task", arguments=TaskRef,
+        "POST", "/projects/{project}/tasks/{taskid}/cancel", "operator", TaskCancel, "Cancel a task", arguments=TaskRef,
         remake=as_list,
     ),
     Operation(
-        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, "Run a task again, and others with it"
+        "POST", "/projects/{project}/tasks/{taskid}/rerun", "operator", Rerun, "Run a task again, alone or with others"
     ),
 )  # fmt: skip

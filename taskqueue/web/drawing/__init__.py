@@ -1,4 +1,4 @@
-"""Where the parts of drawings stand: numbers, of which templates make SVG.
+"""Geometry of drawings: numbers from which templates make SVG.
 
-Here may live geometry as pure functions; what is written in a drawing is escaped by the template that draws it.
+Here may live geometry as pure functions; the template that draws a text escapes it.
 """

@@ -1,9 +1,9 @@
-"""The attempts of a task on a line of time, from the first that is kept to what comes next.
+"""Attempts of a task on a line of time, from the first one that is kept to the next one due.
 
     ■──30 s──■───1 h───■─────6 h─────■ ┄┄12 h┄┄ ◇      attempts, the time between them, when it is due
 
-Waits are between seconds and days, attempts between milliseconds and hours: on an even scale all but the longest would
-be a single dot. So lengths follow the logarithm of durations, and each wait that has room says how long it is.
+Waits last seconds to days, attempts milliseconds to hours: on a linear scale all but the longest would be a dot. So
+lengths follow the logarithm of durations, and each wait that has room shows its duration.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from taskqueue.protocol.values import Attempt
 from taskqueue.units import duration_text
 
 WHOLE: Final = 100.0
-"""The length of the line; places on it are in percent."""
+"""Length of the line; positions are in percent."""
 
 ATTEMPT_BASE: Final = 0.6
 WAIT_BASE: Final = 0.6
-"""Length of what takes no time, in decades."""
+"""Length of a duration of 0, in decades."""
 
 LEAST_DECADES: Final = 12.0
-"""A line that has fewer ends early, so that few attempts are not drawn larger than many."""
+"""A shorter line is not stretched, so that few attempts are not drawn larger than many."""
 
 LABEL_ROOM: Final = 6.5
-"""Percent of the line that a wait needs to say how long it is."""
+"""Percent of the line that a wait needs to show its duration."""
 
 KIND: Final = {"success": "good", "expired": "mute", "upstream": "mute"}
-"""Colours by outcome; any other is bad."""
+"""Colours by outcome; all other outcomes are bad."""
 
 
 class Bar(NamedTuple):
-    """An attempt.
+    """Attempt.
 
     Attributes:
-        kind: its colour: good, bad, mute, or busy: it is under way.
-        words: what happened, for whoever points at it.
+        kind: its colour: good, bad, mute, or busy for a running one.
+        words: what happened, as a tooltip.
     """
 
     x: float
@@ -47,7 +47,7 @@ class Bar(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """Time between two attempts, or (ahead) until the next; ``label`` is empty where it has no room."""
+    """Time between two attempts, or (ahead) until the next; ``label`` is empty if it has no room."""
 
     x: float
     width: float
@@ -56,11 +56,11 @@ class Wait(NamedTuple):
 
 
 class AttemptLine(NamedTuple):
-    """The picture; all places are in percent of its width.
+    """Picture of the attempts; positions are in percent of its width.
 
     Attributes:
-        due_x: of the mark for when it is due; None: it is not.
-        words: all of it in a sentence, for who can't see it.
+        due_x: position of the mark for the next attempt; None if none is due.
+        words: alternative text.
     """
 
     bars: Sequence[Bar]
@@ -84,11 +84,11 @@ class _Part(NamedTuple):
 def attempt_line(
     attempts: Sequence[Attempt], now: float, *, due_at: float = 0.0, running_since: float = 0.0
 ) -> AttemptLine | None:
-    """Draw attempts, the newest first; None: there is nothing to draw.
+    """Draw attempts, the newest first; None if there is nothing to draw.
 
     Args:
-        due_at: unix seconds of the next attempt; 0: none is due.
-        running_since: unix seconds since when one is under way; 0: none is.
+        due_at: unix seconds of the next attempt; 0 if none is due.
+        running_since: unix seconds since when one is running; 0 if none is.
     """
     parts = _parts(attempts, now, due_at, running_since)
     if not any(part.attempt or part.running for part in parts):
@@ -106,7 +106,7 @@ def attempt_line(
             waits.append(Wait(round(x, 2), round(width, 2), label, part.ahead))
         x += width
     outcomes = ", ".join(each.outcome for each in reversed(attempts))
-    words = f"Attempts, the oldest first: {outcomes or 'none has ended'}{'; one is under way' if running_since else ''}"
+    words = f"Attempts, the oldest first: {outcomes or 'none has ended'}{'; one is running' if running_since else ''}"
     return AttemptLine(bars, waits, round(x, 2) if parts[-1].ahead else None, words)
 
 
@@ -131,11 +131,11 @@ def _parts(attempts: Sequence[Attempt], now: float, due_at: float, running_since
 def _told(part: _Part) -> tuple[str, str]:
     took = duration_text(part.seconds)
     if part.attempt is None:
-        return "busy", f"under way: {took} since it was handed out, or its lease extended"
+        return "busy", f"running: {took} since it was dispatched, or its lease extended"
     by = f" by {part.attempt.fetcher}" if part.attempt.fetcher else ""
     return KIND.get(part.attempt.outcome, "bad"), f"{part.attempt.outcome} after {took}{by}"
 
 
 def _brief(seconds: float) -> str:
-    """How long, in its largest unit alone."""
+    """Format a duration in its largest unit alone."""
     return " ".join(duration_text(seconds).split()[:2])

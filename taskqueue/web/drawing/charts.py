@@ -1,13 +1,13 @@
-"""Charts: bars over time, histograms, parts of a whole, and lines as small as a word.
+"""Charts: bars over time, histograms, shares, and sparklines.
 
 ┌ most ─────────────┐
-│      ▃   █        │     over time: a bar for each part of the time, its events, or milliseconds, one upon
-│  ▂ ▅ █ ▆ █ ▂      │     the other; the height is a number of events, or a speed; the x axis is the caller's,
-└───────────────────┘     because times are shown in the zone of whoever looks
+│      ▃   █        │     over time: a stack of bars for each part of the time, with its events or milliseconds;
+│  ▂ ▅ █ ▆ █ ▂      │     the height is a count or a rate; the page draws the x axis, in the zone of its reader
+└───────────────────┘
 
-histogram    a bar for each class, all of the same width: the classes grow by factors
-shares       a bar whose parts are as wide as what they stand for
-sparkline    how a number went, without axes (E. Tufte, "Beautiful Evidence", 2006)
+histogram    a bar per class, all of the same width: the classes grow by factors
+shares       a bar whose parts are as wide as their counts
+sparkline    a number over time, without axes (E. Tufte, "Beautiful Evidence", 2006)
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from taskqueue.protocol.daemon import Histogram
 CHART_WIDTH: Final = 720.0
 CHART_HEIGHT: Final = 160.0
 GAP: Final = 0.18
-"""Of a bar's room that stays empty beside it."""
+"""Part of a bar's room that stays empty."""
 
 
 class Bar(NamedTuple):
-    """A rectangle; ``name``: of the events that it stands for."""
+    """Rectangle; ``name`` is the name of its events."""
 
     name: str
     x: float
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A part of the time with its bars; ``told``: what they say, in words."""
+    """Part of the time with its bars; ``told`` describes them in words."""
 
     x: float
     width: float
@@ -47,11 +47,11 @@ class Slot(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A drawing of WIDTH by HEIGHT.
+    """Drawing of CHART_WIDTH by CHART_HEIGHT.
 
     Attributes:
-        most: what the upper edge stands for.
-        lines: heights of lines across, each with what it stands for.
+        most: value at the upper edge.
+        lines: horizontal lines, as rows of (y, value).
     """
 
     slots: list[Slot]
@@ -63,8 +63,8 @@ def draw_chart(counts: Sequence[Mapping[str, float]], told: Sequence[str]) -> Ch
     """Draw the parts of a time from left to right.
 
     Args:
-        counts: of each part, by the names of events, the lowest first.
-        told: of each part, in words.
+        counts: counts of each part by name of the events, the lowest bar first.
+        told: description of each part.
     """
     most = ceiling(max((sum(each.values()) for each in counts), default=0.0))
     step = CHART_WIDTH / max(len(counts), 1)
@@ -81,7 +81,7 @@ def draw_chart(counts: Sequence[Mapping[str, float]], told: Sequence[str]) -> Ch
 
 
 def ceiling(number: float) -> float:
-    """The next of 1, 2, 5, 10, 20, 50, … (or 0.5, 0.2, …) that is not less; 1 for 0."""
+    """Round up to the next of 1, 2, 5, 10, 20, 50, … (or 0.5, 0.2, …); 1 for 0."""
     if number <= 0:
         return 1.0
     size = 10.0 ** floor(log10(number))
@@ -94,11 +94,11 @@ HISTOGRAM_WIDTH: Final = 320.0
 HISTOGRAM_HEIGHT: Final = 80.0
 
 CLASSES_LEAST: Final = 6
-"""Classes that are drawn, however few have values."""
+"""Classes that are drawn at least, even if they are empty."""
 
 
 class ClassBar(NamedTuple):
-    """A class, and in words what it has."""
+    """Bar of a class, and its description."""
 
     x: float
     y: float
@@ -108,11 +108,11 @@ class ClassBar(NamedTuple):
 
 
 class Bars(NamedTuple):
-    """A histogram as it is drawn; classes at both ends that have nothing are left out.
+    """Histogram as it is drawn, without empty classes at both ends.
 
     Attributes:
-        first, last: the bounds at both ends, in words.
-        bounds: of the classes that are drawn.
+        first, last: bounds at both ends, in words.
+        bounds: bounds of the drawn classes.
     """
 
     bars: list[ClassBar]
@@ -121,7 +121,7 @@ class Bars(NamedTuple):
     bounds: list[float]
 
     def place(self, value: float) -> float:
-        """Where a value stands, from left to right."""
+        """Return the x position of a value."""
         bounds, step = self.bounds, HISTOGRAM_WIDTH / (len(self.bounds) - 1)
         at = bisect_left(bounds, value)
         if at == 0 or at == len(bounds):
@@ -132,7 +132,7 @@ class Bars(NamedTuple):
 
 
 def bars_of(histogram: Histogram, words: Callable[[float], str]) -> Bars:
-    """The bars; ``words`` tells a value."""
+    """Draw a histogram; ``words`` formats a value."""
     edges = [0.0, *histogram.bounds, inf]
     counts = histogram.counts
     filled = [index for index, count in enumerate(counts) if count] or [0]
@@ -167,7 +167,7 @@ def _class(lower: float, upper: float, words: Callable[[float], str]) -> str:
 
 
 class Share(NamedTuple):
-    """A part of a bar."""
+    """Part of a bar."""
 
     name: str
     x: float
@@ -175,7 +175,7 @@ class Share(NamedTuple):
 
 
 def shares(parts: Iterable[tuple[str, float]], whole: float, width: float = 100.0) -> list[Share]:
-    """The parts side by side, of a bar of so much width that stands for the whole; what is 0 has none."""
+    """Divide a bar of this width, which stands for the whole, into parts; parts of 0 are left out."""
     found, x = list[Share](), 0.0
     for name, count in parts:
         if count > 0 and whole > 0:
@@ -189,11 +189,11 @@ def shares(parts: Iterable[tuple[str, float]], whole: float, width: float = 100.
 SPARK_WIDTH: Final = 96
 SPARK_HEIGHT: Final = 22
 SPARK_EDGE: Final = 2
-"""Above the highest point and below the lowest one."""
+"""Room above the highest point and below the lowest one."""
 
 
 def spark_points(numbers: Sequence[float]) -> str:
-    """The points of a polyline, from left to right, the highest number at the top and 0 at the bottom."""
+    """Return the points of a polyline, from left to right, with the highest number at the top and 0 at the bottom."""
     if len(numbers) < 2:
         return ""
     most = max(numbers) or 1.0

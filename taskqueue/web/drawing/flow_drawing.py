@@ -1,8 +1,8 @@
-"""A flow as a drawing: a shape for each task or, of a large one, for the tasks of a layer that are in the same state.
+"""Drawing of a flow: a shape per task or, for a large flow, per layer and state.
 
 named     up to NAMED_MOST tasks: boxes with their names and states
 small     up to the tasks that are kept one by one: squares with the sign of their state
-groups    more: boxes with how many, and in which state; layers are joined, so that there are at most SHAPES_MOST
+groups    more tasks: boxes with count and state; layers are joined, for at most SHAPES_MOST shapes
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kind = Literal["named", "small", "groups"]
 NAMED_MOST: Final = 60
 SHAPES_MOST: Final = 500
 WAYS_MOST: Final = 1500
-"""Between groups, those with the most edges."""
+"""Edges drawn between groups, at most; those that stand for the most edges are kept."""
 
 NAME_CHARS: Final = 14
 
@@ -35,14 +35,14 @@ SIZES: Final[Mapping[Kind, Sizes]] = {
 
 
 class Shape(NamedTuple):
-    """A task, or several.
+    """Shape of a task, or of several.
 
     Attributes:
-        key: that no other shape of the drawing has.
+        key: unique in the drawing.
         x, y: upper left corner.
-        name: as there is room for it; ``said``: below it.
-        title: all there is to be said of it.
-        taskid: empty: it stands for several.
+        name: short name; ``said``: text below it.
+        title: tooltip with all details.
+        taskid: empty if it stands for several tasks.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Shape(NamedTuple):
 
 
 class Band(NamedTuple):
-    """A layer, or several, and what they are called."""
+    """Layer, or several, and its name."""
 
     name: str
     y: float
@@ -64,10 +64,10 @@ class Band(NamedTuple):
 
 
 class FlowDrawing(NamedTuple):
-    """A drawing.
+    """Drawing of a flow.
 
     Attributes:
-        edges, critical: SVG paths (``d``) of all edges, and of the critical path with the outlines of its shapes.
+        edges, critical: SVG paths (``d``) of all edges, and of the critical path with outlines of its shapes.
     """
 
     kind: Kind
@@ -82,27 +82,27 @@ class FlowDrawing(NamedTuple):
 
 
 def brief(name: str) -> str:
-    """A name as there is room for it; of a url its path, in which those of a flow differ most."""
+    """Shorten a name; of a url the path is kept, in which the urls of a flow differ most."""
     host, _, path = name.partition("://")[2].partition("/")
     return cut(f"/{path.partition('?')[0]}" if path else host or name, NAME_CHARS)
 
 
 def told(task: FlowTaskStatus) -> str:
-    """``success · 1.2 s``, ``blocked · waits for 2``."""
+    """Describe a task's state: ``success · 1.2 s``, ``blocked · waits for 2``."""
     if task.state == "blocked":
         return f"blocked · waits for {task.missing:,}"
     return f"{task.state} · {duration_text(task.seconds)}" if task.seconds else task.state
 
 
 def title(task: FlowTaskStatus) -> str:
-    """Its name in full, and how it stands."""
+    """Return a task's full name and state."""
     return f"{name_of(task)}\n{told(task)}"
 
 
 def of_tasks(
     tasks: Sequence[FlowTaskStatus], graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]
 ) -> FlowDrawing:
-    """Draw a shape for each task; ``path``: indices of those on the critical path."""
+    """Draw a shape per task; ``path``: indices of tasks on the critical path."""
     kind: Kind = "named" if len(tasks) <= NAMED_MOST else "small"
     sizes = SIZES[kind]
     picture = _placed(tuple(graph.layer_of), tuple(edges), sizes)
@@ -116,14 +116,14 @@ def of_tasks(
 
 
 def critical_of_tasks(graph: FlowGraph, edges: Iterable[Edge], path: Sequence[int]) -> str:
-    """The critical path of the drawing that ``of_tasks`` makes of so many tasks."""
+    """Return the critical path of the drawing that ``of_tasks`` makes of this graph."""
     sizes = SIZES["named" if len(graph.layer_of) <= NAMED_MOST else "small"]
     return critical_data(_placed(tuple(graph.layer_of), tuple(edges), sizes), path, sizes)
 
 
 @lru_cache(maxsize=32)
 def _placed(layer_of: tuple[int, ...], edges: tuple[Edge, ...], sizes: Sizes) -> Picture:
-    """Where everything stands: the same as long as the flow is, whatever becomes of its tasks."""
+    """Place all shapes; cached, because states don't matter here."""
     return draw(layer_of, edges, sizes)
 
 
@@ -134,11 +134,11 @@ Group = tuple[int, str]
 def of_groups(
     graph: FlowGraph, links: Mapping[tuple[int, int, int, int], int], path: Iterable[tuple[int, int]]
 ) -> FlowDrawing:
-    """Draw a shape for each layer, or stretch of layers, and state.
+    """Draw a shape per layer, or stretch of layers, and state.
 
     Args:
-        links: edges by layer and state (its place in STATES) of both ends; of those to the next stretch the groups are
-            joined. None: each stretch is joined to the next.
+        links: number of edges by layer and state (its index in STATES) of both ends; groups are joined by those to the
+            next stretch. None: each stretch is joined to the next.
         path: layer and state of each task on the critical path.
     """
     stretches = graph.stretches(SHAPES_MOST // len(STATES))
@@ -172,7 +172,7 @@ def _group_edges(links: Mapping[tuple[int, int, int, int], int], each: int, plac
 
 
 def _neighbours(groups: Sequence[Group]) -> list[Edge]:
-    """An edge from the first group of each stretch to the first of the next."""
+    """Return an edge from the first group of each stretch to the first of the next."""
     first: dict[int, int] = {}
     for number, (stretch, _) in enumerate(groups):
         first.setdefault(stretch, number)
@@ -180,7 +180,7 @@ def _neighbours(groups: Sequence[Group]) -> list[Edge]:
 
 
 def critical_data(picture: Picture, path: Sequence[int], sizes: Sizes) -> str:
-    """The way along the nodes of a path, and their outlines."""
+    """Return the SVG path along the nodes of a path, with their outlines."""
     ways = [picture.ways.get(edge) or straight(picture, edge, sizes) for edge in pairwise(path)]
     return path_data(ways) + outlines((picture.corners[node] for node in path), sizes)
 

@@ -1,25 +1,23 @@
-"""A graph drawn in layers, from top to bottom: where its nodes stand, and which way its edges take.
+"""Layout of a graph in layers, from top to bottom: positions of nodes, and routes of edges.
 
-    ┌───┐   ┌───┐     An edge that passes layers has a *bend* in each of them, which is put in order and in place as
-    └─┬─┘   └─┬─┘     if it were a narrow node, so that edges lead around nodes. Where a layer is wider than the
-      │   ┌───┤       drawing may be, layers stand in several rows, and edges pass straight below nodes.
+    ┌───┐   ┌───┐     An edge that crosses layers has a *bend* in each of them, which is ordered and placed like a
+    └─┬─┘   └─┬─┘     narrow node, so that edges lead around nodes. If a layer is wider than the drawing may be,
+      │   ┌───┤       layers are drawn in several rows, and edges pass straight below nodes.
     ┌─┴───┴┐  │
     └──────┘  ╵
 
-Nodes know which layer they are in: the longest path that leads to them. Their order within a layer is one in which few
-edges cross:
+The layer of a node is the length of the longest path to it. Within a layer nodes are ordered so that few edges cross:
 
-    layer 0      a     b          Each layer is put in the order of the means (barycentres) of its neighbours' places in
-                  ╲   ╱ ╲         the layers above, from the second layer down; then in that of the layers below, from
+    layer 0      a     b          Each layer is sorted by the means (barycentres) of its neighbours' positions in the
+                  ╲   ╱ ╲         layers above, from the second layer down; then by those in the layers below, from
     layer 1        c     d        the last but one up; and so on. The order with the fewest crossings is kept.
 
 K. Sugiyama, S. Tagawa, M. Toda: Methods for Visual Understanding of Hierarchical System Structures (1981). Crossings
 are counted as inversions: W. Barth, M. Jünger, P. Mutzel: Simple and Efficient Bilayer Cross Counting (2002).
 
-Then nodes are aligned, without changing their order, so that edges are nearly upright. Each node wants to stand in the
-middle of its neighbours. The places nearest to these wishes (least squares) that keep the order and the distances are
-found by pooling neighbours that come too close to each other: M. Ayer et al.: An Empirical Distribution Function for
-Sampling with Incomplete Information (1955).
+Then nodes are aligned within their order, so that edges are nearly vertical. Each node should stand in the middle of
+its neighbours. Pooling neighbours that come too close finds the nearest positions (least squares) that keep order and
+distances: M. Ayer et al.: An Empirical Distribution Function for Sampling with Incomplete Information (1955).
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ ROUND: Final = 6
 """Radius of a node's corners."""
 
 BENDS_MOST: Final = 1500
-"""With more of them, edges that pass layers lead straight."""
+"""Bends of a drawing, at most; with more, edges that cross layers are straight."""
 
 Point = tuple[float, float]
 
 
 class Sizes(NamedTuple):
-    """In pixels.
+    """Sizes in pixels.
 
     Attributes:
-        gap: between two nodes of a layer.
-        drop: between two layers.
-        across: nodes that may stand side by side.
-        left: that is kept free for what is said of layers.
+        gap: distance between two nodes of a layer.
+        drop: distance between two layers.
+        across: nodes side by side, at most.
+        left: room for the names of layers.
     """
 
     width: float
@@ -59,16 +57,16 @@ class Sizes(NamedTuple):
 
 
 Edge = tuple[int, int]
-"""From a node to one in a later layer."""
+"""Edge from a node to one in a later layer."""
 
 
 class Picture(NamedTuple):
-    """Where everything is.
+    """Layout of a graph.
 
     Attributes:
-        corners: upper left, of each node.
-        ways: of each edge, from the lower side of a node to the upper side of another.
-        bands: top and height, of each layer.
+        corners: upper left corner of each node.
+        ways: route of each edge, from the lower side of a node to the upper side of another.
+        bands: top and height of each layer.
     """
 
     width: float
@@ -79,11 +77,11 @@ class Picture(NamedTuple):
 
 
 def draw(layer_of: Sequence[int], edges: Sequence[Edge], sizes: Sizes, *, in_order: bool = False) -> Picture:
-    """Draw a graph.
+    """Lay out a graph.
 
     Args:
-        layer_of: of each node; no layer is empty.
-        in_order: nodes of a layer stay in the order of their numbers, in the middle of the drawing.
+        layer_of: layer of each node; no layer is empty.
+        in_order: keep nodes of a layer in the order of their numbers, in the middle of the drawing.
     """
     edges = list(dict.fromkeys(edges))
     widest = max(map(len, layers_of(layer_of)), default=0)
@@ -100,7 +98,7 @@ def draw(layer_of: Sequence[int], edges: Sequence[Edge], sizes: Sizes, *, in_ord
 
 
 def _bent(layer_of: Sequence[int], edges: Iterable[Edge]) -> tuple[list[int], list[Edge], dict[Edge, list[int]]]:
-    """The layers of nodes and bends, the parts of edges between them, and the bends of each edge."""
+    """Return the layers of nodes and bends, the parts of edges between them, and the bends of each edge."""
     nodes, parts, chains = list(layer_of), list[Edge](), dict[Edge, list[int]]()
     for source, target in edges:
         bends = range(len(nodes), len(nodes) + layer_of[target] - layer_of[source] - 1)
@@ -134,7 +132,7 @@ def _in_layers(
 
 
 def _in_rows(layers: Layers, edges: Iterable[Edge], sizes: Sizes) -> Picture:
-    """Each layer in as many rows as it needs, filled column by column, so that its order goes from left to right."""
+    """Draw each layer in as many rows as it needs, filled by columns, so that its order goes from left to right."""
     corners: list[Point] = [(0.0, 0.0)] * sum(map(len, layers))
     step = sizes.width + sizes.gap
     whole = sizes.across * step - sizes.gap
@@ -165,13 +163,13 @@ def _above(corner: Point, sizes: Sizes) -> Point:
 
 
 def straight(picture: Picture, edge: Edge, sizes: Sizes) -> list[Point]:
-    """A way from a node straight to another; none if that is not below it."""
+    """Return a straight route from a node to another; empty if that is not below it."""
     start, end = _below(picture.corners[edge[0]], sizes), _above(picture.corners[edge[1]], sizes)
     return [start, end] if start[1] < end[1] else []
 
 
 def path_data(ways: Iterable[Sequence[Point]]) -> str:
-    """The ways as one SVG path (``d``), each of smooth curves that only go down."""
+    """Join routes into one SVG path (``d``) of smooth curves that only go down."""
     return "".join(_curve(way) for way in ways if way)
 
 
@@ -188,7 +186,7 @@ def _curve(way: Sequence[Point]) -> str:
 
 
 def outlines(corners: Iterable[Point], sizes: Sizes) -> str:
-    """The rounded rectangles of nodes as one SVG path (``d``)."""
+    """Join rounded rectangles of nodes into one SVG path (``d``)."""
     across, down = sizes.width - 2 * ROUND, sizes.height - 2 * ROUND
     turn = f"a{ROUND} {ROUND} 0 0 1 "
     sides = (
@@ -206,7 +204,7 @@ ORDER_SWEEPS: Final = 12
 
 
 def layers_of(layer_of: Sequence[int]) -> Layers:
-    """The nodes of each layer, in the order in which they are numbered."""
+    """Return the nodes of each layer, in the order of their numbers."""
     layers: Layers = [[] for _ in range(max(layer_of, default=-1) + 1)]
     for node, layer in enumerate(layer_of):
         layers[layer].append(node)
@@ -214,7 +212,7 @@ def layers_of(layer_of: Sequence[int]) -> Layers:
 
 
 def ordered(layer_of: Sequence[int], edges: Sequence[Edge]) -> Layers:
-    """Nodes of each layer in an order in which few edges cross; in time of some (nodes + edges) * log."""
+    """Order the nodes of each layer so that few edges cross, in O((nodes + edges) log)."""
     above: list[list[int]] = [[] for _ in layer_of]
     below: list[list[int]] = [[] for _ in layer_of]
     for source, target in edges:
@@ -234,7 +232,7 @@ def ordered(layer_of: Sequence[int], edges: Sequence[Edge]) -> Layers:
 
 
 def crossings(layers: Layers, edges: Iterable[Edge]) -> int:
-    """How many pairs of edges cross, of those that lead from the same layer to the same layer."""
+    """Count the pairs of crossing edges between the same two layers."""
     place = {node: (number, rank) for number, layer in enumerate(layers) for rank, node in enumerate(layer)}
     between: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for source, target in edges:
@@ -253,7 +251,7 @@ def _inversions(numbers: Iterable[int]) -> int:
 
 
 def _sweep(layers: Iterable[list[int]], neighbours: Sequence[Sequence[int]], places: list[float]) -> None:
-    """Put each layer in the order of its neighbours' places; who has none stays near its own."""
+    """Sort each layer by its neighbours' positions; nodes without neighbours stay near theirs."""
     for layer in layers:
         means = {node: _mean([places[each] for each in neighbours[node]], places[node]) for node in layer}
         layer.sort(key=means.__getitem__)
@@ -265,7 +263,7 @@ def _mean(numbers: Sequence[float], nothing: float) -> float:
 
 
 def _places(layers: Layers, nodes: int) -> list[float]:
-    """Where each node is in its layer, from 0 to 1, so that places in layers of different sizes can be compared."""
+    """Return positions within layers, from 0 to 1, which can be compared between layers of different sizes."""
     places = [0.0] * nodes
     for layer in layers:
         _number(layer, places)
@@ -283,7 +281,7 @@ ALIGNMENT_SWEEPS: Final = 10
 
 
 def aligned(layers: Layers, edges: Sequence[Edge], widths: Sequence[float], gap: float) -> list[float]:
-    """The middle of each node; neighbours of a layer are at least ``gap`` apart."""
+    """Return the middle of each node; neighbours in a layer are at least ``gap`` apart."""
     near: list[list[int]] = [[] for _ in widths]
     upper: list[list[int]] = [[] for _ in widths]
     for source, target in edges:
@@ -306,8 +304,8 @@ def aligned(layers: Layers, edges: Sequence[Edge], widths: Sequence[float], gap:
 
 
 def nearest(wishes: Sequence[float], offsets: Sequence[float]) -> list[float]:
-    """Places as near to the wishes as can be, each at least as far from the one before as ``offsets`` are apart."""
-    pools: list[tuple[float, int]] = []  # (sum of what its members wish for the first of all, members)
+    """Return the positions nearest to the wishes whose distances are at least those of ``offsets``."""
+    pools: list[tuple[float, int]] = []  # (sum of its members' wishes for the first of all, members)
     for wish, offset in zip(wishes, offsets, strict=True):
         total, members = wish - offset, 1
         while pools and pools[-1][0] * members >= total * pools[-1][1]:
@@ -319,7 +317,7 @@ def nearest(wishes: Sequence[float], offsets: Sequence[float]) -> list[float]:
 
 
 def _offsets(widths: Sequence[float], gap: float) -> list[float]:
-    """The middles of nodes that stand as close to each other as they may, the first one at 0."""
+    """Return the middles of nodes placed as close as allowed, the first one at 0."""
     found = [0.0]
     for left, right in pairwise(widths):
         found.append(found[-1] + (left + right) / 2 + gap)

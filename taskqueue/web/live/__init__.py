@@ -1,4 +1,4 @@
-"""What browsers see change while they look.
+"""Live views: what browsers see change.
 
-Here may live the pictures that all browsers at one view share, and the streams that send what changed of them.
+Here may live the pictures that all browsers at a view share, and the streams that send their changes.
 """

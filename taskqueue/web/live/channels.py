@@ -1,11 +1,11 @@
-"""What all browsers that look at one view see, and what has changed of it since each of them last heard.
+"""Channels: the picture that all browsers at a view share, and what has changed since each browser's last update.
 
     daemon ──look──► picture ──show──► Channel ──► changes since version n ──► stream ──► browser
-                     (once for all)                (made once, if everybody is up to date)
+                     (once for all)                (encoded once, if all browsers are up to date)
 
-A picture has *parts* by name: blocks of HTML, cells, rows, their order. A browser that reads slowly gets the newest of
-everything later, and nothing in between, so nothing is queued for it. A channel lives while somebody looks. A stream is
-a response of server-sent events (WHATWG HTML, section 9.2) that does not end.
+A picture has *parts* by name: blocks of HTML, cells, rows, their order. A browser that reads slowly gets the newest
+values later, without those in between, so nothing is queued for it. A channel lives while a browser follows it. A
+stream is an endless response of server-sent events (WHATWG HTML, section 9.2).
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from taskqueue.visible_text import visible_lines
 log = logging.getLogger("taskqueue.web")
 
 Picture = Mapping[str, Mapping[str, Any]]
-"""Values by section (``blocks``, ``cells``, ``rows``, ``order``) and name; they are sent as JSON.
+"""Values by section (``blocks``, ``cells``, ``rows``, ``order``) and name, sent as JSON.
 
-The section ``state`` is a channel's own: ``trouble`` has why the picture is no longer new, in words; empty: it is new.
+Channels add the section ``state``: ``trouble`` says why the picture is out of date; empty if it is not.
 """
 
 Look = Callable[[], Awaitable[Picture]]
-"""Makes the picture as it is now."""
+"""Function that makes the current picture."""
 
 _TROUBLE: Final = ("state", "trouble")
 
 MADE: Final = ("blocks", "rows")
-"""Sections that templates have made."""
+"""Sections made by templates."""
 
 LOOKS_A_SECOND: Final = 50
-"""Of all views together: who opens thousands, each with another query, sees them change more seldom."""
+"""Looks of all views together; with thousands of views, each with another query, each changes less often."""
 
 BUG_SECONDS: Final = 30.0
-"""After a look that failed as none should: its next one may as well, and the log is not to be flooded."""
+"""Pause after a look that failed by a bug, so that it does not flood the log."""
 
 SOONEST_SECONDS: Final = 1.0
-"""Between two looks at the same view."""
+"""Time between two looks at the same view."""
 
 
 class Channel:
-    """One view.
+    """View that browsers share.
 
     Attributes:
-        version: grows with each picture that is another one.
+        version: grows with each picture that differs.
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,11 @@ class Channel:
         self._latest: tuple[int, bytes] = (0, b"")
 
     def show(self, picture: Picture) -> None:
-        """Take in a picture: what of it is new or another one is sent to everybody."""
+        """Take a picture, and send what is new or has changed to all browsers."""
         self._take({(section, name): value for section, part in picture.items() for name, value in part.items()})
 
     def fail(self, why: str) -> None:
-        """Say why there is no new picture; all else stays."""
+        """Send the reason why there is no new picture; the rest stays."""
         self._take({**self._values, _TROUBLE: why})
 
     def _take(self, values: dict[tuple[str, str], Any]) -> None:
@@ -87,7 +87,7 @@ class Channel:
         self._news = asyncio.Event()
 
     async def after(self, version: int) -> tuple[int, bytes]:
-        """What has changed since a version, as soon as something has, and the version that it is now."""
+        """Wait for a change since a version; return the new version and all changes since."""
         while self.version <= version:
             await self._news.wait()
         before, latest = self._latest
@@ -104,25 +104,25 @@ class Channel:
 
 
 def _shown(value: Any) -> Any:
-    """What a text of somebody else hides and turns round, is seen; templates have done so with what they made."""
+    """Make hidden and reversing characters visible in foreign texts; templates have done so in their output."""
     if isinstance(value, str):
         return visible_lines(value)
     return {name: _shown(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 class Channels:
-    """All views that somebody looks at."""
+    """Channels of all views that browsers follow."""
 
     def __init__(self) -> None:
         self._open: dict[str, tuple[Channel, asyncio.Task[None]]] = {}
         self._lookers: dict[str, int] = {}
 
     async def changes(self, view: str, look: Look, every: float = SOONEST_SECONDS) -> AsyncGenerator[bytes, None]:
-        """What changes in a view, from everything that is in it now.
+        """Yield the changes of a view, beginning with all of it.
 
         Args:
-            view: names it; whoever gives the same name gets the same.
-            look: makes its picture; of those who give the same name, that of the first is called.
+            view: name of the view; the same name shares the same channel.
+            look: makes its picture; with the same name, the first one is used.
             every: seconds between two looks.
         """
         channel = self._join(view, look, every)
@@ -169,13 +169,13 @@ class Channels:
 # -------------------------------------------------------------------------------------------------------------- streams
 
 QUIET_SECONDS: Final = 15.0
-"""After so long without a change a comment is sent, by which both sides notice that the other has gone."""
+"""Time without a change after which a comment is sent, by which both sides notice a lost connection."""
 
 RETRY_MILLISECONDS: Final = 2000
 
 
 def stream(changes: AsyncGenerator[bytes, None]) -> StreamingResponse:
-    """A response of events ``change``, each with one line of JSON."""
+    """Make a response of events ``change``, each with one line of JSON."""
     return StreamingResponse(
         _events(changes),
         media_type="text/event-stream",

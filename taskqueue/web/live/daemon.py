@@ -1,4 +1,4 @@
-"""Figures of the daemon in the last minutes, sampled while a browser looks at its page."""
+"""Figures of the daemon in the last minutes, sampled while a browser shows its page."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from taskqueue.protocol.daemon import DaemonStatus, Histogram
 from taskqueue.quantiles import mean, quantile
 
 SPACING_SECONDS: Final = 2.0
-"""Between two samples, at least."""
+"""Time between two samples, at least."""
 
 SAMPLES_MOST: Final = 300
-"""Ten minutes of them."""
+"""Samples kept: ten minutes."""
 
 FORGOTTEN_SECONDS: Final = 30.0
-"""After so long in which nobody looked, it begins anew."""
+"""Time without a browser after which sampling begins anew."""
 
 
 class Pace(NamedTuple):
-    """Between two samples.
+    """Pace of the daemon between two samples.
 
     Attributes:
-        turns: a second; ``tasks``: a turn.
-        commit_half, commit_most: seconds within which half, and 99 of 100, commits were done.
+        turns: turns a second; ``tasks``: tasks a turn.
+        commit_half, commit_most: seconds in which half, and 99 of 100, commits were done.
     """
 
     turns: float
@@ -40,7 +40,7 @@ class DaemonSamples:
         self._samples: deque[tuple[float, DaemonStatus]] = deque(maxlen=SAMPLES_MOST)
 
     def take(self, at: float, reply: DaemonStatus) -> None:
-        """Take in what it told, ``at`` seconds of a clock that never goes back."""
+        """Add a sample of a reply at ``at`` seconds of a monotonic clock."""
         if self._samples:
             last, before = self._samples[-1]
             if at - last < SPACING_SECONDS and before.epoch == reply.epoch:
@@ -51,15 +51,15 @@ class DaemonSamples:
 
     @property
     def seconds(self) -> float:
-        """How long the samples reach back."""
+        """Seconds that the samples span."""
         return self._samples[-1][0] - self._samples[0][0] if self._samples else 0.0
 
     def paces(self) -> list[Pace]:
-        """Of each time between two samples."""
+        """Return the pace between each two samples."""
         return [_pace(before, now, since, at) for (since, before), (at, now) in pairwise(self._samples)]
 
     def histogram(self, name: str) -> Histogram | None:
-        """What came to a histogram between the first sample and the last; None: nothing."""
+        """Return the values added to a histogram between first and last sample; None if there are none."""
         if not self._samples:
             return None
         came = _came(self._samples[0][1], self._samples[-1][1], name)

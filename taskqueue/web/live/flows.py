@@ -1,10 +1,10 @@
-"""Flows as they were last read, each once for all browsers that look at it.
+"""Flows as they were last read, once for all browsers that show them.
 
-    flow-show ──► has anything changed? ──► flow-tasks, some pages a look ──► layers, states, edges, critical path
+    flow-show ──► changed? ──► flow-tasks, some pages a look ──► layers, states, edges, critical path
 
-A flow is read from its first task to its last, a bounded number of pages each time that somebody looks; until that is
-done, what was read before is shown. Large flows are read less often. Of a flow with more than ``EACH_MOST`` tasks no
-task is kept, but how many tasks of each layer are in which state.
+A flow is read from first to last task, in a bounded number of pages per look; until that is done, the last complete
+reading is shown. Large flows are read less often. For a flow with more than ``EACH_MOST`` tasks, only the number of
+tasks by layer and state is kept.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from taskqueue.display.flows import STATES, FlowGraph
 from taskqueue.protocol.flows import Flow, FlowTasks, FlowTaskStatus
 
 EACH_MOST: Final = 500
-"""Tasks of a flow of which each is kept."""
+"""Largest flow whose tasks are kept one by one."""
 
 EDGES_MOST: Final = 2_500
-"""Edges of such a flow; with more nobody could tell them apart."""
+"""Edges that are kept, at most; a drawing with more would be unreadable."""
 
 PAGES_A_LOOK: Final = 5
-"""Of 1,000 tasks each; their daemon has other things to do."""
+"""Pages of 1,000 tasks per look; the daemon has other work."""
 
 SECONDS_A_THOUSAND: Final = 1.0
-"""A flow is read again after so long for each thousand of its tasks, if its counts have changed."""
+"""Seconds per thousand tasks after which a flow is read again, if its counts have changed."""
 
 PATH_HALF: Final = 8
-"""Of the critical path, the first and the last so many are told."""
+"""Tasks listed at each end of the critical path, at most."""
 
 BAD_MOST: Final = 25
-"""Tasks that failed or were cancelled, of a large flow, that are told one by one."""
+"""Failed or cancelled tasks of a large flow that are listed, at most."""
 
 LINKS_LAYERS: Final = 400
-"""Of a flow with more layers, it is not counted between which of them its edges lead."""
+"""Most layers of a flow whose edges are counted between layers."""
 
 KEPT_MOST: Final = 64
-"""Flows; those that were looked at longest ago are forgotten first."""
+"""Flows kept; the one shown longest ago is dropped first."""
 
 Link = tuple[int, int, int, int]
-"""Of edges: layer and state (its place in STATES) from which, layer and state to which they lead."""
+"""Kind of edges: layer and state (its index in STATES) of the source, layer and state of the target."""
 
 
 class FlowReading(NamedTuple):
-    """A flow with what was read of its tasks.
+    """Flow with what was read of its tasks.
 
     Attributes:
-        states: of each task, as places in STATES.
+        states: state of each task, as index in STATES.
         tasks, edges: all of them, or none if there are too many.
-        links: edges of a large flow.
-        bad: the first that failed or were cancelled.
-        path: the first and the last tasks of the critical path; ``path_tasks``: how many it has.
+        links: number of edges by kind, of a large flow.
+        bad: the first failed or cancelled tasks.
+        path: first and last tasks of the critical path; ``path_tasks``: indices of all its tasks.
     """
 
     view: Flow
@@ -70,12 +70,12 @@ class FlowReading(NamedTuple):
 
 
 class FlowLook(NamedTuple):
-    """What there is to be shown of a flow.
+    """Flow as it is shown.
 
     Attributes:
-        view: as it is now.
-        reading: the last that was complete; None: there is none yet.
-        read: tasks of the one that is under way.
+        view: the flow as it is now.
+        reading: last complete reading; None if there is none yet.
+        read: tasks of the running reading so far.
     """
 
     view: Flow
@@ -84,16 +84,16 @@ class FlowLook(NamedTuple):
 
 
 class FlowReadings:
-    """All flows that somebody looks at, by project and name."""
+    """Flows that browsers show, by project and name."""
 
     def __init__(self) -> None:
         self._readers: dict[tuple[str, str], _Reader] = {}
 
     async def look(self, client: AsyncClient, project: str, flow: str) -> FlowLook:
-        """Read on, if there is need to.
+        """Return the flow, and continue reading it if it has changed.
 
         Raises:
-            RequestRejected: there is no such flow.
+            RequestRejected: the flow is unknown.
         """
         view = await client.flows.get(project, flow)
         reader = self._readers.pop((project, flow), None) or _Reader()
@@ -106,7 +106,7 @@ class FlowReadings:
 
 
 class _Reader:
-    """Reads one flow, over and over."""
+    """Reader of one flow, again and again."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -146,7 +146,7 @@ class _Reader:
 
 
 def _is_same(before: Flow, now: Flow) -> bool:
-    """Whether it is that flow, or one that was submitted later under its name."""
+    """Return whether both are the same flow, not a later one with the same name."""
     return (before.tasks, before.began_at) == (now.tasks, now.began_at)
 
 

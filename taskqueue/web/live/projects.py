@@ -1,14 +1,14 @@
-"""All projects as they were a moment ago, for all browsers that look at them: one set of questions to the daemon.
+"""Projects as they are now, for all browsers: one set of requests to the daemon.
 
-    daemon ──states, counts, totals──► ProjectPulses ──► ProjectTable ──rows──► pages, as many as like
+    daemon ──states, counts, totals──► ProjectPulses ──► ProjectTable ──rows──► any number of pages
            ──windows, page by page─────────────────────►       │
-           ──minutes of those in sight─────────────────────────┘
+           ──minutes of visible rows───────────────────────────┘
 
-The table asks while somebody looks, and stops soon after the last one has gone. A row is what pages show of a project;
-nothing here makes HTML. Pulses are kept up to date by one subscription for everybody, ``watch``:
+The table asks while browsers show it, and stops soon after the last one has gone. Nothing here makes HTML. One
+subscription, ``watch``, keeps the pulses up to date:
 
-    nobody follows    a question each time somebody wants to know: what has changed since the last one?
-    somebody follows  a question waits at the daemon all the time, and is answered when something has changed
+without a follower    a request per call: what has changed since the last one?
+with a follower       a request always waits at the daemon, and is answered when something has changed
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from taskqueue.protocol.insight import HistoryPoint, ProjectPulse, StatsHistory,
 from taskqueue.protocol.values import EventTotals, TaskCounts
 
 LOOK_SECONDS: Final = 0.5
-"""Between two pictures for browsers."""
+"""Time between two pictures."""
 
 WINDOWS_SECONDS: Final = 2.0
-"""Between two pages of windows, of up to WINDOWS_PAGE projects."""
+"""Time between two pages of windows, each of up to WINDOWS_PAGE projects."""
 WINDOWS_PAGE: Final = 100
 
 FORGOTTEN_SECONDS: Final = 10.0
-"""After so long without anybody who looks, nothing is asked any more."""
+"""Time without a browser after which the table stops asking."""
 
 MINUTES: Final = 60
-"""Of a project's past that are shown."""
+"""Minutes shown of a project's past."""
 MINUTES_AT_ONCE: Final = 10
-"""Projects whose past is asked for at a time."""
+"""Projects whose past is requested at a time."""
 
 SPEED_SECONDS: Final = 5.0
-"""A speed is that of about so long."""
+"""Time over which speed is averaged."""
 
 NO_WINDOWS: Final = Windows()
 
 
 @dataclass(slots=True)
 class ProjectRow:
-    """A project.
+    """Row of a project.
 
     Attributes:
-        windows: what happened in the last 5 minutes, hour and day.
-        minutes: tasks a second that were handed out, minute by minute, the last MINUTES of them.
-        minutes_at: unix seconds when these were asked for.
-        speed: tasks a second that are being handed out; None: not known yet.
+        windows: events in the last 5 minutes, hour and day.
+        minutes: tasks dispatched a second, by minute, the last MINUTES of them.
+        minutes_at: unix seconds when these were requested.
+        speed: tasks dispatched a second now; None if unknown.
     """
 
     pulse: ProjectPulse
@@ -69,14 +69,14 @@ class ProjectRow:
 
     @property
     def name(self) -> str:
-        """Of the project."""
+        """Name of the project."""
         return self.pulse.name
 
     def note_speed(self, at: float) -> None:
-        """Take note of how many were handed out, ``at`` seconds of the monotonic clock."""
+        """Update the speed from the number of dispatches, at ``at`` seconds of the monotonic clock."""
         looks = self.looks
         if looks and (self.totals.selected < looks[-1][1] or at - looks[-1][0] > FORGOTTEN_SECONDS):
-            looks.clear()  # it was deleted and made again, or nobody has looked for a while
+            looks.clear()  # the project was created anew, or no browser was there for a while
         looks.append((at, self.totals.selected))
         while len(looks) > 1 and at - looks[1][0] >= SPEED_SECONDS:
             looks.popleft()
@@ -85,10 +85,10 @@ class ProjectRow:
 
 
 class ProjectTable:
-    """The projects of one daemon.
+    """Table of one daemon's projects.
 
     Attributes:
-        rows: by name.
+        rows: rows by name.
     """
 
     def __init__(self, client: AsyncClient, pulses: ProjectPulses) -> None:
@@ -101,7 +101,7 @@ class ProjectTable:
         self._following: asyncio.Task[None] | None = None
 
     async def fresh(self) -> None:
-        """See that the rows are those of about now.
+        """Update the rows to about now.
 
         Raises:
             TaskQueueError: the daemon does not answer, or refuses.
@@ -115,7 +115,7 @@ class ProjectTable:
         if self._version != self._pulses.version:
             self._version = self._pulses.version
             self.rows = {name: self._row(pulse) for name, pulse in pulses.items()}
-        if self._looked_at - self._metered_at >= LOOK_SECONDS / 2:  # others at another view may have just done so
+        if self._looked_at - self._metered_at >= LOOK_SECONDS / 2:  # another view may just have done so
             self._metered_at = self._looked_at
             for row in self.rows.values():
                 row.note_speed(self._looked_at)
@@ -123,20 +123,20 @@ class ProjectTable:
             await self._see_windows("")
 
     async def aclose(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         if self._following is not None:
             self._following.cancel()
             with suppress(asyncio.CancelledError):
                 await self._following
 
     async def see_minutes(self, names: Iterable[str]) -> None:
-        """Have the past of these rows, some of them at a time, those first that have none."""
+        """Update the past of some of these rows, those without one first."""
         now = time.time()
         since = now // 60 * 60 - MINUTES * 60
         old = [row for name in names if (row := self.rows.get(name)) and now - row.minutes_at >= MINUTES]
         for row in old[:MINUTES_AT_ONCE]:
             row.minutes_at = now
-            with suppress(RequestRejected):  # it has just been deleted
+            with suppress(RequestRejected):  # the project has just been deleted
                 reply = await self._client._ask(StatsHistory(project=row.name, since=since))
                 row.minutes = _by_minute(reply.points, since)
 
@@ -158,7 +158,7 @@ class ProjectTable:
         await self._pulses.unfollow()
 
     async def _see_windows(self, after: str) -> str:
-        """Take in a page of windows; returns after which project the next one begins."""
+        """Update a page of windows; return the project after which the next page begins."""
         page = await self._client.stats.list(after, WINDOWS_PAGE)
         for stats in page.items:
             if stats.name in self.rows:
@@ -170,7 +170,7 @@ class ProjectTable:
 
 
 def _by_minute(points: Sequence[HistoryPoint], since: float) -> list[float]:
-    """Tasks a second that were handed out, a number a minute, also of those without a point."""
+    """Return tasks dispatched a second by minute, 0 for minutes without a point."""
     minutes = [0.0] * MINUTES
     for point in points:
         place = int((point.at - since) // 60)
@@ -182,21 +182,21 @@ def _by_minute(points: Sequence[HistoryPoint], since: float) -> list[float]:
 # --------------------------------------------------------------------------------------------------------------- pulses
 
 WAIT_SECONDS: Final = 30.0
-"""That one question waits at the daemon for something to change."""
+"""Longest wait of a request at the daemon for a change."""
 
 ROWS_A_SECOND: Final = 500
-"""That are asked for: where thousands of projects change all the time, each is seen a little later, and it costs the
-daemon less than a hundredth of a core."""
+"""Rows requested a second: if thousands of projects change all the time, each is updated a little later, and the daemon
+spends less than a hundredth of a core on it."""
 
 AGAIN_SECONDS: Final = 1.0
-"""After the daemon did not answer."""
+"""Pause after a request without an answer."""
 
 
 class ProjectPulses:
-    """The projects of one daemon.
+    """State, counts and totals of one daemon's projects.
 
     Attributes:
-        version: grows with each answer that told of something.
+        version: grows with each answer.
     """
 
     def __init__(self, client: AsyncClient) -> None:
@@ -211,7 +211,7 @@ class ProjectPulses:
         self.version = 0
 
     async def now(self) -> Mapping[str, ProjectPulse]:
-        """All of them by name, as they are now; to be read before anything else is awaited.
+        """Return the current pulses by name; read them before awaiting anything else.
 
         Raises:
             TaskQueueError: the daemon does not answer, or refuses.
@@ -226,19 +226,19 @@ class ProjectPulses:
         return self._pulses
 
     async def after(self, version: int) -> None:
-        """Wait until something has been told since that version; somebody has to follow."""
+        """Wait for an answer after that version; ``follow`` must be on."""
         while self.version <= version:
             await self._news.wait()
 
     def follow(self) -> None:
-        """Have a question wait at the daemon from now on; nothing if one does already."""
+        """Keep a request waiting at the daemon from now on; no effect if one waits already."""
         if self._following is None:
             self._known.clear()
             self._following = asyncio.create_task(self._follow())
             self._following.add_done_callback(self._note_end)
 
     async def unfollow(self) -> None:
-        """Ask only when somebody wants to know."""
+        """Stop following; ``now`` asks by itself again."""
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
@@ -246,11 +246,11 @@ class ProjectPulses:
                 await following
 
     async def aclose(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         await self.unfollow()
 
     def _note_end(self, following: asyncio.Task[None]) -> None:
-        """Whoever wants to know asks by himself when following has failed."""
+        """Let ``now`` ask by itself after following has failed."""
         if not following.cancelled() and following.exception() is not None:
             self._following = None
             self._known.set()
@@ -269,7 +269,7 @@ class ProjectPulses:
                 await asyncio.sleep(pause)
 
     async def _ask(self, seconds: float) -> int:
-        """Take in what has changed, and say how many have; waits so long for something to change if nothing has."""
+        """Apply all changes and return their number; wait up to ``seconds`` for the first one."""
         more, rows = True, 0
         found = self._pulses
         while more:
@@ -281,7 +281,7 @@ class ProjectPulses:
             found.update((pulse.name, pulse) for pulse in reply.projects)
             rows += len(reply.projects)
             self._since, more, seconds = reply.since, reply.more, 0.0
-        # Not before: of a list that begins anew nobody sees a part.
+        # Not before, so that no caller sees a part of a list that begins anew.
         self._pulses = found
         self.version += 1
         self._news.set()

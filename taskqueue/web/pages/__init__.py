@@ -1,4 +1,4 @@
-"""The pages, a module a noun; beside them signing in, errors, metrics, and what every live page is made of.
+"""Pages of the dashboard, a module per noun, with sign-in, errors, metrics, and the base of live pages.
 
-Here may live what a page asks the daemon, and what it makes of the answers for its template.
+Here may live what a page asks the daemon, and the context made of the answers for its template.
 """

@@ -1,4 +1,4 @@
-"""The page of the daemon itself: its figures of the last minutes, since its start, and over the last day."""
+"""Page of the daemon: figures of the last minutes, since its start, and over the last day."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from taskqueue.web.services import Services, services_of
 
 QUARTER_SECONDS: Final = 900
 QUARTERS: Final = 96
-"""Drawn: a day."""
+"""Quarters drawn: a day."""
 
 DAY_SECONDS: Final = 15.0
-"""How long the answer is shown that tells of a day."""
+"""Time for which the history of a day is cached."""
 
 
 class Trend(NamedTuple):
-    """A number, and how it went in the last minutes; ``most``: the largest of them."""
+    """Number and its course in the last minutes; ``most`` is the largest value."""
 
     name: str
     now: str
@@ -49,10 +49,10 @@ class Trend(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """A histogram.
+    """Histogram.
 
     Attributes:
-        marks: rows of (where, what is said) of the median and of what 99 of 100 don't exceed.
+        marks: rows of (x, text) of median and 99th percentile.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Drawn(NamedTuple):
 
 
 MEANINGS: Final[Mapping[str, tuple[str, str]]] = {
-    "turn_seconds": ("turns", "from what was heard to what was answered"),
-    "commit_seconds": ("commits", "to write what a turn changed"),
-    "sync_seconds": ("syncs", "until the disk has what was written"),
-    "turn_tasks": ("tasks a turn", "handed out, pushed and ended"),
-    "attempt_seconds": ("attempts", "from hand-out to the end"),
-    "lateness_seconds": ("lateness", "of what was due, and of cron ticks"),
+    "turn_seconds": ("turns", "from receiving requests to answering them"),
+    "commit_seconds": ("commits", "to write a turn's changes"),
+    "sync_seconds": ("syncs", "until writes are on the disk"),
+    "turn_tasks": ("tasks a turn", "dispatched, pushed and ended"),
+    "attempt_seconds": ("attempts", "from dispatch to the end"),
+    "lateness_seconds": ("lateness", "of due tasks, and of cron runs"),
 }
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask how it is."""
+    """Fetch the daemon's state and history."""
     services = services_of(request)
     reply = await services.client._ask(DaemonShow())
     samples = services.samples
@@ -112,7 +112,7 @@ def _trends(samples: DaemonSamples) -> list[Trend]:
 
 
 def _trend(name: str, numbers: Sequence[float], words: Callable[[float], str], now: float | None = None) -> Trend:
-    """``now``: if it is another number than the mean of the last few."""
+    """Make a trend; ``now`` replaces the mean of the last few numbers."""
     if not numbers:
         return Trend(name, "", "", "")
     known = [0.0 if isinf(number) else number for number in numbers]
@@ -157,12 +157,12 @@ async def _day(services: Services) -> Sequence[DaemonPoint]:
 
 
 def _day_begins(now: float) -> float:
-    """Unix seconds at which the first of the drawn quarter hours begins; the last one is under way."""
+    """Return the unix seconds at which the first drawn quarter of an hour begins; the last one is running."""
     return (now // QUARTER_SECONDS + 1 - QUARTERS) * QUARTER_SECONDS
 
 
 def _day_drawn(points: Sequence[DaemonPoint], begin: float) -> Chart:
-    """Of each quarter of an hour, milliseconds of 99 of 100 turns and syncs in its slowest minute."""
+    """Draw the 99th percentiles of turns and syncs in the slowest minute of each quarter of an hour, in ms."""
     found: list[dict[str, float]] = [{} for _ in range(QUARTERS)]
     for point in points:
         place = int((point.at - begin) // QUARTER_SECONDS)

@@ -1,4 +1,4 @@
-"""The pages of all fetchers, and of those of one name: what they hold, since when, and what came of it."""
+"""Pages of all fetchers, and of those of one name: what they hold, since when, and their outcomes."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 100
-"""Of a page."""
+"""Rows per page."""
 
 SPEED: Final = "done/s"
-"""What this page tells of a fetcher besides what ``taskqueue top`` does."""
+"""Column that this page has in addition to those of ``taskqueue top``."""
 
 PAGE_COLUMNS: Final = (*COLUMNS[:6], ListColumn[Fetcher](SPEED, lambda view: ""), *COLUMNS[6:])
 
 FIRST: Final[FetcherSort] = "oldest"
-"""What fetchers are sorted by unless something else was said: who is stuck comes first."""
+"""Default order of fetchers: stuck ones come first."""
 
 HELD_PROJECTS: Final = 10
-"""Projects, those with the most that is being processed, in which the tasks of a fetcher are looked for."""
+"""Projects in which the tasks of a fetcher are looked for, those with the most tasks in processing."""
 
 
 class Row(NamedTuple):
-    """A fetcher.
+    """Row of a fetcher.
 
     Attributes:
-        session: its pseudonym.
-        cells: by the heads of their columns, the name left out.
+        session: pseudonym of its session.
+        cells: texts by head of their column, without the name.
     """
 
     session: str
@@ -50,12 +50,12 @@ class Row(NamedTuple):
 
     @property
     def blank(self) -> Row:
-        """As it is before anything is known of it that changes."""
+        """Row without the values that change."""
         return self._replace(cells={column.head: "" for column in PAGE_COLUMNS[1:]})
 
 
 class Held(NamedTuple):
-    """A task that a fetcher holds."""
+    """Task that a fetcher holds."""
 
     project: str
     task: TaskRow
@@ -63,7 +63,7 @@ class Held(NamedTuple):
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask for the fetchers that the query means: ``filter``, ``sort``, ``skip``, ``project``, ``group``."""
+    """Fetch the fetchers that the query selects: ``filter``, ``sort``, ``skip``, ``project``, ``group``."""
     query = request.query_params
     sort = next((each for each in get_args(FetcherSort) if each == query.get("sort")), FIRST)
     skip = number_of(request, "skip")
@@ -84,7 +84,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
-    """Ask for the fetchers of a name, and for what they hold."""
+    """Fetch the fetchers of a name, and the tasks that they hold."""
     services, name = services_of(request), name_of_segment(request.path_params["fetcher"])
     reply = await services.client.fetchers.get(name)
     return {
@@ -95,7 +95,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
 
 
 def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
-    """The cells of the fetchers, their rows without them, and their order."""
+    """Return the cells of the fetchers, their rows without values, and their order."""
     rows: Sequence[Row] = context["rows"]
     cells = {f"{row.session}/{head}": _cell(head, text) for row in rows for head, text in row.cells.items()}
     blank = {
@@ -119,7 +119,7 @@ def _row(view: Fetcher, speed: float | None) -> Row:
 
 
 async def _held(services: Services, name: str, views: Sequence[Fetcher]) -> list[Held]:
-    """What fetchers of this name hold, what was handed out first at the top."""
+    """List the tasks held by fetchers of this name, the earliest dispatched first."""
     busy = await services.client.projects.list(limit=HELD_PROJECTS, sort="processing")
     wanted = {project for view in views for project in view.projects or ()}
     everywhere = any(view.projects is None for view in views)

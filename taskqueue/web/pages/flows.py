@@ -1,6 +1,6 @@
-"""The page of flows, all or those of a project, with how far each is; and the page of one flow.
+"""Page of flows, of all projects or of one, with their progress; and the page of one flow.
 
-The page of one flow shows its graph, what took longest, and its tasks.
+The page of one flow shows its graph, its critical path, and its tasks.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 50
-"""Of a page."""
+"""Rows per page."""
 
 READ_MOST: Final = 2000
-"""Flows that are put in order by age; those after them, in the order of their names, are left out."""
+"""Flows that are sorted by age, at most; those after them by name are left out."""
 
 EVERY_SECONDS: Final = 2.0
 
@@ -39,7 +39,7 @@ DRAWN: Final = (*OVER, "processing")
 
 
 class Row(NamedTuple):
-    """A flow; ``told``: its tasks by state, in words."""
+    """Row of a flow; ``told``: its tasks by state, in words."""
 
     view: Flow
     told: str
@@ -47,7 +47,7 @@ class Row(NamedTuple):
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask for the flows that the query means: ``filter`` (in their names), ``state``, ``skip``; the newest first."""
+    """Fetch the flows that the query selects: ``filter`` (in their names), ``state``, ``skip``; the newest first."""
     query, project = request.query_params, request.path_params.get("project", "")
     views, more = await _read(services_of(request), project)
     chosen = {name: query.get(name, "") for name in ("filter", "state")}
@@ -62,7 +62,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 
 async def _read(services: Services, project: str) -> tuple[list[Flow], bool]:
-    """The first READ_MOST flows by name, and whether there are more."""
+    """Return the first READ_MOST flows by name, and whether there are more."""
     views: list[Flow] = []
     while len(views) < READ_MOST:
         after = f"{views[-1].project}/{views[-1].flow}" if views else ""
@@ -87,10 +87,10 @@ def _row(view: Flow) -> Row:
 # ------------------------------------------------------------------------------------------------------------- one flow
 
 SCOPES: Final[Mapping[RerunScope, str]] = {
-    "task": "it alone",
+    "task": "only this task",
     "downstream": "and all tasks that depend on it",
-    "upstream-failed": "and what failed above it",
-    "only-failed": "of it and all that depend on it, what failed",
+    "upstream-failed": "and failed tasks that it depends on",
+    "only-failed": "only failed ones of it and all that depend on it",
 }
 assert tuple(SCOPES) == get_args(RerunScope)
 
@@ -98,7 +98,7 @@ STRETCHES_SHOWN: Final = 60
 
 
 class TaskRow(NamedTuple):
-    """A task in the table; ``layer`` from 1."""
+    """Row of a task; ``layer`` counts from 1."""
 
     task: FlowTaskStatus
     layer: int
@@ -108,7 +108,7 @@ class TaskRow(NamedTuple):
 
 
 class LayerRow(NamedTuple):
-    """A layer, or several, in the table."""
+    """Row of a layer, or of several."""
 
     layer: str
     tasks: int
@@ -116,7 +116,7 @@ class LayerRow(NamedTuple):
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
-    """Read of the flow what there is to be read."""
+    """Read the flow, and draw it."""
     found = await _read_one(request)
     reading = found.reading
     rows = _task_rows(reading) if reading is not None else []
@@ -124,7 +124,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
 
 
 async def look_at_one_again(request: Request) -> Mapping[str, Any]:
-    """Read on; where each task is shown its changes are told without the whole drawing and table."""
+    """Continue reading; if tasks are shown one by one, their changes are sent without the drawing and the table."""
     found = await _read_one(request)
     reading = found.reading
     drawing = None if reading is not None and reading.tasks else await _drawing(reading)
@@ -137,12 +137,12 @@ async def _read_one(request: Request) -> FlowLook:
 
 
 async def _drawing(reading: FlowReading | None) -> FlowDrawing | None:
-    """In a thread: others are answered while it is drawn."""
+    """Draw in a thread, so that other requests are answered meanwhile."""
     return await asyncio.to_thread(_drawn, reading) if reading is not None else None
 
 
 def _told(found: FlowLook) -> Mapping[str, Any]:
-    """What is told of a flow besides its tasks and its drawing."""
+    """Return the context of a flow without its tasks and its drawing."""
     states = {state: getattr(found.view.counts, state) for state in found.view.counts.__struct_fields__}
     return {
         "view": found.view, "states": STATES, "scopes": SCOPES, "over": over(found.view),
@@ -154,7 +154,7 @@ def _told(found: FlowLook) -> Mapping[str, Any]:
 
 
 def _shape(reading: FlowReading | None) -> str:
-    """What stays as long as the drawing has the same shapes and edges: else the page begins anew."""
+    """Identify the shape of the drawing; when it changes, the browser loads the page again."""
     if reading is None or not reading.tasks:
         return "groups"
     return f"{reading.view.tasks} {len(reading.edges)} {reading.view.began_at}"
@@ -168,7 +168,7 @@ def _drawn(reading: FlowReading) -> FlowDrawing:
 
 
 def _path_and_layers(reading: FlowReading | None) -> Mapping[str, Any]:
-    """What is said of the critical path and, of a large flow, of its layers."""
+    """Return the context of the critical path and, for a large flow, of its layers."""
     if reading is None:
         return {"layers": [], "bad": [], "path": [], "left_out": 0, "critical": ""}
     path = [(task, name_of(task), duration_text(task.seconds)) for task in reading.path]
@@ -202,7 +202,7 @@ def _layer_rows(reading: FlowReading) -> list[LayerRow]:
 
 
 def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
-    """Of a flow whose tasks are shown one by one, what changes of each; of others, the graph and the tables anew."""
+    """Return the changes of each task if tasks are shown one by one; otherwise the graph and the tables as a whole."""
     reading: FlowReading | None = context["reading"]
     shape = {"graph/shape": {"data-state": context["shape"]}}
     if reading is None or not reading.tasks:

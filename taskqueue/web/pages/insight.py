@@ -1,4 +1,4 @@
-"""The pages of failures, counted by what they have in common (``/failures``), and of what people changed (``/log``)."""
+"""Pages of failures by what they have in common (``/failures``), and of changes by users (``/log``)."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ GROUPS: Final = 100
 GLOB_MOST: Final = 256
 
 FAILURES_EVERY_SECONDS: Final = 5.0
-"""It costs the daemon more than other looks: it goes through all that failed in that time."""
+"""Time between two looks; each costs the daemon more than others, as it goes through all failures of that time."""
 
 
 class FailureRow(NamedTuple):
-    """Failures with something in common.
+    """Row of a group of failures.
 
     Attributes:
-        part: of all, 0 to 100.
-        task: address of the last one's task.
-        lists: addresses of lists of the tasks, by state; none if a list can't tell them apart.
+        part: percentage of all failures, 0 to 100.
+        task: address of the task that failed last.
+        lists: addresses of lists of its tasks, by state; none if a list can't select them.
     """
 
     group: FailureGroup
@@ -58,14 +58,14 @@ class FailureRow(NamedTuple):
 
 
 async def look_at_failures(request: Request) -> Mapping[str, Any]:
-    """Ask for the failures that the query means: ``by``, ``project``, ``since`` (an age, such as 2d)."""
+    """Fetch the failures that the query selects: ``by``, ``project``, ``since`` (an age, such as 2d)."""
     said = request.query_params
     by, project, since = said.get("by") or "error", said.get("project", ""), said.get("since") or USUAL_AGE
     if by not in BYS:
         raise HTTPException(400, f'by: "{by}" is none of {", ".join(BYS)}')
     seconds = parse_duration(since)
     if seconds is None:
-        raise HTTPException(400, f'since: "{since}" is no duration, such as {EXAMPLES}')
+        raise HTTPException(400, f'since: "{since}" is not a duration such as {EXAMPLES}')
     client = services_of(request).client
     found = await client.failures(project or None, by=by, since=max(0.0, time.time() - seconds), limit=GROUPS)
     return {
@@ -81,7 +81,7 @@ async def look_at_failures(request: Request) -> Mapping[str, Any]:
 
 
 def failure_row(group: FailureGroup, by: FailuresBy, of: int, since: str) -> FailureRow:
-    """Failures with something in common, ``of`` so many in all; its lists have tasks that ended since such an age."""
+    """Make the row of a group, ``of`` failures in all; its lists have tasks that ended within the age ``since``."""
     name = group.name or NAMELESS_GROUPS.get(by, "")
     part = 100 * group.failures / max(of, 1)
     task = task_page(group.project, group.taskid)
@@ -89,7 +89,7 @@ def failure_row(group: FailureGroup, by: FailuresBy, of: int, since: str) -> Fai
 
 
 def _lists(group: FailureGroup, by: FailuresBy, since: str) -> list[tuple[str, str]]:
-    """Lists of the tasks that have not succeeded since: that failed for good, and that wait to be retried."""
+    """Return lists of the group's tasks that have failed for good, and that wait for a retry."""
     if by == "fetcher":
         return []
     glob = {"error": f"*{_glob(group.name)}", "host": ""}.get(by, "")
@@ -103,7 +103,7 @@ def _lists(group: FailureGroup, by: FailuresBy, since: str) -> list[tuple[str, s
 
 
 def _glob(kind: str) -> str:
-    """A glob for the errors of a kind: what is different in each of them may be anything."""
+    """Make a glob for errors of a kind; the parts that differ match anything."""
     escaped = "".join(f"[{char}]" if char in "*?[" else char for char in kind)
     return escaped.replace("<url>", "*").replace("#", "*")
 
@@ -111,7 +111,7 @@ def _glob(kind: str) -> str:
 # --------------------------------------------------------------------------------------------------- the log of changes
 
 LOG_ROWS: Final = 100
-"""Of a page."""
+"""Rows per page."""
 
 LOG_AGES: Final = (("", "at any time"), ("1h", "in the last hour"), ("1d", "in the last day"),
             ("7d", "in the last week"), ("30d", "in the last 30 days"))  # fmt: skip
@@ -120,7 +120,7 @@ LOG_EVERY_SECONDS: Final = 2.0
 
 
 class ChangeRow(NamedTuple):
-    """A change; ``project``: that was changed, and has a page; empty: there is none."""
+    """Row of a change; ``project`` is the changed project if it has a page, else empty."""
 
     at: float
     who: str
@@ -129,7 +129,7 @@ class ChangeRow(NamedTuple):
 
 
 async def look_at_log(request: Request) -> Mapping[str, Any]:
-    """Ask for the changes that the query means: ``project``, ``since`` (an age, such as 2d), ``before``."""
+    """Fetch the changes that the query selects: ``project``, ``since`` (an age, such as 2d), ``before``."""
     query = request.query_params
     age = parse_duration(query.get("since", ""))
     before = number_of(request, "before")

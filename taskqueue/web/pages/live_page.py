@@ -1,11 +1,11 @@
-"""A page whose blocks are sent anew when they change: made of one look at the daemon and one template.
+"""Live page: its blocks are sent again when they change. Made of one look at the daemon and one template.
 
-The template has each live block in an element of its own, whose id is the name of the block:
+The template wraps each live block in an element whose id is the block's name:
 
     <section id="queue">{% block queue %} … {% endblock %}</section>
 
-All browsers at the same address that may do the same share one look a second. Addresses below ``data-…``, and what
-``live`` says, are without the root path: scripts add it.
+Browsers at the same address with the same role share one look a second. Addresses in ``data-…``, and ``live``, are
+without the root path: scripts add it.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
 Look = Callable[[Request], Awaitable[Mapping[str, Any]]]
-"""Asks the daemon what the template needs.
+"""Function that fetches the template's context from the daemon.
 
 Raises:
-    TaskQueueError: it did not answer, or refused.
+    TaskQueueError: the daemon does not answer, or refuses.
 """
 
 
 Parts = Callable[[Templates, Mapping[str, Any]], Picture]
-"""Makes of what a look found the sections of a picture besides those blocks, such as cells."""
+"""Function that makes the picture's other sections, such as cells, from the context."""
 
 
 class LivePage(NamedTuple):
-    """A page.
+    """Live page.
 
     Attributes:
-        path: as of a route; its stream is at the same path below ``/live``.
-        template: its file.
-        blocks: that are live.
-        parts: what else is.
-        again: asks what its stream needs, if that is less than what the page needs.
+        path: path as of a route; its stream is at the same path below ``/live``.
+        template: file of the template.
+        blocks: names of the live blocks.
+        parts: makes further live parts.
+        again: fetches the context of the stream, if it needs less than the page.
         every: seconds between two looks.
     """
 
@@ -58,7 +58,7 @@ class LivePage(NamedTuple):
 
 
 def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
-    """The routes of a page and of its stream."""
+    """Make the routes of a page and of its stream."""
 
     async def show(request: Request) -> Response:
         live = f"/live{_address(request)}" if page.blocks else ""
@@ -68,7 +68,7 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
     async def follow(request: Request) -> Response:
         services = services_of(request)
         visitor = visitor_of(request)
-        # Its blocks depend on what a visitor may do and where the pages stand, and on nothing else of the visitor.
+        # Its blocks depend on the visitor's role and the root path, and on nothing else of the visitor.
         view = f"{visitor.role} {root_of(request)} {_address(request)}"
 
         async def look() -> Picture:
@@ -84,5 +84,5 @@ def routes_of(page: LivePage) -> tuple[WebRoute, ...]:
 
 
 def _address(request: Request) -> str:
-    """Path and query of a request as the browser wrote them: what is escaped in a name stays escaped."""
+    """Return path and query as the browser wrote them, with escapes in names."""
     return f"{request.scope['raw_path'].decode('latin-1')}?{request.url.query}"

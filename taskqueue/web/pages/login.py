@@ -1,4 +1,4 @@
-"""The page on which people show their token, and get a cookie for it."""
+"""Sign-in page: a user enters a token, and the browser gets a cookie."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from taskqueue.web.services import services_of
 MAX_FORM_BYTES: Final = 8192
 
 NONCE: Final = "-login"
-"""What the name of the cookie that goes with the form of the page ends in."""
+"""Suffix of the name of the cookie that belongs to the sign-in form."""
 
-TRY_AGAIN: Final = "The page was too old, or your browser keeps no cookies: try again."
+TRY_AGAIN: Final = "The page is too old, or your browser accepts no cookies: try again."
 
 FROM_ELSEWHERE: Final = '<!doctype html><title>taskqueue</title><meta http-equiv="refresh" content="0">'
-"""A browser that follows a link of another site shows no cookie. By this the page asks for itself, and it does."""
+"""Page that loads itself again: a browser that follows another site's link sends our cookie only then."""
 
 
 async def show(request: Request) -> Response:
-    """The form; whoever is known goes on."""
+    """Show the form; known visitors are led on."""
     target = local_path(request.query_params.get("next", "/"))
     if visitor_of(request).role != "anyone":
         return RedirectResponse(root_of(request) + target, HTTPStatus.SEE_OTHER)
@@ -38,7 +38,7 @@ async def show(request: Request) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Let somebody in who shows a token."""
+    """Sign a user in with a token."""
     access = _access_of(request)
     fields = await _fields_of(request)
     target = local_path(fields.get("next", "/"))
@@ -59,7 +59,7 @@ async def sign_in(request: Request) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Forget a browser."""
+    """Sign a user out."""
     fields = await _fields_of(request)
     response = RedirectResponse(f"{root_of(request)}/login", HTTPStatus.SEE_OTHER)
     try:
@@ -72,12 +72,12 @@ async def sign_out(request: Request) -> Response:
 
 
 def wants_sign_in(request: Request) -> bool:
-    """Whether a person asks who can be led to the page, and no program."""
+    """Return whether a browser asks, which can be led to the sign-in page, rather than a program."""
     return request.method == "GET" and "text/html" in request.headers.get("accept", "")
 
 
 def lead_to_sign_in(request: Request) -> Response:
-    """To the page, and back from there."""
+    """Redirect to the sign-in page, and back from there."""
     if request.headers.get("sec-fetch-site") == "cross-site":
         return HTMLResponse(FROM_ELSEWHERE)
     path, query = (request.scope[part].decode("latin-1") for part in ("raw_path", "query_string"))
@@ -86,7 +86,7 @@ def lead_to_sign_in(request: Request) -> Response:
 
 
 def local_path(written: str) -> str:
-    """A path of ours; "/" for what leads elsewhere: browsers read ``//host`` and ``/\\host`` as other hosts."""
+    """Return a path of ours; "/" if it leads elsewhere: browsers read ``//host`` and ``/\\host`` as other hosts."""
     is_plain = written.isascii() and written.isprintable() and "\\" not in written
     return written if is_plain and written.startswith("/") and not written.startswith("//") else "/"
 
@@ -101,7 +101,7 @@ def _form(request: Request, target: str, trouble: str = "", status: int = HTTPSt
 
 
 def _put_cookie(response: Response, arrival: Arrival, suffix: str, value: str) -> None:
-    """Set a cookie that scripts can't read and other sites' pages don't send; without a value: take it away."""
+    """Set a cookie that scripts can't read and other sites' pages don't send; without a value, remove it."""
     response.set_cookie(
         session_cookie(arrival) + suffix,
         value,

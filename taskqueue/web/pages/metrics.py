@@ -1,4 +1,4 @@
-"""The addresses that machines look at: metrics, and whether this process and the daemon are well."""
+"""Addresses for monitoring: metrics, and health of this process and of the daemon."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from taskqueue.web.services import services_of
 
 
 async def show_metrics(request: Request) -> Response:
-    """What Prometheus scrapes. It is answered in any case; ``taskqueue_up`` says whether the daemon is."""
+    """Answer a scrape of Prometheus, always with 200; ``taskqueue_up`` says whether the daemon answers."""
     scrape = services_of(request).scrape
     if not scrape.is_on:
         return PlainTextResponse("this process was started with --no-metrics\n", 404)
@@ -21,19 +21,19 @@ async def show_metrics(request: Request) -> Response:
 
 
 async def show_health(request: Request) -> Response:
-    """Whether this process lives; nobody is asked."""
+    """Answer that this process is alive, without asking the daemon."""
     return PlainTextResponse("well\n")
 
 
 async def show_readiness(request: Request) -> Response:
-    """Whether the daemon answers: not while it reads its store again, and not when nobody listens."""
+    """Answer whether the daemon is ready: not while it loads its store, nor if nothing listens at its address."""
     trouble = await services_of(request).scrape.trouble()
     return PlainTextResponse(f"not ready: {trouble}\n" if trouble else "ready\n", 503 if trouble else 200)
 
 
 ROUTES: Final[tuple[WebRoute, ...]] = (
     WebRoute("/metrics", show_metrics),
-    # Answered at once, however many ask the daemon.
+    # Answered at once, for any number of clients.
     WebRoute("/healthz", show_health, role="anyone", is_long=True),
     WebRoute("/readyz", show_readiness, role="anyone"),
 )

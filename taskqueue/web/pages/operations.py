@@ -1,4 +1,4 @@
-"""The pages of operations: of all that are remembered, and of one."""
+"""Pages of operations: of all that are remembered, and of one."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import services_of
 
 DIGITS_MOST: Final = 19
-"""Of an operation's number, which has 64 bits."""
+"""Digits of an operation's number, which has 64 bits."""
 
 
 class Row(NamedTuple):
-    """An operation as it is listed.
+    """Row of an operation.
 
     Attributes:
-        words: how far it is, or what has become of it.
-        chosen: which tasks are meant, a pair of what and how for each.
+        words: its progress, or its outcome.
+        chosen: filter of its tasks, as rows of (name, value).
         projects: addresses and names.
-        task: address and name of the task with which a rerun begins; None: it is none.
+        task: address and name of the task with which a rerun begins; None for others.
     """
 
     view: Operation
@@ -39,13 +39,13 @@ class Row(NamedTuple):
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask for all."""
+    """Fetch all operations."""
     views = await services_of(request).client.operations.list()
     return {"rows": [row_of(view) for view in views]}
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
-    """Ask for one."""
+    """Fetch one operation."""
     number = request.path_params["id"]
     if not (number.isascii() and number.isdecimal() and len(number) <= DIGITS_MOST):
         raise HTTPException(404, "operations have numbers")
@@ -55,7 +55,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
 
 
 def row_of(view: Operation) -> Row:
-    """What is told of an operation."""
+    """Make the row of an operation."""
     state = "cancelled" if view.cancelled else "ended" if view.ended_at else "under way"
     if view.action == "rerun":
         words = rerun_lines(view)[-1] if view.ended_at else progress(view)

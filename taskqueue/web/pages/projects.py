@@ -1,6 +1,6 @@
-"""The page of all projects, with pace, recent past and actions of each; and the page of one project.
+"""Page of all projects, with pace, recent past and actions of each; and the page of one project.
 
-The page of one project shows what it does, or why not, how it went, what is next, what failed, and its settings.
+The page of one project shows its state and reason, its history, what is due next, failures, and settings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 from starlette.requests import Request
 
-from taskqueue.display.counts import STATES, tasks
+from taskqueue.display.counts import STATES
 from taskqueue.display.counts import projects as counted_projects
 from taskqueue.display.insight import pause_text
 from taskqueue.display.projects import (
@@ -50,7 +50,7 @@ from taskqueue.web.routes import WebRoute
 from taskqueue.web.services import Services, services_of
 
 ROWS: Final = 50
-"""Of a page."""
+"""Rows per page."""
 
 COLUMNS: Final = tuple(state for state in STATES if state not in ("success", "cancelled"))
 """States of tasks that have a column each."""
@@ -61,11 +61,11 @@ Cell = str | dict[str, str]
 
 
 class Order(NamedTuple):
-    """What rows may be sorted by.
+    """Order of rows.
 
     Attributes:
-        head: of its column.
-        largest_first: as numbers are; words come by the alphabet.
+        head: title of its column.
+        largest_first: True for numbers; False for words, in alphabetical order.
     """
 
     head: str
@@ -90,14 +90,14 @@ ORDERS: Final[Mapping[str, Order]] = {
     "mean": Order("mean", lambda row: row.windows.minutes.mean_seconds),
     "p95": Order("p95", lambda row: row.windows.minutes.p95_seconds),
 }
-"""By what the query says."""
+"""Orders by their names in the query."""
 
 GROUPED: Final = "group"
-"""The order in which the projects of a group stand together."""
+"""Order in which the projects of a group stand together."""
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """The projects that the query means: ``filter``, ``group``, ``state``, ``sort``, ``skip``."""
+    """Fetch the projects that the query selects: ``filter``, ``group``, ``state``, ``sort``, ``skip``."""
     query = request.query_params
     table = services_of(request).projects
     await table.fresh()
@@ -117,7 +117,7 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 
 def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
-    """The cells of the projects, their rows without them, and their order."""
+    """Return the cells of the projects, their rows without values, and their order."""
     rows: Sequence[tuple[ProjectRow, Mapping[str, Cell]]] = context["rows"]
     visitor = context["visitor"]
     may = visitor.may("operator"), visitor.may("admin")
@@ -129,7 +129,7 @@ def parts(templates: Templates, context: Mapping[str, Any]) -> Picture:
 
 
 def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
-    """What is seen of a row and changes, by the name of its place: a text, or attributes with their values."""
+    """Return the changing values of a row by name of their cell: a text, or attributes with their values."""
     cells: dict[str, Cell] = {
         "group": {"text": row.pulse.group, "href": root + link("/", {"group": row.pulse.group})},
         "state": {"text": row.pulse.state, "data-state": row.pulse.state},
@@ -140,8 +140,8 @@ def cells_of(row: ProjectRow, root: str = "") -> dict[str, Cell]:
         "spark": {"points": spark_points(row.minutes)},
         "mean": _seconds(row.windows.minutes, "mean_seconds"),
         "p95": _seconds(row.windows.minutes, "p95_seconds"),
-        "run": {"data-will": f"What is delayed, {tasks(row.counts.delayed)}, may go at once, at its pace."},
-        "retry": {"data-will": f"What failed, {tasks(row.counts.failed)}, runs again, at its pace, with all retries."},
+        "run": {"data-will": f"Delayed tasks ({row.counts.delayed:,}) become ready now and run at the project's pace."},
+        "retry": {"data-will": f"Failed tasks ({row.counts.failed:,}) run again, at its pace and with all retries."},
     }
     for state in COLUMNS:
         cells[state] = {
@@ -197,7 +197,7 @@ def _summary(rows: Sequence[ProjectRow]) -> str:
 
 @lru_cache(maxsize=20_000)
 def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_admin: bool) -> str:
-    """The row of a project before anything is known of it that changes."""
+    """Render the row of a project without the values that change."""
     row = ProjectRow(ProjectPulse(name, "", "running", "", 0.0, 0.0, "", (), ()), TaskCounts(), EventTotals())
     shown = {"root": root, "name": name, "cells": cells_of(row, root), "columns": COLUMNS}
     context = {**shown, "is_operator": is_operator, "is_admin": is_admin}
@@ -208,7 +208,7 @@ def _blank(templates: Templates, root: str, name: str, is_operator: bool, is_adm
 
 PROJECT_EVERY_SECONDS: Final = 1.0
 SLOW_SECONDS: Final = 15.0
-"""How long an answer is shown that costs the daemon more."""
+"""Time for which answers that cost the daemon more are cached."""
 
 FAILURES_BY: Final[tuple[FailuresBy, ...]] = ("error", "host")
 DUE_SHOWN: Final = 5
@@ -219,7 +219,7 @@ LATELY_SECONDS: Final = 300.0
 
 
 class Span(NamedTuple):
-    """A time that is drawn: the last ``parts`` minutes or hours, ``each`` of them to a bar."""
+    """Time that is drawn: the last ``parts`` minutes or hours, ``seconds`` to a bar."""
 
     words: str
     every: Resolution
@@ -238,7 +238,7 @@ TIMES_SHOWN: Final = 5
 
 
 class SettingRow(NamedTuple):
-    """A setting, or a key of a table, by its flat name; ``is_said``: while the daemon ran, so it can be taken back."""
+    """Row of a setting, or of a key of a table, by flat name; ``is_said``: it is an override, and can be removed."""
 
     name: str
     value: str
@@ -249,7 +249,7 @@ class SettingRow(NamedTuple):
 
 
 class WindowRow(NamedTuple):
-    """A time before now, and what happened in it."""
+    """Row of a time before now and its events."""
 
     name: str
     events: Window | EventTotals
@@ -257,7 +257,7 @@ class WindowRow(NamedTuple):
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
-    """Ask for everything about one project; the query says which ``span`` is drawn."""
+    """Fetch everything about one project; the query says which ``span`` is drawn."""
     services, name = services_of(request), request.path_params["project"]
     chosen = request.query_params.get("span", USUAL)
     chosen = chosen if chosen in SPANS else USUAL
@@ -288,13 +288,13 @@ def _number(project: Project, setting: str) -> float:
 
 
 def _level(project: Project) -> float:
-    """How full its bucket is, 0 to 1."""
+    """Return how full the project's bucket is, 0 to 1."""
     burst = _number(project, "burst")
     return min(1.0, project.tokens / burst) if burst > 0 else 0.0
 
 
 async def _stats(services: Services, name: str) -> Windows:
-    """The windows of one project: the page of projects that begins with it."""
+    """Return the windows of one project: a page of one that begins with it."""
     before = name[:-1] + chr(ord(name[-1]) - 1) + "\U0010ffff"
     reply = await services.client._ask(Stats(after=before, limit=1))
     return next((stats.windows for stats in reply.projects if stats.name == name), Windows())
@@ -324,14 +324,14 @@ async def _slots(services: Services, project: Project) -> SlotPage | None:
     async def ask() -> SlotPage | None:
         try:
             return await services.client.slots.list(project.name, limit=SLOTS_SHOWN)
-        except RequestRejected:  # it was divided a moment ago
+        except RequestRejected:  # the project was divided a moment ago
             return None
 
     return await services.recent.ask(("slots", project.name), SLOW_SECONDS, ask)
 
 
 def _settings(project: Project) -> list[SettingRow]:
-    """Those that somebody said first, then the rest, each as the daemon has them."""
+    """List the settings, those with a source other than the default first."""
     rows = [_setting(project, name, value) for name, value in flat(project.settings)]
     return sorted(rows, key=lambda row: (row.source == "default", row.is_unused))
 
@@ -358,12 +358,12 @@ async def _chart(services: Services, name: str, span: Span) -> Chart:
 
 
 def _begin(span: Span, now: float) -> float:
-    """Unix seconds at which the first part begins; the last one is over."""
+    """Return the unix seconds at which the first part begins; the last one has passed."""
     return now // span.seconds * span.seconds - span.seconds * span.parts
 
 
 def _parts(points: Sequence[HistoryPoint], span: Span, begin: float) -> tuple[list[dict[str, float]], list[str]]:
-    """Events a minute in each part, and what is told of it."""
+    """Return events per minute in each part, and its description."""
     sums = [dict.fromkeys(EVENTS, 0.0) for _ in range(span.parts)]
     for point in points:
         place = int((point.at - begin) // span.seconds)
@@ -383,7 +383,7 @@ def _moment(at: float) -> str:
 
 
 def _times(span: Span) -> list[float]:
-    """Unix seconds of the marks below the drawing."""
+    """Return the unix seconds of the marks below the drawing."""
     begin = _begin(span, time.time())
     return [begin + span.seconds * span.parts * mark / (TIMES_SHOWN - 1) for mark in range(TIMES_SHOWN)]
 

@@ -1,8 +1,7 @@
-"""The page of a project's tasks, to search them and to do something with several, and the page of one task.
+"""Page of a project's tasks, with search and actions on several; and the page of one task.
 
-What a list is asked for: a state, or any; globs; how long ago; and where the page before ended. The daemon lists one
-state at a time. A list of any state goes through them one after the other, and its cursor says in which of them it is:
-``failed 0000018f``.
+A list is selected by a state, or any; globs; an age; and a cursor. The daemon lists one state at a time. A list of any
+state goes through them one after the other, and its cursor names the present one: ``failed 0000018f``.
 """
 
 from __future__ import annotations
@@ -45,21 +44,21 @@ AGES: Final = (
 LIST_EVERY_SECONDS: Final = 2.0
 
 TASKID_MOST: Final = 128
-"""Bytes."""
+"""Longest taskid, in bytes."""
 
 GLOB_MOST: Final = 256
-"""Characters."""
+"""Longest glob, in characters."""
 
 SENSIBLE: Final[Mapping[str, tuple[str, ...]]] = {
     "retry": ("delayed", "success", "failed", "cancelled"),
     "cancel": LIVE_STATES,
     "reprioritise": LIVE_STATES,
 }
-"""States in which an action changes something."""
+"""States in which an action has an effect."""
 
 
 class Tab(NamedTuple):
-    """A state to choose; ``tasks``: how many it has, None: it is not told."""
+    """State to choose; ``tasks`` is the number of its tasks, None if it is not shown."""
 
     name: str
     href: str
@@ -68,13 +67,13 @@ class Tab(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A task as it is listed.
+    """Row of a task.
 
     Attributes:
-        packed: its taskid as JSON in ASCII: HTML can't say NUL, and forgets line ends.
-        name: its url, or its taskid if it has another than clients make of the url.
-        url: if that is not its name.
-        held_seconds: since it was handed out; None: it is not processing.
+        packed: taskid as JSON in ASCII: HTML can't contain NUL, and drops line ends.
+        name: url, or the taskid if it was not made from the url.
+        url: url, if it is not the name.
+        held_seconds: seconds since its dispatch; None if it is not processing.
     """
 
     packed: str
@@ -92,7 +91,7 @@ class Row(NamedTuple):
 
 
 async def look(request: Request) -> Mapping[str, Any]:
-    """Ask for a page of tasks."""
+    """Fetch a page of tasks."""
     services, now = services_of(request), time.time()
     search = _search(request)
     tabs = await look_again(request)
@@ -113,14 +112,14 @@ async def look(request: Request) -> Mapping[str, Any]:
 
 
 async def look_again(request: Request) -> Mapping[str, Any]:
-    """Ask how many tasks there are: a list that changed while somebody chooses from it would be no help."""
+    """Fetch the numbers of tasks only: a list must not change while a user selects from it."""
     search = _search(request)
     view = await services_of(request).client.projects.get(search.project)
     return {"tabs": _tabs(search, view.counts)}
 
 
 async def jump(request: Request) -> Response:
-    """Go to the task that is meant by a taskid or a url; to a search for the url if there is none."""
+    """Redirect to the task with this taskid or url, or to a search for the url."""
     project, said = request.path_params["project"], request.query_params.get("q", "").strip()
     client, root = services_of(request).client, root_of(request)
     for taskid in dict.fromkeys((said, default_taskid(said))):
@@ -141,13 +140,13 @@ def _search(request: Request) -> TaskSearch:
 
 
 def _contains(text: str) -> str:
-    """A glob for urls that contain it; one that is a glob already stays as it is."""
+    """Make a glob for urls that contain a text; a glob stays as it is."""
     glob = text if "*" in text else f"*{text.replace('[', '[[]').replace('?', '[?]')}*"
     return glob if len(glob) <= GLOB_MOST else f"{glob[: GLOB_MOST - 4].rpartition('[')[0] or glob[: GLOB_MOST - 4]}*"
 
 
 def _filter(search: TaskSearch, now: float) -> str:
-    """Which tasks an operation on all that match is about, as the interface takes it."""
+    """Return the filter of an operation on all matching tasks, as the HTTP API takes it."""
     since = round(now - (parse_duration(search.since) or 0.0), 3) if search.since else 0
     said = {"states": [search.state] if search.state else [], "url": search.url, "error": search.error, "since": since}
     return json.dumps({name: value for name, value in said.items() if value})
@@ -182,41 +181,41 @@ def _row(project: str, found: Found, now: float) -> Row:
 
 
 def crumbs(project: str) -> list[tuple[str, str]]:
-    """Where a page of a project's tasks stands: addresses and names of the pages above it."""
+    """Return addresses and names of the pages above a page of a project's tasks."""
     return [(f"/projects/{segment(project)}", project), (tasks_page(project), "Tasks")]
 
 
 # ------------------------------------------------------------------------------------------------------------- one task
 
 TASK_EVERY_SECONDS: Final = 2.0
-"""A look is four or five requests: pages of tasks are not shared by many browsers, as that of all projects is."""
+"""Time between two looks of four or five requests; fewer browsers share a task's page than the list of projects."""
 
 RELATIVES_SHOWN: Final = 100
-"""Of parents, and of children."""
+"""Parents shown, and children shown, at most."""
 
 RESULT_SHOWN: Final = 300
-"""Characters of a parent's result."""
+"""Characters of a parent's result that are shown."""
 
 TOLD_APART: Final = ("priority", "exetime", "delay", "expires_at", "recrawl", "slot", "retries")
-"""Fields of a schedule that stand elsewhere on the page."""
+"""Fields of a schedule that the page shows elsewhere."""
 
 TASK_BLOCKS: Final = ("standing", "facts", "attempts", "relatives")
 
 SCOPES: Final = (
-    ("task", "This task alone"),
+    ("task", "Only this task"),
     ("downstream", "And all tasks that depend on it"),
-    ("upstream-failed", "And those it depends on that failed"),
-    ("only-failed", "Of it and all that depend on it, those that failed"),
+    ("upstream-failed", "And failed tasks that it depends on"),
+    ("only-failed", "Only failed ones of it and all that depend on it"),
 )
 
 
 class Relative(NamedTuple):
-    """A task that this one waits for, or one that waits for it.
+    """Parent or child of a task.
 
     Attributes:
-        href: empty: its project is deleted.
-        waits: it is still waited for, or still waits.
-        result: what a parent has left behind, on one line.
+        href: address of its page; empty if its project is deleted.
+        waits: True if it is still waited for, or still waits.
+        result: result of a parent, on one line.
     """
 
     name: str
@@ -227,7 +226,7 @@ class Relative(NamedTuple):
 
 
 async def look_at_one(request: Request) -> Mapping[str, Any]:
-    """Ask for the task, why it is where it is, and what it waits for."""
+    """Fetch the task, its why, its parents and its children."""
     client, now = services_of(request).client, time.time()
     project = request.path_params["project"]
     taskid = taskid_of(request)
@@ -260,7 +259,7 @@ async def look_at_one(request: Request) -> Mapping[str, Any]:
 
 
 async def _running_since(client: AsyncClient, task: TaskReply, now: float) -> float:
-    """When it was handed out, or its lease last extended, which is told of its end only; 0: it is not processing."""
+    """Return when the task was dispatched or its lease last extended, from the lease's end; 0 if it has none."""
     if not task.session:
         return 0.0
     whole = task.schedule.timeout or (await client.projects.get(task.project)).settings["processing_timeout"]
@@ -268,7 +267,7 @@ async def _running_since(client: AsyncClient, task: TaskReply, now: float) -> fl
 
 
 async def _parents(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
-    """What it waits for; one more than is shown, at most."""
+    """Yield the parents of a task; at most one more than is shown."""
     count = 0
     async for each in client.tasks.parents(project, taskid):
         result = packed_text(packed(each.result))[:RESULT_SHOWN]
@@ -279,7 +278,7 @@ async def _parents(client: AsyncClient, project: str, taskid: str) -> AsyncGener
 
 
 async def _children(client: AsyncClient, project: str, taskid: str) -> AsyncGenerator[Relative, None]:
-    """What waits for it; one more than is shown, at most."""
+    """Yield the children of a task; at most one more than is shown."""
     count = 0
     async for each in client.tasks.children(project, taskid):
         yield _relative(project, each.project, each.taskid, each.state, each.waits)
@@ -294,7 +293,7 @@ def _relative(here: str, project: str, taskid: str, state: str, waits: bool, res
 
 
 def _schedule(schedule: Schedule) -> list[tuple[str, str]]:
-    """What was said when it was pushed, but for what stands elsewhere."""
+    """List what its push said, without what the page shows elsewhere."""
     said = msgspec.structs.asdict(schedule)
     return [(name, _value(name, value)) for name, value in said.items() if value and name not in TOLD_APART]
 
@@ -311,7 +310,7 @@ def _recrawl(schedule: Schedule) -> str:
 
 
 def _result(task: TaskReply) -> PackedPage | None:
-    """What it left behind; None: nothing."""
+    """Format the task's result; None if there is none."""
     if not task.result_bytes:
         return None
     if task.result == NIL:
@@ -324,7 +323,7 @@ def _result(task: TaskReply) -> PackedPage | None:
 STATES: Final[tuple[TaskState, ...]] = (
     "processing", "ready", "delayed", "blocked", "failed", "success", "cancelled",
 )  # fmt: skip
-"""In the order in which a list of any state goes through them."""
+"""States in the order in which a list of any state goes through them."""
 
 FORWARDS_ONLY: Final = WAITING_STATES
 """States that can't be listed backwards."""
@@ -332,27 +331,27 @@ FORWARDS_ONLY: Final = WAITING_STATES
 WITHOUT_ERRORS: Final = ("processing",)
 
 ROWS: Final = 100
-"""Of a page."""
+"""Rows per page."""
 
 ASKS_MOST: Final = 14
-"""Of one page: globs that let little through make short answers, which are put together."""
+"""Requests for one page, at most: globs that match little give short answers, which are joined."""
 
 
 class Found(NamedTuple):
-    """A task in a list, and the state in which it was listed."""
+    """Task in a list, and the state in which it was listed."""
 
     state: TaskState
     row: TaskRow
 
 
 class TaskSearch(NamedTuple):
-    """What is asked for.
+    """Search for tasks.
 
     Attributes:
-        state: empty: any.
-        since: an age such as 2d; empty: at any time.
-        newest: backwards where that can be.
-        after: where the page before ended; empty: from the first task.
+        state: state; empty for any.
+        since: an age such as 2d; empty for any time.
+        newest: backwards, where possible.
+        after: cursor of the page; empty for the first one.
     """
 
     project: str
@@ -365,14 +364,14 @@ class TaskSearch(NamedTuple):
 
     @property
     def chosen(self) -> dict[str, object]:
-        """What an address says to ask for the same, from the start."""
+        """Arguments of the address of this search, without its cursor."""
         said = {**self._asdict(), "newest": "1" if self.newest else ""}
         del said["project"], said["after"]
         return said
 
     @property
     def is_filtered(self) -> bool:
-        """Whether some tasks are left out beside those in other states."""
+        """True if tasks are filtered by more than their state."""
         return bool(self.url or self.error or self.since)
 
 
@@ -380,13 +379,13 @@ def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
     """Read the query of an address.
 
     Raises:
-        HTTPException: 400: something in it makes no sense, and what.
+        HTTPException: 400: an argument is invalid; the message says which.
     """
     state, since = query.get("state", ""), query.get("since", "")
     if state and state not in STATES:
         raise HTTPException(400, f'state: "{state}" is none of {", ".join(STATES)}')
     if since and parse_duration(since) is None:
-        raise HTTPException(400, f'since: "{since}" is no duration, such as {EXAMPLES}')
+        raise HTTPException(400, f'since: "{since}" is not a duration such as {EXAMPLES}')
     newest = bool(query.get("newest"))
     return TaskSearch(
         project, state, query.get("url", ""), query.get("error", ""), since, newest, query.get("after", "")
@@ -394,7 +393,7 @@ def search_of(project: str, query: Mapping[str, str]) -> TaskSearch:
 
 
 async def find(client: AsyncClient, search: TaskSearch, now: float) -> tuple[list[Found], str]:
-    """A page of tasks, and the cursor of the page after it; empty: there is none."""
+    """Return a page of tasks, and the cursor of the next page; empty if there is none."""
     found: list[Found] = []
     states = _states(search)
     begins, _, after = search.after.partition(" ")

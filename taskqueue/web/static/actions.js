@@ -1,11 +1,11 @@
-// Forms that change something: they speak to /api/v1 as any program would.
+// Forms that change something through /api/v1, as any program would.
 //
 //   <form data-api="/api/v1/projects/news/pause" data-method="POST" data-ask="Pause news?"
-//         data-will="Nothing of it is handed out; tasks are still taken." data-done="news is paused">
+//         data-will="It dispatches no tasks; new ones are still accepted." data-done="news is paused">
 //
-// Fields become JSON: data-type="number" | "json" | "list" says as what; a field that is empty is left out. A button
-// with data-api does the same without fields. data-then="/path" goes there afterwards, data-then="reload" reloads.
-// Both are without the path below which a proxy shows the pages.
+// Fields become JSON: data-type="number" | "json" | "list" is their type; an empty field is left out. A button with
+// data-api does the same without fields. data-then="/path" goes there afterwards, data-then="reload" reloads. Both are
+// without the root path of a proxy.
 
 import { root } from "./addresses.js";
 

@@ -1,6 +1,6 @@
-// Addresses: within the pages they begin with a slash, and behind a proxy with the path below which it shows them.
+// Addresses in the pages begin with a slash; behind a proxy its root path is put before them.
 
 export const root = document.documentElement.dataset.root;
 
-// A name as one segment of a path. Dots alone would be taken for steps: docs/reference/http.md, as segments.py has it.
+// A name as one segment of a path. Names of dots would be resolved: see docs/reference/http.md and addresses.py.
 export const segment = (name) => encodeURIComponent(/^~*\.{1,2}$/.test(name) ? `~${name}` : name);

@@ -1,4 +1,4 @@
-// The page of a flow: run a task again, after saying how many others with it; begin anew when the graph has another shape.
+// Page of a flow: runs a task again, after showing how many others with it; reloads when the graph's shape has changed.
 import { ask, call, tell } from "./actions.js";
 import { segment } from "./addresses.js";
 
@@ -46,7 +46,7 @@ function tasks(count) {
 }
 
 const drawing = document.getElementById("drawing");
-// Of a graph that is much wider than the screen the middle is seen first.
+// Scroll a graph that is much wider than the screen to its middle.
 if (drawing.scrollWidth > 1.25 * drawing.clientWidth) drawing.scrollLeft = (drawing.scrollWidth - drawing.clientWidth) / 2;
 
 const shape = document.querySelector('[data-cell="shape"]');

@@ -1,6 +1,6 @@
-// Takes in what the server says has changed: {"blocks": {id: html}, "cells": {"row/cell": text | {attribute: value}},
-// "rows": {row: html}, "order": {list: [row, …]}, "state": {"trouble": text}}. HTML comes from the server's templates
-// alone, which escape everything; all else is set as text or as attributes of names that are known here.
+// Applies changes that the server sends: {"blocks": {id: html}, "cells": {"row/cell": text | {attribute: value}},
+// "rows": {row: html}, "order": {list: [row, …]}, "state": {"trouble": text}}. HTML comes only from the server's
+// templates, which escape everything; all else is set as text or as attributes from the list below.
 import { root } from "./addresses.js";
 import { showTimes } from "./times.js";
 
@@ -15,7 +15,7 @@ export function follow(path) {
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 }
 
-// A browser tries again by itself, but not when it was refused: too many look, or its session is over.
+// A browser reconnects by itself, except after a refusal: too many streams, or an ended session.
 async function goOn(source, path) {
   pulse("lost", "connection lost");
   if (source.readyState !== EventSource.CLOSED) return;
@@ -40,7 +40,7 @@ function pulse(state, word) {
 
 function replaceBlock(id, html) {
   const element = document.getElementById(id);
-  // Whoever types in it, or has something marked there, is not disturbed.
+  // A block with a focused field, a ticked box or an open menu is not replaced.
   if (!element || isInUse(element)) return;
   const focused = element.contains(document.activeElement) ? nameOf(document.activeElement) : null;
   element.innerHTML = html;

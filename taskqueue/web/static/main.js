@@ -1,4 +1,4 @@
-// What every page does: times in the reader's zone, changes that arrive by themselves, forms that ask first.
+// Common to all pages: times in the reader's zone, live changes, forms that ask first.
 import { showTimes } from "./times.js";
 import { follow } from "./live.js";
 import { obeyForms } from "./actions.js";
@@ -6,11 +6,11 @@ import { obeyForms } from "./actions.js";
 showTimes(document);
 obeyForms();
 closeMenus();
-// On a phone not all places fit beside each other.
+// On a phone the navigation scrolls.
 document.querySelector(".places [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 if (document.body.dataset.live) follow(document.body.dataset.live);
 
-// A menu is open until something of it is chosen, or somebody turns to something else.
+// A menu stays open until one of its buttons, or anything else, is clicked.
 function closeMenus() {
   const close = (kept) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== kept) menu.open = false;

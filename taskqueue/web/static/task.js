@@ -1,4 +1,4 @@
-// The page of a task: to run it again, and others with it; which ones is said first.
+// Page of a task: runs it again, alone or with others, after showing which ones.
 import { tell } from "./actions.js";
 import { runOperation, tasks } from "./operations.js";
 
@@ -16,7 +16,7 @@ const bodyOf = (form, dry) => ({ scope: new FormData(form).get("scope"), dry_run
 
 async function look(form, go) {
   clear();
-  const view = await runOperation(card.dataset.api, bodyOf(form, true), (now) => say(`Looking: ${tasks(now.seen)} so far`));
+  const view = await runOperation(card.dataset.api, bodyOf(form, true), (now) => say(`Scanned ${tasks(now.seen)} so far`));
   if (!view) { say(""); return; }
   const list = document.getElementById("layers");
   const layers = view.rerun?.layers ?? [];

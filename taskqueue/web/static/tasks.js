@@ -1,11 +1,11 @@
-// The list of tasks: choose some, or none for all that match, and do something with them.
+// List of tasks: actions on chosen ones, or on all that match.
 import { ask, call, tell } from "./actions.js";
 import { root } from "./addresses.js";
 import { runOperation, tasks } from "./operations.js";
 
 const WORDS = {
-  retry: ["Retry", "They run now, with all their retries given back.", "will run now"],
-  cancel: ["Cancel", "They end as cancelled. If somebody is processing one, the answer will not count.", "cancelled"],
+  retry: ["Retry", "They run now, with all retries.", "will run now"],
+  cancel: ["Cancel", "They end as cancelled. Fetchers that run some of them go on, but their reports are ignored.", "cancelled"],
   reprioritise: ["Reprioritise", "Larger priorities run first.", "reprioritised"],
 };
 
@@ -61,12 +61,12 @@ async function actOnAll(action, body) {
   const counted = await runOperation("/api/v1/operations", { ...said, dry_run: true }, (view) => follow(view, "Counting"));
   hide();
   if (!counted) return;
-  if (!counted.matched) { tell(`No task to ${action}: ${tasks(counted.seen)} looked at`); return; }
+  if (!counted.matched) { tell(`No task to ${action}: ${tasks(counted.seen)} scanned`); return; }
   if (!(await ask(`${verb} ${tasks(counted.matched)}?`, `All that match, on every page. ${will}`))) return;
   const ended = await runOperation("/api/v1/operations", said, (view) => follow(view, verb));
   if (!ended) { hide(); return; }
   const words = ended.cancelled ? "Cancelled where it was: " : "";
-  document.getElementById("progress-words").textContent = `${words}${PAST[action]} ${tasks(ended.matched)} of ${ended.seen.toLocaleString("en")} looked at`;
+  document.getElementById("progress-words").textContent = `${words}${PAST[action]} ${tasks(ended.matched)} of ${ended.seen.toLocaleString("en")} scanned`;
   document.getElementById("progress-cancel").hidden = true;
   document.getElementById("progress-done").hidden = false;
 }
@@ -75,7 +75,7 @@ function follow(view, verb) {
   const card = document.getElementById("progress");
   card.hidden = false;
   document.getElementById("progress-words").textContent =
-    `${verb}: ${tasks(view.matched)} so far, ${view.seen.toLocaleString("en")} of about ${Math.max(view.known, view.seen).toLocaleString("en")} looked at`;
+    `${verb}: ${tasks(view.matched)} so far, ${view.seen.toLocaleString("en")} of about ${Math.max(view.known, view.seen).toLocaleString("en")} scanned`;
   const bar = document.getElementById("progress-bar");
   bar.max = Math.max(view.known, view.seen, 1);
   bar.value = view.seen;

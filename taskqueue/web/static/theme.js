@@ -1,4 +1,4 @@
-// Dark or light before anything is drawn: as was chosen here, else as the system has it.
+// Sets dark or light before the first paint: the user's choice, or else the system's.
 "use strict";
 {
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -9,7 +9,7 @@
   document.addEventListener("DOMContentLoaded", () => {
     document.getElementById("theme")?.addEventListener("click", () => {
       const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-      try { localStorage.setItem("theme", next); } catch { /* it holds for this page alone */ }
+      try { localStorage.setItem("theme", next); } catch { /* applies to this page only */ }
       document.documentElement.dataset.theme = next;
     });
   });

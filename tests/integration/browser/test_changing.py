@@ -33,7 +33,7 @@ def test_pausing_says_what_will_happen_and_is_done_when_it_is_confirmed(reader: 
     row.get_by_label("Actions of news").click()
     row.get_by_role("button", name="Pause").click()
     dialog = page.get_by_role("dialog", name="Pause news?")
-    expect(dialog).to_contain_text("Nothing of it is handed out until it is resumed.")
+    expect(dialog).to_contain_text("It dispatches no tasks until it is resumed.")
     dialog.get_by_role("button", name="Leave it").click()
     assert site.client.projects.get("news").state == "running"
 
@@ -113,7 +113,7 @@ def test_a_task_of_a_flow_runs_again_with_what_depends_on_it_after_saying_how_ma
     dialog.get_by_role("button", name="Run").click()
 
     expect(page.locator("#told")).to_contain_text(f"{tasks} tasks will run again")
-    expect(page.locator("#figures .said")).to_contain_text(f"0 of {tasks} tasks over")
+    expect(page.locator("#figures .said")).to_contain_text(f"0 of {tasks} tasks finished")
 
 
 def test_a_fetcher_is_drained_and_resumed(reader: Reader, site: Site) -> None:

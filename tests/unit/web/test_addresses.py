@@ -1,4 +1,4 @@
-"""Names in paths: each is read as it was written, and none is a step that browsers and proxies take."""
+"""Names in paths: each is read as it was written, and none is resolved as a dot segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that two programs could read in two ways are refused, however their bytes are cut into pieces."""
+"""Requests that two programs could read in two ways are refused, for any division of their bytes into pieces."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ TAKEN = {
 
 
 def bodies(pieces: list[bytes]) -> list[bytes]:
-    """The bodies of the requests that come in these pieces, each of which is answered."""
+    """Return the bodies of the requests in these pieces, after answering each request."""
     it, found = StrictConnection(), list[bytes]()
     for piece in pieces:
         it.receive_data(piece)

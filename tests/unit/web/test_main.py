@@ -1,4 +1,4 @@
-"""What the web process asks of the system before it listens."""
+"""Open files and socket options of the web process."""
 
 from __future__ import annotations
 

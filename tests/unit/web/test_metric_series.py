@@ -1,4 +1,4 @@
-"""Counters of a bounded number of series: none falls, and each gain is counted once, whoever has a series."""
+"""Counters of a bounded number of series: none falls, and each gain is counted once, whatever series a project has."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_no_project_can_be_named_as_the_others_are() -> None:
     st.integers(0, 3),
 )
 def test_no_counter_ever_falls_and_nothing_is_counted_twice(scrapes: list[dict[str, int]], most: int) -> None:
-    """Each dictionary is what the projects that there are gain; whoever is missing is deleted, and made again later."""
+    """Each dictionary has the gains of the present projects; a missing one is deleted, and created again later."""
     counted = Activity(most)
     counted.take([], 1, 0.0)
     totals: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Whether a daemon is ready, while its store has failed and is read again."""
+"""Readiness of a daemon whose store has failed and is loaded again."""
 
 from __future__ import annotations
 

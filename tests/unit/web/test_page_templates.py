@@ -1,4 +1,4 @@
-"""What templates put out of texts that somebody else wrote."""
+"""Foreign texts in templates."""
 
 from __future__ import annotations
 

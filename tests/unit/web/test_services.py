@@ -1,4 +1,4 @@
-"""Speeds of counters while somebody looks."""
+"""Speeds of counters while a browser shows them."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_token_that_was_removed_is_not_listed(capsys: pytest.CaptureFixture[st
     ("arguments", "status", "said"),
     [
         (["token", "remove", "ben"], 1, 'there is no token of "ben"'),
-        (["token", "add", "a b", "--role", "admin"], 1, "is no name"),
+        (["token", "add", "a b", "--role", "admin"], 1, "is not a valid name"),
         (["token", "add", "ben", "--role", "root"], 2, "root"),
         (
             ["start", "--bind", "0.0.0.0:0"],

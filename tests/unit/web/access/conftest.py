@@ -1,8 +1,8 @@
-"""A small application behind the real gate, with a real file of tokens.
+"""Small application behind the real gate, with a real file of tokens.
 
 site()                        on loopback; site(host="0.0.0.0", hosts=(...), proxies=(...)) elsewhere
-site.get, site.post ...       as httpx has them; site.sign_in(secret) as a browser does
-site.token("anna", "admin")   makes a token, and returns it
+site.get, site.post ...       as in httpx; site.sign_in(secret) as a browser does
+site.token("anna", "admin")   creates a token, and returns it
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from taskqueue.web.routes import WebRoute, to_starlette
 HOST = "127.0.0.1:7401"
 
 BROWSER = {"Origin": f"http://{HOST}", "Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
-"""What a browser says when a page of ours changes something."""
+"""Headers of a browser when our page changes something."""
 
 
 async def tell_who(request: Request) -> Response:
-    """Who asks."""
+    """Answer with the visitor."""
     visitor = visitor_of(request)
     return JSONResponse({"name": visitor.name, "role": visitor.role, "actor": visitor.actor, "csrf": visitor.csrf})
 
 
 async def break_down(request: Request) -> Response:
-    """A bug."""
+    """Fail by a bug."""
     raise ZeroDivisionError("secret\x1b[31m")
 
 
 async def stream(request: Request) -> Response:
-    """A response that never ends by itself."""
+    """Answer with a stream that never ends by itself."""
 
     async def parts() -> AsyncGenerator[bytes, None]:
         while True:
@@ -55,7 +55,7 @@ async def stream(request: Request) -> Response:
 
 
 async def stay_silent(request: Request) -> Response:
-    """A response that has begun, and in which nothing more comes."""
+    """Answer with a stream that is silent after its first part."""
 
     async def parts() -> AsyncGenerator[bytes, None]:
         yield b"part"
@@ -65,7 +65,7 @@ async def stay_silent(request: Request) -> Response:
 
 
 async def wait_for_ever(request: Request) -> Response:
-    """Never."""
+    """Never answer."""
     request.app.state.asked.set()
     await asyncio.Event().wait()
     return Response()
@@ -91,10 +91,10 @@ class Site:
     """The application, as one browser or program sees it.
 
     Attributes:
-        tokens: the file of tokens.
-        served: the application.
-        headers: that each request has.
-        cookies: that the browser keeps.
+        tokens: file of tokens.
+        served: ASGI application.
+        headers: headers of each request.
+        cookies: cookies of the browser.
     """
 
     def __init__(self, tokens: Path, *, host: str = "127.0.0.1", peer: str = "127.0.0.1", **chosen: Any) -> None:
@@ -112,33 +112,33 @@ class Site:
         self._runner.run(self._running.__aenter__())
 
     def close(self) -> None:
-        """End it."""
+        """Stop the application."""
         self._runner.run(self._client.aclose())
         self._runner.run(self._running.__aexit__(None, None, None))
         self._runner.close()
 
     def request(self, method: str, path: str, **said: Any) -> httpx.Response:
-        """Ask."""
+        """Send a request, and return the answer."""
         return self._runner.run(self._client.request(method, path, **said))
 
     def get(self, path: str, **said: Any) -> httpx.Response:
-        """Ask for something."""
+        """Send a GET."""
         return self.request("GET", path, **said)
 
     def post(self, path: str, **said: Any) -> httpx.Response:
-        """Change something."""
+        """Send a POST."""
         return self.request("POST", path, **said)
 
     def patch(self, path: str, **said: Any) -> httpx.Response:
-        """Change something."""
+        """Send a PATCH."""
         return self.request("PATCH", path, **said)
 
     def run(self, asking: Coroutine[Any, Any, T]) -> T:
-        """Run something where the application runs."""
+        """Run a coroutine in the application's event loop."""
         return self._runner.run(asking)
 
     async def parts(self, path: str, headers: dict[str, str]) -> AsyncGenerator[bytes, None]:
-        """What comes of a stream, part by part, as long as it lasts."""
+        """Yield the parts of a stream while it lasts."""
         scope = {
             "type": "http", "method": "GET", "http_version": "1.1", "scheme": "http", "path": path, "root_path": "",
             "raw_path": path.encode(), "query_string": b"", "client": ("127.0.0.1", 4711), "server": ("127.0.0.1", 1),
@@ -152,19 +152,19 @@ class Site:
         await answering
 
     def cookie(self) -> dict[str, str]:
-        """The header by which the browser shows what it keeps."""
+        """Return the header with the browser's cookies."""
         return {"Cookie": "; ".join(f"{name}={value}" for name, value in self.cookies.items())}
 
     def call_it(self, base_url: str) -> None:
-        """Call it by another address."""
+        """Use another address from now on."""
         self._client.base_url = base_url
 
     def token(self, name: str = "anna", role: Any = "admin", expires_at: float | None = None) -> str:
-        """Make a token."""
+        """Create a token."""
         return add_token(self.tokens, name, role, expires_at)
 
     def sign_in(self, secret: str, target: str = "/who") -> httpx.Response:
-        """What a browser does that shows a token."""
+        """Sign in with a token, as a browser does."""
         page = self.get("/login", params={"next": target})
         csrf = re.findall(r'name="csrf" value="(\w+)"', page.text)[0]
         headers = {"Origin": str(self._client.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
@@ -176,7 +176,7 @@ MakeSite = Callable[..., Site]
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[MakeSite]:
-    """Makes sites that share a file of tokens."""
+    """Make sites that share a file of tokens."""
     made: list[Site] = []
 
     def make(**chosen: Any) -> Site:

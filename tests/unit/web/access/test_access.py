@@ -1,4 +1,4 @@
-"""Who comes in: by a token, by a cookie, by what a proxy says."""
+"""Identification of visitors by token, cookie and proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long responses last as long as their askers' rights, and bodies that do not come take no place."""
+"""Long responses last as long as the rights of their visitors, and bodies that never arrive take no place."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from taskqueue.web.access.tokens import add_token, remove_token
 from tests.unit.web.access.conftest import HOST, MakeSite, Site
 
 TURNS = 1000
-"""Of the event loop, in each of which rights are looked at; a stream ends in a few of them."""
+"""Turns of the event loop, with a check of rights in each; a stream ends within a few of them."""
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at rights all the time."""
+    """Check rights all the time."""
     assert admission.LOOK_SECONDS <= 1.0, "documented"
     monkeypatch.setattr(admission, "LOOK_SECONDS", 0.0)
 
@@ -67,7 +67,7 @@ def sign_out(it: Site) -> None:
 
 
 def parts_of(it: Site, path: str, headers: dict[str, str], change: Callable[[Site], None]) -> int:
-    """How many parts come of a stream until it ends, if something changes at its first one; 0: it does not end."""
+    """Count the parts of a stream until it ends, if ``change`` runs at its first part; 0 if it does not end."""
 
     async def read() -> int:
         parts = 0

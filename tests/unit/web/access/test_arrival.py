@@ -1,4 +1,4 @@
-"""The path below which a proxy shows the pages: said by an option or by a trusted proxy, and never by anybody else."""
+"""Root path of a proxy: set by an option or a trusted proxy, and by no other client."""
 
 from __future__ import annotations
 

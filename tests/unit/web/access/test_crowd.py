@@ -1,4 +1,4 @@
-"""Which connection gives way when a newcomer finds no room; the clock is a number."""
+"""Connections that are closed when a new one finds no room; the clock is a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A, B, C, PROXY = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.9.0.1"
 
 
 class Peer:
-    """A connection, by the order in which it came."""
+    """Connection, identified by its order of arrival."""
 
     def __init__(self, gone: list[Peer]) -> None:
         self._gone = gone
@@ -23,10 +23,10 @@ class Peer:
 
 
 class Room:
-    """A crowd of up to 6, 4 of an address, and what becomes of those who come.
+    """Crowd of up to 6 connections, 4 of an address, and what happens to them.
 
     Attributes:
-        gone: those who gave way, in order.
+        gone: closed connections, in order.
     """
 
     def __init__(self, idle_of_one_address: int = 4) -> None:
@@ -35,12 +35,12 @@ class Room:
         self.crowd = Crowd(patience, [ip_network("10.9.0.0/24")])
 
     def come(self, host: str, now: float = 0.0) -> Peer | None:
-        """A newcomer; None: it was refused."""
+        """Let a connection arrive; return None if it was refused."""
         peer = Peer(self.gone)
         return peer if self.crowd.enter(peer, host, now) else None
 
     def fill(self, *hosts: str) -> list[Peer]:
-        """Idle ones, a hundredth of a second apart."""
+        """Let idle connections arrive, a hundredth of a second apart."""
         found = [self.come(host, number / 100) for number, host in enumerate(hosts)]
         assert None not in found
         return [peer for peer in found if peer is not None]

@@ -1,4 +1,4 @@
-"""What every request passes: names, framing, whose page it comes from, headers of responses."""
+"""Checks that every request passes: names, framing, origin; and headers of responses."""
 
 from __future__ import annotations
 

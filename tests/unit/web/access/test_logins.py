@@ -1,4 +1,4 @@
-"""What wrong tokens cost whoever shows them."""
+"""Delays that wrong tokens cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from taskqueue.web.access.logins import FREE, MAX_ADDRESSES, MAX_WAITING, MAX_WA
 
 
 async def try_often(failed: FailedLogins, address: str, times: int) -> list[bool | None]:
-    """Whether each was let go on; None: it waits."""
+    """Return whether each attempt was let through; None if it still waits."""
     tries = [asyncio.ensure_future(failed.wait(address)) for _ in range(times)]
     for _ in range(3):
         await asyncio.sleep(0)

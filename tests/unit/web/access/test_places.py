@@ -1,4 +1,4 @@
-"""How many requests are worked on at a time, and until when."""
+"""Places: the number of requests that run at a time, and their longest time."""
 
 from __future__ import annotations
 

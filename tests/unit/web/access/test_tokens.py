@@ -1,4 +1,4 @@
-"""The file of tokens: what is in it, and when it is not believed."""
+"""The file of tokens: its contents, and when it is rejected."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_folder_or_a_pipe_is_no_file(path: Path) -> None:
     os.mkfifo(pipe, 0o600)
 
     for each in (path, pipe):
-        with pytest.raises(ConfigError, match="is no file"):
+        with pytest.raises(ConfigError, match="is not a file"):
             read_tokens(each)
 
 
@@ -94,7 +94,7 @@ def test_a_name_has_one_token(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b", "-x", "a\nb", "<b>", "x" * 65, "é"])
 def test_a_name_is_plain(path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="is no name"):
+    with pytest.raises(ConfigError, match="is not a valid name"):
         add_token(path, name, "admin", None)
 
 

@@ -1,4 +1,4 @@
-"""JSON that a client has sent: what is wrong with it, in words that help."""
+"""Problems with JSON from clients, in words that help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of the HTTP interface: that everything which a request can say is in it, and for whom."""
+"""The table of the HTTP API covers everything that a request can say, with the right roles."""
 
 from __future__ import annotations
 

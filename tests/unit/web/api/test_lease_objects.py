@@ -1,4 +1,4 @@
-"""Reports as HTTP has them become those of the protocol."""
+"""Reports over HTTP become those of the protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: everything in it is described, and its examples are what it says."""
+"""The OpenAPI document describes everything, and its examples match their schemas."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DESCRIBED: Final[dict[str, dict[str, Any]]] = {
 
 
 def fields(schema: dict[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The fields of an object, or of those that it may be, by their names."""
+    """Yield the fields of an object, or of its alternatives, by name."""
     for field, each in schema.get("properties", {}).items():
         yield f"{name}.{field}", each
     for each in schema.get("anyOf", ()):

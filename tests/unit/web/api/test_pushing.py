@@ -1,4 +1,4 @@
-"""Lines of tasks as they arrive in pieces."""
+"""Lines of tasks that arrive in pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys by which changes may be sent again."""
+"""Keys by which changes may be repeated."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_an_attempt_that_is_under_way_is_on_it() -> None:
 
     assert line is not None
     assert [(bar.kind, bar.words) for bar in line.bars] == [
-        ("busy", "under way: 30 s since it was handed out, or its lease extended")
+        ("busy", "running: 30 s since it was dispatched, or its lease extended")
     ]
 
 

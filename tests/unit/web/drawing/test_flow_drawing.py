@@ -1,4 +1,4 @@
-"""Flows as drawings."""
+"""Drawings of flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histograms as bars."""
+"""Histograms drawn as bars."""
 
 from __future__ import annotations
 

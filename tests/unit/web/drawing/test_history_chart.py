@@ -1,4 +1,4 @@
-"""Bars over time, and small lines."""
+"""Bars over time, and sparklines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs drawn in layers."""
+"""Layouts of graphs in layers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Graph = tuple[list[int], list[tuple[int, int]]]
 
 @st.composite
 def graphs(draw_one: st.DrawFn, most: int = 24) -> Graph:
-    """Layers of nodes, each a longest path deep, and edges that lead to later layers."""
+    """Draw layers of nodes, each node as deep as its longest path, and edges to later layers."""
     parents = [
         draw_one(st.sets(st.integers(0, node - 1), max_size=3)) if node else set[int]()
         for node in range(draw_one(st.integers(0, most)))

@@ -1,4 +1,4 @@
-"""Bars."""
+"""Bars of shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What browsers at one view are sent."""
+"""Changes that browsers at one view receive."""
 
 from __future__ import annotations
 

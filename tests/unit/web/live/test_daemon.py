@@ -1,4 +1,4 @@
-"""What the daemon told of itself in the last minutes."""
+"""Figures of the daemon in the last minutes."""
 
 from __future__ import annotations
 

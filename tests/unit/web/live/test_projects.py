@@ -1,4 +1,4 @@
-"""How fast a project is, as the list of projects has it."""
+"""Speed of a project in the list of projects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the row of a project tells of its pause."""
+"""Pauses in the row of a project."""
 
 from __future__ import annotations
 
