@@ -34,8 +34,8 @@ from tests.integration.nursery import Forked
 from tests.postgres import QUICK, Cluster, drop_schema, new_target, postgres_url
 
 STORE: Final = os.environ.get("TASKQUEUE_TEST_STORE", "folder")
-"""Where daemons have their store if a test says nothing else; by ``postgres`` more tests than are made for it run on
-one."""
+"""Kind of store of daemons whose test names none; with ``postgres``, tests run on a database, more than are made for
+it."""
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,16 +57,16 @@ Message = dict[str, Any]
 
 
 class Daemon:
-    """A daemon in a process of its own.
+    """Daemon in a process of its own.
 
     Attributes:
-        url: where it listens; stays the same over restarts.
-        config_file, log_file, store_path: its files, in a folder of its own.
-        started_with: the line that it printed at its last start.
-        process: the running one, or the last.
-        entry: the program that it runs, which gets the name of the config file.
-        environment: variables that it gets beside those of the tests.
-        is_forked: it finds everything imported; if not, it begins as a new Python.
+        url: address that it listens on; survives restarts.
+        config_file, log_file, store_path: its files, in a private folder.
+        started_with: line that it printed at its last start.
+        process: current or last process.
+        entry: module that it runs; its argument is the config file.
+        environment: variables besides those of the tests.
+        is_forked: True if the process is forked with modules imported; False if a new Python starts.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Daemon:
         self._peers: list[Peer] = []
 
     def start(self) -> Daemon:
-        """Start it, and wait until it serves."""
+        """Start the process, and wait until the daemon serves."""
         self.launch()
         return self.serving()
 
     def launch(self) -> None:
-        """Start it, and wait for nothing."""
+        """Start the process without waiting."""
         self.configure(bind=self.url)
         variables = {**os.environ, **self.environment}
         command = [sys.executable, "-c", self.entry, str(self.config_file)]
@@ -100,7 +100,7 @@ class Daemon:
             self.process = begin(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, env=variables)
 
     def serving(self) -> Daemon:
-        """Wait until it serves."""
+        """Wait until the daemon serves."""
         assert self.process is not None
         assert self.process.stdout is not None
         self.started_with = self.process.stdout.readline()
@@ -109,7 +109,7 @@ class Daemon:
         return self
 
     def configure(self, **settings: Any) -> None:
-        """Write its config file; what was said before stays. None takes a setting back."""
+        """Write the config file; earlier settings stay, and None removes one."""
         self._settings |= settings
         lines = []
         for section in ("daemon", "store", "limits", "advanced"):
@@ -123,15 +123,15 @@ class Daemon:
         self.config_file.write_text("\n".join(lines) + "\n")
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the daemon with SIGKILL."""
         self._end(signal.SIGKILL)
 
     def stop(self, with_signal: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to stop; returns its exit code."""
+        """Stop the daemon with a signal; return its exit code."""
         return self._end(with_signal)
 
     def ended(self) -> int:
-        """Wait until it has ended by itself; returns its exit code."""
+        """Wait until the daemon ends by itself; return its exit code."""
         assert self.process is not None
         assert self.process.stdout is not None
         code = self.process.wait(WAIT_SECONDS)
@@ -139,16 +139,16 @@ class Daemon:
         return code
 
     def hangup(self) -> None:
-        """Let it read its config file again; see ``wait_for_log``."""
+        """Make the daemon read its config file again; its log says when it has (``wait_for_log``)."""
         assert self.process is not None
         self.process.send_signal(signal.SIGHUP)
 
     def log(self) -> str:
-        """What it has written to stderr in all its starts."""
+        """All stderr of the daemon since its first start."""
         return self.log_file.read_text()
 
     def wait_for_log(self, text: str) -> str:
-        """The first line of the log with this text, as soon as there is one."""
+        """Wait for a line of the daemon log with this text; return the first."""
         assert self.process is not None
         command = ["timeout", str(WAIT_SECONDS), "tail", "-n", "+1", "-F", str(self.log_file)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tail:
@@ -159,13 +159,13 @@ class Daemon:
         return line
 
     def reader(self) -> ReadOnlyStore | DatabaseSnapshot:
-        """What its store has at this moment."""
+        """Open a read-only view of the store as it is now."""
         if self._settings.get("url"):
             return DatabaseSnapshot(target_of(self._settings["url"], self._settings["schema"]))
         return ReadOnlyStore(str(self.store_path))
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used, in user and system mode."""
+        """CPU time used so far, in user and system mode."""
         assert self.process is not None
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -177,10 +177,10 @@ class Daemon:
 
 
 class Peer:
-    """A DEALER socket and a session.
+    """DEALER socket with a session of its own.
 
     Attributes:
-        aside: messages that came while another one was waited for.
+        aside: messages that arrived while the peer waited for another one.
         seen: number of the last ``select`` that ``receive`` returned.
     """
 
@@ -208,34 +208,34 @@ class Peer:
         self.socket.send_multipart(frames)
 
     def receive(self) -> Message:
-        """The next message."""
+        """Return the next message."""
         message = self.aside.pop(0) if self.aside else self._receive()
         if message["type"] == "select":
             self.seen = message["number"]
         return message
 
     def has_message(self, milliseconds: int) -> bool:
-        """A message is there, or comes within so many milliseconds."""
+        """Whether a message is there, or comes within ``milliseconds``."""
         return bool(self.aside or self.socket.poll(milliseconds))
 
     def ask(self, kind: str, **fields: Any) -> Message:
-        """Send a request and return its answer; what else comes before it is put aside."""
+        """Send a request and return its answer; other messages are put aside."""
         n = self.send(kind, **fields)
         while (message := self._receive()).get("n") != n:
             self.aside.append(message)
         return message
 
     def push(self, project: str, *taskids: str, **schedule: Any) -> list[str]:
-        """Push tasks of these ids and return what became of them."""
+        """Push tasks with these taskids and return their outcomes."""
         tasks = [{"taskid": each, "url": f"http://site/{each}", "schedule": schedule} for each in taskids]
         return list(self.ask("new-task", project=project, tasks=tasks)["outcomes"])
 
     def shell(self) -> dict[str, float]:
-        """The daemon's counters."""
+        """Fetch the daemon's counters."""
         return dict(self.ask("status")["shell"])
 
     def close(self) -> None:
-        """Leave without a word."""
+        """Disconnect without a ``bye``."""
         self.socket.close()
 
     def _receive(self) -> Message:
@@ -248,7 +248,7 @@ PeerFactory = Callable[..., Peer]
 
 @pytest.fixture
 def target() -> Iterator[Target]:
-    """A schema of the test's own, in the database that tests share."""
+    """Private schema in the shared database."""
     found = new_target()
     yield found
     drop_schema(found)
@@ -256,7 +256,7 @@ def target() -> Iterator[Target]:
 
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
-    """The cluster of ``server``."""
+    """Database cluster behind ``server``."""
     made = Cluster(*QUICK)
     yield made
     made.stop()
@@ -264,14 +264,14 @@ def shared_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def server(shared_cluster: Cluster) -> Cluster:
-    """A server that the test may kill, with nothing in it of the tests before."""
+    """Empty database server that the test may kill."""
     shared_cluster.clear()
     return shared_cluster
 
 
 @pytest.fixture
 def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaemonFactory]:
-    """Start a daemon, or make one to ``launch``; at the end of the test those that still run are killed."""
+    """Start a daemon, or make one to ``launch``; daemons still running at the end of the test are killed."""
     with ExitStack() as stack:
 
         def make(*, start: bool = True, **settings: Any) -> Daemon:
@@ -288,13 +288,13 @@ def daemon(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``Shim`` preloads; a test that needs it fails where there is no C compiler."""
+    """Library that ``Shim`` preloads; a test that needs it fails without a C compiler."""
     return build(tmp_path_factory.mktemp("shim"))
 
 
 @pytest.fixture
 def shim(shim_library: Path, tmp_path: Path) -> Shim:
-    """Of a daemon that is started with its ``environment`` and with ``path=str(shim.store)``."""
+    """Shim for a daemon started with its ``environment`` and ``path=str(shim.store)``."""
     return Shim(shim_library, tmp_path, tmp_path / "data")
 
 

@@ -1,12 +1,12 @@
-"""A fetcher process: python -m tests.integration.fetcher_main URL PROJECT CAPACITY RECORD SEED
+"""Fetcher process: python -m tests.integration.fetcher_main URL PROJECT CAPACITY RECORD SEED
 
-Takes tasks, does nothing with them, and reports them done in batches of random size, as long as it is let. It writes
+Takes tasks, does nothing with them, and reports them done in batches of random size, until it is stopped. It writes
 
     start TASKID TOKEN SESSION    before it starts a task
     done TASKID OUTCOME           when its report has been answered
 
-so that starts without a done are what it holds, or does not know to be counted, whenever it is killed. SIGTERM lets it
-end when all that it has reported has been answered.
+A start without a done is a task that the fetcher held, or whose report was unanswered, when it was killed. After
+SIGTERM it ends once all reports are answered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.line import Line, Message, Record, tell
 
 
 class Fetcher:
-    """Keeps to the protocol; stays the same session when the daemon is restarted."""
+    """Fetcher that keeps to the protocol, in one session across restarts of the daemon."""
 
     def __init__(self, url: str, project: str, capacity: int, record: Record, chance: random.Random) -> None:
         self._line = Line(url, f"fetcher-{project}-{os.getpid()}")
@@ -64,7 +64,7 @@ class Fetcher:
             self._hello()
 
     def _report(self) -> None:
-        """Report the first of what has been started, one batch at a time."""
+        """Report the oldest started tasks, one batch at a time."""
         if self._reported or not self._started:
             return
         count = self._chance.randint(1, len(self._started))

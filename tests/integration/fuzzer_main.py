@@ -1,11 +1,11 @@
-"""A fuzzer process: python -m tests.integration.fuzzer_main URL FRAMES SEED
+"""Fuzzer process: python -m tests.integration.fuzzer_main URL FRAMES SEED
 
 Throws FRAMES frames at a daemon, most of them mutants of valid messages inside sessions that the daemon has welcomed.
-After each chunk it writes a line, and goes on when it has read one: so its caller knows that others are served
-meanwhile. At the end it writes what it has thrown and heard, by kind, as JSON.
+After each chunk it writes a line and waits for one, so that its caller can check that others are served meanwhile.
+At the end it writes what it has thrown and heard, by kind, as JSON.
 
-It works on projects named fuzz-…; a hello that wants the tasks of all projects is not thrown, because work of others
-that is handed to it would be lost until its lease ends, rightly.
+It works on projects named fuzz-…. A hello that wants the tasks of all projects is never thrown, because the daemon
+would rightly dispatch other clients' tasks to it, and they would be lost until their leases end.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ import zmq
 CHUNK = 2500
 SOCKETS = 3
 SESSION_FRAMES = 100
-"""Thrown inside one session; a mutant may have made it useless, with a request number of 2^62 for instance."""
+"""Frames per session; a mutant may make a session useless, with a request number of 2^62 for instance."""
 LEAP = 2**19
-"""By how much the last number of a session exceeds its others; twice as much would be too far."""
+"""Distance of a session's last number from its others; twice as much would be too far."""
 WELCOME_MS = 2000
-"""Silence after which a hello is repeated."""
+"""Silence before a hello is repeated."""
 HELLOS_MOST = 15
 TASKIDS = [f"task{n}" for n in range(3000)]
 ENVELOPE = ("type", "v", "session", "n")
@@ -45,7 +45,7 @@ Message = dict[str, Any]
 
 
 class Session:
-    """A session that the daemon has welcomed, on one of the sockets."""
+    """Session that the daemon has welcomed, on one of the sockets."""
 
     def __init__(self, name: str, socket: zmq.Socket[bytes]) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Session:
         self.tasks: list[Message] = []
 
     def request(self, kind: str, **fields: Any) -> Message:
-        """A valid message, the next of this session."""
+        """Make a valid message, the next of this session."""
         self.n += 1
         return {"type": kind, "v": 1, "session": self.name, "n": self.n} | fields
 
@@ -65,11 +65,11 @@ class Session:
         return self.request("hello", capacity=40, projects=PROJECTS, holds=holds, seen=self.seen)
 
     def bye(self) -> Message:
-        """Whatever mutants have made of this session: it has seen everything, holds nothing, and wants nothing."""
+        """Make a bye for a session in any state: it has seen everything, holds nothing, and wants nothing."""
         return self.request("hello", capacity=0, projects=PROJECTS, seen=2**63 - 1) | {"n": self.n + LEAP}
 
     def receive(self, milliseconds: int, heard: Counter[str]) -> Iterator[Message]:
-        """Take in, and count, what comes until there is silence for so long."""
+        """Receive and count messages until the socket is silent for ``milliseconds``."""
         while self.socket.poll(milliseconds):
             message = _read(self.socket.recv())
             heard[str(message.get("code", message["type"]))] += 1
@@ -80,12 +80,12 @@ class Session:
 
 
 class Fuzzer:
-    """Everything it does follows from its seed and from what the daemon answers.
+    """Fuzzer whose every step follows from its seed and the daemon's answers.
 
     Attributes:
-        sockets: those of its sessions.
-        thrown: how many frames of which kind.
-        heard: how many answers of which type or error code.
+        sockets: sockets of its sessions.
+        thrown: number of frames by kind.
+        heard: number of answers by type or error code.
     """
 
     def __init__(self, url: str, seed: int) -> None:
@@ -112,15 +112,16 @@ class Fuzzer:
         self.thrown[kind] += 1
 
     def settle(self) -> None:
-        """Until everything that was thrown has been read: messages of one socket are read in their order."""
+        """Wait until the daemon has read everything that was thrown: it reads a socket's messages in order."""
         for socket in self.sockets:
             self.begin(socket)
 
     def begin(self, socket: zmq.Socket[bytes]) -> Session:
-        """A session that the daemon has welcomed.
+        """Begin a session, and wait until the daemon welcomes it.
 
-        A mutant, of which a bit of the session's name was turned, may have said hello in it already, with a number that
-        makes the next ones too old. Who hears that takes another session, as the protocol has it.
+        A mutant in which one bit of the session's name changed may have said hello in this session already, with a
+        number
+        that makes the next ones too old. The fuzzer then takes another session, as the protocol demands.
         """
         while True:
             self._begun += 1
@@ -129,7 +130,7 @@ class Fuzzer:
                 return session
 
     def close(self) -> None:
-        """Leave without a word."""
+        """Close the sockets without a ``bye``."""
         for socket in self.sockets:
             socket.close()
 
@@ -144,10 +145,11 @@ class Fuzzer:
         return self._chance.choice(self._sessions)
 
     def _is_welcomed(self, session: Session, mark: int) -> bool:
-        """Say hello until it is answered; False: a later one has been heeded.
+        """Say hello until it is answered; return False if the daemon has obeyed a later one.
 
-        Welcomes of other sessions of the socket may still be on their way. This one is known by its mark, a token that
-        the session claims to hold, because the daemon names it among those that have ended.
+        Welcomes of other sessions of the socket may still arrive. This one is known by its mark, a token that the
+        session
+        claims to hold, because the daemon lists it among those that have ended.
         """
         hello = session.hello() | {"holds": [mark]}
         for _ in range(HELLOS_MOST):
@@ -210,7 +212,7 @@ class Fuzzer:
         return item | self._chance.choice([{}, {"ok": False, "error": "no"}, {"new": [self._task()]}])
 
     def _take(self, session: Session) -> Message:
-        """A task that the session holds, or one that it would like to hold."""
+        """Make a message about a task that the session holds, or would like to hold."""
         if session.tasks and self._chance.random() < 0.9:
             task = session.tasks.pop(self._chance.randrange(len(session.tasks)))
             self._tokens = [*self._tokens[-200:], task["token"]]
@@ -220,7 +222,7 @@ class Fuzzer:
     # ------------------------------------------------------------------------------------ mutants
 
     def _mutant(self, session: Session) -> bytes:
-        # A copy, of what it shares with others too: what is mutated here must stay whole elsewhere.
+        # A copy: a message shares values with others, which must stay whole.
         message = deepcopy(self._valid(session))
         if self._chance.random() < 0.6:
             for _ in range(self._chance.randint(1, 2)):
@@ -257,7 +259,7 @@ class Fuzzer:
         message["n"] = last + self._chance.choice([0, -1, -63, -64, -65, 1, 2, 63, 64, 2**61])
 
     def _other_session(self, message: Message) -> None:
-        message["session"] = self._chance.choice([*(session.name for session in self._sessions), "nobody"])
+        message["session"] = self._chance.choice([*(session.name for session in self._sessions), "ghost"])
 
     def _other_token(self, message: Message) -> None:
         token = self._chance.choice(self._tokens) + self._chance.choice([0, 0, 1, -1, 1 << 44])
@@ -272,7 +274,7 @@ class Fuzzer:
         place[key] = deep
 
     def _place(self, message: Message) -> tuple[Any, Any]:
-        """Somewhere in the message, mostly deep: a map or a list, and a key or an index that it has."""
+        """Choose a place in the message, mostly deep: a map or list, with one of its keys or indices."""
         place: Any = message
         keys: list[Any] = [key for key in sorted(message) if key not in ENVELOPE]
         if not keys or self._chance.random() < 0.2:
@@ -316,7 +318,7 @@ class Fuzzer:
             case 2:
                 return [chance.choice(self._older) for _ in range(chance.randint(2, 5))]
             case _:
-                # Lengths of arrays, maps and strings that are not there.
+                # Lengths of arrays, maps and strings without contents.
                 return [
                     chance.choice([b"\xdd", b"\xdf", b"\xdb", b"\xc9"]) + b"\xff\xff\xff\xff" * chance.randint(1, 9)
                 ]
@@ -351,7 +353,7 @@ def _lease(task: Message) -> Message:
 
 
 def _read(frame: bytes) -> Message:
-    """The message; of type ``unreadable`` if a mutant's body, passed on as it came, is too much for this decoder."""
+    """Decode a message; type ``unreadable`` if a mutant's body, returned unchanged, is too much for this decoder."""
     try:
         return dict(msgpack.unpackb(frame, strict_map_key=False, unicode_errors="surrogateescape"))
     except (ValueError, TypeError):
@@ -359,7 +361,7 @@ def _read(frame: bytes) -> Message:
 
 
 def _wants_everything(frame: bytes) -> bool:
-    """It is, or may be, a hello without projects."""
+    """Whether the frame is, or may be, a hello without projects."""
     if b"hello" not in frame:
         return False
     try:

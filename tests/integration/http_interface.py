@@ -1,4 +1,4 @@
-"""A real web process beside a real daemon, asked over a socket."""
+"""Web process beside a real daemon, asked over a socket."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.integration.nursery import Forked
 
 
 class Web:
-    """A web process.
+    """Web process.
 
     Attributes:
-        address: where it listens.
-        api: asks its HTTP interface, by paths below /api/v1.
+        address: address that it listens on.
+        api: client of its HTTP interface, by paths below /api/v1.
     """
 
     def __init__(self, daemon_url: str, environment: Mapping[str, str] | None = None) -> None:
@@ -33,17 +33,17 @@ class Web:
         self.api = httpx.Client(base_url=f"{self.address}/api/v1", timeout=WAIT_SECONDS)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> httpx.Response:
-        """Ask; a body is sent as JSON."""
+        """Send a request; a body is sent as JSON."""
         return self.api.request(method, path, json=body, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
     def got(self, method: str, path: str, body: Any = None, status: int = 200) -> Any:
-        """What it answers, if it answers with this status."""
+        """Return the decoded answer, asserting its status."""
         answer = self.ask(method, path, body)
         assert answer.status_code == status, answer.text
         return answer.json()
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the process with SIGKILL."""
         self.api.close()
         self.process.kill()
         self.process.communicate()
@@ -51,7 +51,7 @@ class Web:
 
 @contextmanager
 def web_of(daemon: Daemon) -> Iterator[Web]:
-    """A web process of this daemon."""
+    """Run a web process of this daemon."""
     web = Web(daemon.url)
     try:
         yield web

@@ -1,8 +1,8 @@
-"""A connection of a process of its own to the daemon, for fetchers and producers that outlive it.
+"""Connection of fetcher and producer processes that outlive the daemon.
 
-Plain zmq and msgpack, apart from the package: what is proved with it holds for any client that keeps to the protocol.
-A request is sent again, with its number and its bytes, until it is answered; so is everything unanswered whenever the
-daemon has been silent for a while. That its store can't be used at the moment is as good as silence.
+Uses plain zmq and msgpack instead of the package, so that a proof holds for any client that keeps to the protocol. A
+request is repeated, with the same number and bytes, until it is answered; so are all unanswered requests whenever the
+daemon is silent for a while. An answer ``unavailable`` counts as silence.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ import msgpack
 import zmq
 
 SILENCE_MS, SILENCE_MOST_MS = 1000, 4000
-"""How long a daemon is silent before it is asked again, and at most when it may only be slow."""
+"""Silence of the daemon before unanswered requests are repeated, and at most while it may only be slow."""
 
 WINDOW = 48
-"""Requests unanswered at once; the protocol allows 64, hellos included."""
+"""Unanswered requests at once; the protocol allows 64, hellos included."""
 
 Message = dict[str, Any]
 
 
 class Line:
-    """A DEALER and a session. The daemon's wish for a hello says that what was unanswered before it may be dropped.
+    """DEALER socket with a session; ignores the daemon's permission, in its wish for a hello, to drop unanswered
+    requests.
 
     Attributes:
-        unanswered: frames by their numbers.
+        unanswered: frames by request number.
     """
 
     def __init__(self, url: str, session: str) -> None:
@@ -44,14 +45,14 @@ class Line:
         self._send(self._frame(kind, fields))
 
     def ask(self, kind: str, **fields: Any) -> int:
-        """Send until it is answered; returns its number."""
+        """Send until it is answered; return its number."""
         frame = self._frame(kind, fields)
         self.unanswered[self._n] = frame
         self._send(frame)
         return self._n
 
     def receive(self) -> Message | None:
-        """The next message; None: there was silence, and what is unanswered has been sent again."""
+        """Return the next message; None after a silence, when unanswered requests have been sent again."""
         try:
             message: Message = msgpack.unpackb(self._socket.recv())
             while message.get("code") == "unavailable":
@@ -67,7 +68,7 @@ class Line:
         return message
 
     def answered(self, message: Message) -> bool:
-        """Take note of an answer; False if it is a repeated one."""
+        """Record an answer; return False if it is a repeated one."""
         return self.unanswered.pop(message["n"], None) is not None
 
     def _send_again(self) -> None:
@@ -91,10 +92,10 @@ class Line:
 
 
 class OrderlyLine(Line):
-    """One whose requests arrive in the order in which they were asked, however often the daemon is killed.
+    """Line whose requests arrive in the order of their numbers, however often the daemon is killed.
 
-    What is sent again goes through a new connection, and one that was lost is not made again: what had not left when it
-    was lost would arrive first, and what was lost with it afterwards.
+    Repeats go through a new connection, and a lost connection is not made again: requests that had not left when it was
+    lost would arrive first, and the lost ones afterwards.
     """
 
     def __init__(self, url: str, session: str) -> None:
@@ -103,14 +104,14 @@ class OrderlyLine(Line):
         super().__init__(url, session)
 
     def receive(self) -> Message | None:
-        """The next message; None: there was silence, and what is unanswered has been sent again."""
+        """Return the next message; None after a silence, when unanswered requests have been sent again."""
         message = super().receive()
         if message is not None:
             self._silence_ms = SILENCE_MS
         return message
 
     def _send(self, frame: bytes) -> None:
-        with suppress(zmq.Again):  # the connection is lost: it is sent with all that is sent again
+        with suppress(zmq.Again):  # the connection is lost: sent again with all others
             self._socket.send(frame, zmq.DONTWAIT)
 
     def _send_again(self) -> None:
@@ -137,7 +138,7 @@ def wait_until_somebody_listens(url: str) -> None:
 
 
 class Record:
-    """A file of lines that survives kill -9 of its writer: a line is with the kernel before ``write`` returns."""
+    """File of lines that survives kill -9 of its writer: the kernel has a line before ``write`` returns."""
 
     def __init__(self, path: str) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -148,5 +149,5 @@ class Record:
 
 
 def tell(count: int) -> None:
-    """Tell the test that so many tasks more have been counted as done; the pipe is shared, a line is atomic."""
+    """Report to the test that ``count`` more tasks have been counted as done; the pipe is shared, a line is atomic."""
     os.write(1, f"{count}\n".encode())

@@ -1,15 +1,15 @@
-"""Python programs forked from a process that has imported everything already, which is most of the CPU of a start.
+"""Python programs forked from a process with all modules imported, since imports are most of the CPU of a start.
 
     tests ──program, environment, streams──► nursery ──fork──► a child ──fork──► the program
       ▲                                         └──its pid──►    └─ ends at once      │
-      └────────────────────────── whose parent they are then ◄───────────────────────┘
+      └──────────────────────────── becomes their parent ◄────────────────────────────┘
 
-The nursery has one thread, no socket of ZeroMQ and no store, so what a program has of it is modules.
-Not multiprocessing's forkserver: its children are not those of the tests, which are to kill them, to wait for them and
-to pay for their CPU, and they end without Python's own end.
+The nursery has one thread, no ZeroMQ socket and no store, so a program inherits nothing but modules.
+multiprocessing's forkserver doesn't fit: its children are not children of the tests, which must kill them, wait for
+them and count their CPU, and they skip Python's shutdown.
 
-A program that must not find anything imported, or whose environment changes Python itself (``PYTHON…``), is started by
-``subprocess``: ``Forked`` refuses it, and whatever else it can't do.
+``Forked`` refuses a program that must not find anything imported, or whose environment changes Python itself
+(``PYTHON…``), and everything else that it can't do; use ``subprocess`` for these.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from pathlib import Path
 from typing import IO, Any, AnyStr, Final
 
 WAIT_SECONDS: Final = 60
-"""How long a test waits for something that must happen; it goes on as soon as it has."""
+"""Seconds that a test waits for something that must happen; it goes on as soon as it does."""
 ROOT: Final = Path(__file__).parents[2]
 PR_SET_CHILD_SUBREAPER: Final = 36
 MAX_BYTES: Final = 1 << 18
-"""Of a program's arguments and environment."""
+"""Size of a program's arguments and environment."""
 END_SECONDS: Final = 10.0
 PRELOAD: Final = "LD_PRELOAD"
 NOT_ASKED: Final = (None, None, True, (), False, True, None, None, None, -1, -1)
-"""What Popen says of executable, preexec_fn, close_fds, pass_fds, shell, restore_signals, gid, gids, uid, umask and
-process_group if they are not given.
+"""Popen's defaults of executable, preexec_fn, close_fds, pass_fds, shell, restore_signals, gid, gids, uid, umask and
+process_group.
 """
 IMPORTED: Final = (
     "taskqueue.cli.commands.daemon",
@@ -54,7 +54,7 @@ IMPORTED: Final = (
 
 
 class Forked(subprocess.Popen[AnyStr]):
-    """A Popen whose command is ``[sys.executable, …]``, forked; of Python's options it may have -m and -c."""
+    """Popen that forks a command ``[sys.executable, …]``; of Python's options it may have -m and -c."""
 
     def _execute_child(
         self, args: Sequence[object], executable: None, preexec_fn: None, close_fds: bool, pass_fds: object,
@@ -63,7 +63,7 @@ class Forked(subprocess.Popen[AnyStr]):
         restore_signals: bool, gid: None, gids: None, uid: None, umask: int, start_new_session: bool,
         process_group: int,
     ) -> None:  # fmt: skip
-        """Take the place of Popen's own, the only method that starts a process."""
+        """Replace Popen's own method, the only one that starts a process."""
         streams = [number if given == -1 else given for number, given in enumerate((p2cread, c2pwrite, errwrite))]
         environment = dict(os.environ if env is None else env)
         assert args[0] == sys.executable, f"only this Python can be forked, not {args[0]}"
@@ -81,7 +81,7 @@ class Forked(subprocess.Popen[AnyStr]):
 def run_forked(
     command: Sequence[object], *, timeout: float = WAIT_SECONDS, check: bool = False, **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """Fork a program, wait for its end, and return what it said, as ``subprocess.run`` does."""
+    """Fork a program, wait for its end, and return its output, as ``subprocess.run`` does."""
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     with Forked[str]([*map(str, command)], text=True, **pipes | options) as process:
         try:
@@ -95,7 +95,7 @@ def run_forked(
 
 
 class Nursery:
-    """The process that forks."""
+    """Process that forks the programs."""
 
     def __init__(self, preloaded: str) -> None:
         # A process whose parent has ended becomes a child of this one.
@@ -107,10 +107,10 @@ class Nursery:
         theirs.close()
 
     def fork(self, said: bytes, streams: Sequence[int]) -> int:
-        """Start a program with these stdin, stdout and stderr; returns its pid.
+        """Start a program with these stdin, stdout and stderr; return its pid.
 
         Raises:
-            ChildProcessError: it, or the child that was to start it, has died; stderr may say of what.
+            ChildProcessError: the program, or the child that was to start it, has died; stderr may say why.
         """
         socket.send_fds(self._socket, [said], streams)
         if not (pid := self._socket.recv(64)):
@@ -118,7 +118,7 @@ class Nursery:
         return int(pid)
 
     def end(self) -> None:
-        """Let it end, or kill it after END_SECONDS; what has been forked goes on."""
+        """End the nursery, killing it after END_SECONDS; forked programs go on."""
         self._socket.close()
         try:
             self._process.wait(END_SECONDS)
@@ -129,20 +129,21 @@ class Nursery:
 
 @cache
 def nursery(preloaded: str) -> Nursery:
-    """The nursery of this process whose programs have this library beneath them; it ends with this process."""
+    """Return this process's nursery whose programs have this library preloaded; it ends with this process."""
     made = Nursery(preloaded)
     atexit.register(made.end)
     return made
 
 
 def main(descriptor: int) -> None:
-    """Fork for the process at the other end, until that closes it."""
+    """Fork for the process at the other end, until that process closes the socket."""
     for module in IMPORTED:
         import_module(module)
-    # Looked through by the garbage collector at the end of each program, this cost four times as much as all else.
+    # Unfrozen, the modules cost four times as much as all else when the garbage collector scans them at a program's
+    # end.
     gc.freeze()
-    # pytest's own processes have forgotten the shell; ``python -m`` of tests.chaos, attack and politeness have not, and
-    # a script may have started them with SIGINT ignored.
+    # pytest's own processes have reset what the shell left; ``python -m`` of tests.chaos, attack and politeness have
+    # not, and a script may have started them with SIGINT ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with socket.socket(fileno=descriptor) as asked:
         while True:
@@ -158,7 +159,7 @@ def main(descriptor: int) -> None:
 
 
 def _fork(asked: socket.socket) -> bool:
-    """Fork, and tell the pid of the program, or nothing if the child between has died; True: this is the program."""
+    """Fork; send the program's pid, or nothing if the child in between died. Returns True in the program."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child and (program := os.fork()):
@@ -193,7 +194,7 @@ def _open(number: int, mode: str) -> IO[str]:
 
 
 def _run_python(arguments: list[str]) -> None:
-    """Do what ``python`` does with these arguments."""
+    """Act as ``python`` does with these arguments."""
     option, *rest = arguments
     if option == "-c":
         code, *rest = rest

@@ -1,10 +1,10 @@
-"""A producer process: python -m tests.integration.producer_main URL PROJECT NAME COUNT RECORD
+"""Producer process: python -m tests.integration.producer_main URL PROJECT NAME COUNT RECORD
 
-Pushes COUNT tasks named NAME-INDEX, pipelined; repeats what the daemon did not answer; writes of each task
+Pushes COUNT tasks named NAME-INDEX, pipelined, and repeats unanswered requests. For each task it writes
 
     TASKID PRIORITY OUTCOME    when its request has been answered
 
-and ends.
+and then ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BODY = os.urandom(300)
 
 
 def priority_of(index: int) -> int:
-    """Of the task with this index: a few priorities, well mixed."""
+    """Return the priority of a task's index: a few priorities, well mixed."""
     return index * 7919 % 5
 
 

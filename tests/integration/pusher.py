@@ -1,4 +1,4 @@
-"""A client that pushes without end while the store fails beneath its daemon, and knows what was acknowledged."""
+"""Client that pushes without end while its daemon's store fails, and records what was acknowledged."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 ASK_AGAIN_MS: Final = 300
 REST_MS: Final = 30
-"""After a push that could not be answered; without it, pushing took all of a core until the store was well."""
+"""Pause after an unanswered push; without it, pushing took a whole core until the store recovered."""
 TASKS: Final = 10
 
 
 class Pusher:
-    """A client that pushes, and knows what was acknowledged.
+    """Client that pushes and records acknowledgements.
 
     Attributes:
         acknowledged: taskids.
@@ -31,7 +31,7 @@ class Pusher:
         self._numbers = count()
 
     def push(self) -> dict[str, object] | None:
-        """Push TASKS once; returns the reply, None if there is none soon."""
+        """Push TASKS tasks once; return the reply, or None if none comes soon."""
         taskids = [f"task{next(self._numbers)}" for _ in range(TASKS)]
         n = self._peer.send(
             "new-task", project="news", tasks=[{"taskid": each, "url": "http://site/"} for each in taskids]
@@ -47,13 +47,13 @@ class Pusher:
         return None
 
     def push_until_answered(self) -> None:
-        """Push until it is acknowledged."""
+        """Push until a push is acknowledged."""
         known = len(self.acknowledged)
         while len(self.acknowledged) == known:
             self.push()
 
     def push_until_failed(self) -> None:
-        """Push until the store has failed once more; the daemon may be well again before it could say so."""
+        """Push until the store has failed once more; the daemon may recover before it can say so."""
         known = self._failures()
         while self._failures() == known:
             self.push()
@@ -62,13 +62,13 @@ class Pusher:
         return self._it.log().count("store-failed")
 
     def push_until_unavailable(self) -> str:
-        """Push until the daemon says that it can't; returns why."""
+        """Push until the daemon answers ``unavailable``; return its reason."""
         while (reply := self.push()) is None or reply.get("code") != "unavailable":
             pass
         return str(reply["reason"])
 
     def lost(self) -> set[str]:
-        """What was acknowledged and is not there."""
+        """Return acknowledged taskids that the store does not have."""
         with Client(self._it.url) as client:
             return self.acknowledged - {
                 row.taskid for state in get_args(TaskState) for row in client.tasks.iter("news", state)

@@ -1,4 +1,4 @@
-"""A daemon whose engine meets a full disk while a file says so, on any file system.
+"""Daemon whose engine meets a full disk while a file says so, on any file system.
 
 The file ``refusal`` beside the store has the number of an error of the system. While it is there, the engine raises
 what RocksDB raises after that error, at the same places, as seen on a real full disk with rocksdict 0.3.29:
@@ -20,7 +20,7 @@ from taskqueue.store.rocksdb import rocks_store
 
 
 class LimitedEngine:
-    """An Rdict; see the module."""
+    """Rdict that fails on demand (see the module)."""
 
     list_cf = staticmethod(Rdict.list_cf)
 
@@ -62,5 +62,5 @@ class LimitedEngine:
 
 
 def limit() -> None:
-    """Stores that this process opens from now on are limited."""
+    """Limit all stores that this process opens from now on."""
     vars(rocks_store)["Rdict"] = LimitedEngine

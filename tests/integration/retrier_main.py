@@ -1,13 +1,13 @@
-"""A fetcher process: python -m tests.integration.retrier_main URL PROJECT RUNS RECORD
+"""Fetcher process: python -m tests.integration.retrier_main URL PROJECT RUNS RECORD
 
-Lets each task fail RUNS times, by the client of the package. Its body says which run it is, from 0; each run but the
-last reports a retry whose body says the next one, every other one using up a retry, and each brings a new task of the
+Fails each task RUNS times, with the client of the package. The task's body is the number of the run, from 0; each run
+but the last reports a retry with the next number, every other one using up a retry, and each brings a new task of the
 project ``children``. It writes
 
     start TASKID RUN              before it reports a run
-    told TASKID RUN OUTCOME       when that has been answered
+    told TASKID RUN OUTCOME       when the report has been answered
 
-so that starts that were not told are what it holds, or does not know to be counted, whenever it is killed.
+A start without a told is a task that the fetcher held, or whose report was unanswered, when it was killed.
 """
 
 from __future__ import annotations

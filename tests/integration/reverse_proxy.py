@@ -1,6 +1,6 @@
-"""A small reverse proxy that shows a web process below a path, as nginx and Caddy do: it strips the path, or not.
+"""Small reverse proxy that shows a web process below a path, as nginx and Caddy do, with or without stripping the path.
 
-Whatever is asked for outside of the path is answered 404, and noted.
+A request outside of the path gets 404 and is recorded.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ OUTSIDE: Final = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: cl
 
 
 class Proxy(socketserver.ThreadingTCPServer):
-    """Passes on what is below a path.
+    """Proxy that forwards requests below a path.
 
     Attributes:
-        address: as browsers have it, with the path.
-        outside: targets that were asked for and are not below the path.
+        address: URL for browsers, path included.
+        outside: requested targets that are not below the path.
     """
 
     daemon_threads = True
@@ -39,7 +39,7 @@ class Proxy(socketserver.ThreadingTCPServer):
         self.outside: list[str] = []
 
     def head_for(self, head: bytes) -> bytes | None:
-        """The head of a request as it is passed on; None if its target is outside."""
+        """Return the head of the forwarded request; None if its target is outside."""
         line, *headers = head.decode("latin-1").split("\r\n")
         method, target, version = line.split(" ")
         if not f"{target.partition('?')[0]}/".startswith(f"{self.path}/"):
@@ -58,11 +58,11 @@ class _Passing(socketserver.StreamRequestHandler):
     server: Proxy
 
     def handle(self) -> None:
-        """Pass on one request, and what comes back for as long as it comes."""
+        """Forward one request, and its answer until that ends."""
         lines: list[bytes] = []
         while (line := self.rfile.readline().rstrip(b"\r\n")) or not lines:
             if not line:
-                return  # a connection in stock, which the browser has not used
+                return  # a spare connection, which the browser has not used
             lines.append(line)
         head = self.server.head_for(b"\r\n".join(lines))
         if head is None:
@@ -85,7 +85,7 @@ class _Passing(socketserver.StreamRequestHandler):
 
 @contextmanager
 def proxy(upstream: str, path: str, says: Mapping[str, str], *, strips: bool) -> Iterator[Proxy]:
-    """A proxy that runs."""
+    """Run a proxy."""
     with Proxy(upstream, path, says, strips=strips) as it:
         threading.Thread(target=it.serve_forever, daemon=True).start()
         try:

@@ -1,9 +1,9 @@
 """Disks that another program can fill.
 
-    SmallDisk     a real one, in memory, of some MB; where this user may mount one
-    QuotaDisk     any folder; the daemon's engine is told to refuse what a full disk makes it refuse
+    SmallDisk     a real file system of some MB in memory, where this user may mount one
+    QuotaDisk     any folder; the daemon's engine fails as on a full disk
 
-On both the same tests run. ``entry`` is the program of a daemon whose store is to lie there.
+The same tests run on both. ``entry`` is the module of a daemon whose store lies on the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUOTA_ENTRY: Final = "from tests.integration.quota_main import limit; limit(); "
 
 
 class SmallDisk:
-    """A file system in memory, mounted on a folder."""
+    """File system in memory, mounted on a folder."""
 
     entry = ENTRY
 
@@ -34,18 +34,18 @@ class SmallDisk:
         self._others = folder / "others"
 
     def fill(self) -> None:
-        """What another program writes takes all that is left."""
+        """Fill the disk, as another program would."""
         with open(self._others, "wb", buffering=0) as file, suppress(OSError):
             while True:
                 file.write(bytes(4096))
 
     def make_room(self) -> None:
-        """What the other program wrote goes."""
+        """Delete the other program's file."""
         self._others.unlink()
 
 
 class QuotaDisk:
-    """A folder beside which a file says what the engine gets to hear; see ``quota_main``."""
+    """Folder beside which a file names the error that the engine raises (``quota_main``)."""
 
     entry = QUOTA_ENTRY
 
@@ -54,17 +54,17 @@ class QuotaDisk:
         self._refusal = folder / "refusal"
 
     def fill(self, code: int = ENOSPC) -> None:
-        """From now on the engine hears this error of the system."""
+        """Make the engine raise this system error from now on."""
         self._refusal.write_text(str(code))
 
     def make_room(self) -> None:
-        """From now on the engine hears no error any more."""
+        """Let the engine work again."""
         self._refusal.unlink()
 
 
 @contextmanager
 def mounted(folder: Path, mib: int = DISK_MIB) -> Iterator[None]:
-    """A file system of so many MiB in memory.
+    """Mount a file system of ``mib`` MiB in memory.
 
     Raises:
         OSError: this user may not mount one.
@@ -79,7 +79,7 @@ def mounted(folder: Path, mib: int = DISK_MIB) -> Iterator[None]:
 
 
 def may_mount() -> bool:
-    """This user may mount a file system."""
+    """Whether this user may mount a file system."""
     if os.geteuid() != 0:
         return False
     with TemporaryDirectory() as folder, suppress(OSError), mounted(Path(folder)):

@@ -1,4 +1,4 @@
-"""When an answer leaves, read from the calls of a real daemon: what it wrote, synced and sent, in their order.
+"""When an answer leaves, read from a real daemon's calls: what it wrote, synced and sent, in order.
 
     commit      after a sync that began when the last write of its turn had returned
     interval    after that write; a sync follows, at most one in INTERVAL_SECONDS
@@ -29,18 +29,19 @@ if TYPE_CHECKING:
 DURABILITIES: Final = ("commit", "interval", "none")
 REQUESTS: Final = 20
 FETCHER_FIRST: Final = 1000
-"""Numbers of a fetcher's requests begin above all of the producer's, so that an answer's number is its request's."""
+"""First number of a fetcher's requests, above all of the producer's, so that an answer's number identifies its request.
+"""
 ONLOOKER_FIRST: Final = 2000
-"""The same of who only asks for the status."""
+"""First number of an onlooker's requests, above all others."""
 LONG_ENOUGH: Final = 4 * INTERVAL_SECONDS
-"""A sync that no promise asks for would have begun by then."""
+"""Time by which a sync that no promise asks for would have begun."""
 
 Started = tuple["Daemon", Shim]
 
 
 @pytest.fixture
 def started(daemon: DaemonFactory, shim: Shim) -> Callable[[str], Started]:
-    """Start a daemon over a shim, with that durability."""
+    """Start a daemon over a shim, with this durability."""
 
     def start(durability: str) -> Started:
         environment = {**shim.environment, **WITH_BYTES}
@@ -50,10 +51,10 @@ def started(daemon: DaemonFactory, shim: Shim) -> Callable[[str], Started]:
 
 
 class Requests:
-    """A producer that pushes, and a fetcher that reports with follow-ups.
+    """Producer that pushes, and fetcher that reports with follow-ups.
 
     Attributes:
-        named: by a request's number, the taskid that its turn writes, and no other.
+        named: by request number, the taskid that only its turn writes.
     """
 
     def __init__(self, it: Daemon, peer: PeerFactory) -> None:
@@ -65,7 +66,7 @@ class Requests:
         self._tasks = self.fetcher.receive()["tasks"]
 
     def send(self) -> None:
-        """REQUESTS of each, without waiting for an answer."""
+        """Send REQUESTS of each, without waiting for answers."""
         for _ in range(REQUESTS):
             task = self._tasks.pop()
             pushed, follows = (f"{word}-{len(self.named):04}-" for word in ("pushed", "follows"))
@@ -74,31 +75,33 @@ class Requests:
             self.named[self.fetcher.send("done", tasks=[report])] = follows
 
     def receive(self) -> None:
-        """All answers to what was sent together."""
+        """Receive all answers to ``send``."""
         for peer in (self.producer, self.fetcher):
             for _ in range(REQUESTS):
                 peer.receive()
 
     def written(self, calls: list[Event]) -> dict[int, int]:
-        """By the number of each request that has been written: the place of the last write that has it."""
+        """Return the index of the last write with each request's taskid, by request number."""
         writes = log_writes(calls)
         found = {n: [at for at in writes if taskid.encode() in calls[at].bytes] for n, taskid in self.named.items()}
         return {n: places[-1] for n, places in found.items() if places}
 
     def answered(self, calls: list[Event]) -> dict[int, int]:
-        """By the number of each request that has been answered: the place where its answer left."""
+        """Return the index of the call that sent each request's answer, by request number."""
         return {message["n"]: at for at, message in sent(calls) if message.get("n") in self.named}
 
 
 def last_change(write: Event) -> int:
-    """The number of the last change in a batch that was written to the log in one piece: what precedes it there is a
-    checksum, a length and a type, and it begins with its first number and how many it has."""
+    """Return the number of the last change in a batch written to RocksDB's log in one piece: behind checksum, length
+    and type,
+    the batch has its first number and the number of its changes.
+    """
     first, count = struct.unpack_from("<QI", write.bytes, 7)
     return int(first + count - 1)
 
 
 def mark_seq(write: Event) -> int:
-    """The number in a mark: it is behind a word of eight bytes."""
+    """Return the number in a mark, which follows a word of eight bytes."""
     return int(struct.unpack_from("<Q", write.bytes, 8)[0])
 
 
@@ -107,7 +110,7 @@ def later_task(taskid: str) -> Message:
 
 
 def wait_until(shim: Shim, client: Peer, condition: Callable[[list[Event]], object]) -> list[Event]:
-    """The calls, as soon as it holds for them. What is asked meanwhile changes nothing."""
+    """Return the calls once they fulfil the condition; the requests meanwhile change nothing."""
     client.n = ONLOOKER_FIRST
     while not condition(calls := list(events(shim.record))):
         client.ask("status")
@@ -115,7 +118,7 @@ def wait_until(shim: Shim, client: Peer, condition: Callable[[list[Event]], obje
 
 
 def first_sent(calls: list[Event], after: int = 0) -> int:
-    """The place of the first call by which anything left, from a place on."""
+    """Return the index of the first call that sent anything, from an index on."""
     return next(at for at, each in enumerate(calls) if each.call == "send" and at >= after)
 
 
@@ -146,7 +149,7 @@ def test_the_mark_is_never_ahead_of_what_is_synced(started: Callable[[str], Star
 
     shim.hold(["sync"], ".log")
     onlooker = peer(it)
-    for _ in range(2):  # the second are written while the sync of the first is held
+    for _ in range(2):  # the second round is written while the first one's sync waits
         requests.send()
         wait_until(shim, onlooker, lambda calls: len(requests.written(calls)) == len(requests.named))
     shim.heal()

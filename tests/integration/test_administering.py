@@ -1,4 +1,4 @@
-"""The program that uses each namespace of a client, with public types alone, against a real daemon."""
+"""The example that uses each namespace of a client, with public types alone, against a real daemon."""
 
 from __future__ import annotations
 

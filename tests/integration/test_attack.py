@@ -1,5 +1,4 @@
-"""The attacks of ``make attack`` in a short form, on a daemon with little memory: what doesn't depend on how fast this
-machine is."""
+"""The attacks of ``make attack`` in a short form, on a daemon with little memory, checked independently of speed."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ max_leases = 2000
 queue_bytes = "32 MiB"
 """
 MOST_BYTES: Final = 700 * MIB
-"""More than it may have, for the watch of a busy machine may be late."""
+"""Most resident memory; above the daemon's limit, because its watch may be late on a busy machine."""
 LEFT_BYTES: Final = 256 * MIB
-"""More than before, when the attacker has gone."""
+"""Most memory kept after the attacker has left, above that before."""
 TASKS: Final = 5
 
 ROWS_AND_SCALES: Final = [

@@ -1,4 +1,4 @@
-"""Where the system tells less than usual, as with ``ProcSubset=pid`` or in gVisor: hidden files of /proc and /sys."""
+"""Systems with hidden files in /proc and /sys, as with ``ProcSubset=pid`` or in gVisor."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ failed = failed or libc.mount(b"none", b"/", None, MS_REC_PRIVATE, None)
 if failed or libc.mount(b"hidden", FOLDER, b"tmpfs", 0, None):
     sys.exit(os.strerror(ctypes.get_errno()))
 """
-"""A program that has a file system of its own from here on, in which a folder is empty."""
+"""Program that gets a private file system in which a folder is empty."""
 
 DAEMON = "from taskqueue.server.main import run; sys.exit(run(sys.argv[1]))"
 COMMAND = "from taskqueue.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 def without(folder: str, then: str) -> str:
-    """A program for which this folder is empty."""
+    """Return a program for which this folder is empty."""
     return f"FOLDER = {folder!r}.encode()\n{HIDE}{then}"
 
 
 @cache
 def may_hide() -> bool:
-    """This user may have a file system of its own."""
+    """Whether this user may have a private file system."""
     return not subprocess.run([sys.executable, "-c", without("/proc", "")], capture_output=True, check=False).returncode
 
 
@@ -49,7 +49,7 @@ def _hides() -> None:
 
 
 def command(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, where there is no /proc."""
+    """Run a command in a folder, without /proc."""
     program = [sys.executable, "-c", without("/proc", COMMAND), *map(str, arguments)]
     return subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
 

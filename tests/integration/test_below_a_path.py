@@ -1,4 +1,4 @@
-"""The pages and the HTTP interface behind a reverse proxy that shows them below a path, which it strips or does not."""
+"""Dashboard and HTTP interface behind a reverse proxy that shows them below a path, and strips it or not."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ TRUSTED: Final = {
 ANNA: Final = {"X-Forwarded-User": "anna"}
 
 NAMES: Final = (".", "..", "~.", "~~..", "...", "a/b?c#d", "a%2Fb", "%2e%2e", "//evil", "/", "\\", "é\nü ", "x" * 128)
-"""Taskids of which a path could be read in another way."""
+"""Taskids that a path could change the meaning of."""
 
 IMPORTED: Final = re.compile(r"""(?:from|import) "(\./[^"]+)"|@import url\("([^"]+)"\)""")
 
 
 class Way(NamedTuple):
-    """How a proxy is configured: it strips the path or not, and the path is an option or a header of each request."""
+    """Configuration of a proxy: whether it strips the path, and whether the path is an option or a header of each
+    request."""
 
     strips: bool
     is_option: bool
@@ -48,15 +49,15 @@ class Way(NamedTuple):
 WAYS: Final = [Way(strips, is_option) for strips in (False, True) for is_option in (False, True)]
 
 IN_TWO_WAYS: Final = pytest.mark.parametrize("site", [WAYS[1], WAYS[2]], ids=str, indirect=True)
-"""Of what depends on each choice by itself: kept and an option, stripped and a header."""
+"""Mark of tests that cover each choice once: kept and an option, stripped and a header."""
 
 
 class Site(NamedTuple):
-    """What stands behind the proxy, and whoever asks it.
+    """Web process behind a proxy, and its clients.
 
     Attributes:
-        web: asked without the proxy.
-        secret: a token that lets an admin in.
+        web: client that bypasses the proxy.
+        secret: token of an admin.
     """
 
     web: Web
@@ -67,7 +68,7 @@ class Site(NamedTuple):
 
     @property
     def address(self) -> str:
-        """Of the pages, without a slash at its end."""
+        """URL of the dashboard, without a trailing slash."""
         return self.proxy.address
 
 
@@ -90,7 +91,7 @@ def client(daemon: Daemon) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def web_for(daemon: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Way], tuple[Web, str]]]:
-    """Start a web process, or find the one of another way again; with a token."""
+    """Start a web process with a token, or return the earlier one of this way."""
     started: dict[bool, tuple[Web, str]] = {}
 
     def web_for(way: Way) -> tuple[Web, str]:
@@ -116,10 +117,10 @@ def site(request: pytest.FixtureRequest, web_for: Callable[[Way], tuple[Web, str
 
 
 class Walk:
-    """Follows all links from the first page on.
+    """Crawler of the dashboard that follows all links from the first page on.
 
     Attributes:
-        wrong: what leads out of the path, or to nothing.
+        wrong: links that lead out of the path, or nowhere.
         pages: addresses of pages that were read.
     """
 
@@ -131,7 +132,7 @@ class Walk:
         self.pages: list[str] = []
 
     def go(self, most: int) -> None:
-        """Walk until nothing is new, or so many steps."""
+        """Walk until no link is new, ``most`` steps at most."""
         while self._ahead and most:
             most -= 1
             steps, self._ahead = self._ahead, []
@@ -177,7 +178,7 @@ class Walk:
                 self.wrong.append(f"OPTIONS {api}")
 
     def _listen(self, address: str, live: str) -> None:
-        """Hear the first change of a page's stream, which has all links that are live."""
+        """Read the first change of a page's stream, which has all live links."""
         with self._site.browser.stream("GET", urljoin(address, live)) as answer:
             if answer.status_code != 200:
                 self.wrong.append(f"{answer.status_code} {live}")
@@ -188,7 +189,7 @@ class Walk:
 
 
 def _shape(target: str) -> str:
-    """What addresses that are made alike share: the path without usual taskids, and the query without values."""
+    """Return what addresses of one kind share: the path without usual taskids, and the query without values."""
     parts = urlsplit(target)
     return (
         f"{re.sub('[0-9a-f]{32}', '*', parts.path)}?{sorted(part.partition('=')[0] for part in parts.query.split('&'))}"
@@ -300,7 +301,7 @@ def test_slots_and_fetchers_may_be_named_by_dots(site: Site) -> None:
 )  # fmt: skip
 def test_a_path_that_says_no_name_of_ours_is_refused_and_leads_nowhere(site: Site, path: str) -> None:
     there = ("127.0.0.1", site.proxy.server_address[1])
-    with socket.create_connection(there, WAIT_SECONDS) as peer:  # a client would take the steps out of it
+    with socket.create_connection(there, WAIT_SECONDS) as peer:  # a client would normalise the path
         peer.sendall(f"GET {PATH}{path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         head = b"".join(iter(lambda: peer.recv(65_536), b"")).partition(b"\r\n\r\n")[0].decode("latin-1")
 
@@ -338,7 +339,7 @@ def test_who_looks_at_one_page_below_two_paths_gets_links_of_the_own_one(site: S
         for path in ("/a", "/b"):
             it = stack.enter_context(proxy(site.web.address, path, ANNA | {"X-Forwarded-Prefix": path}, strips=True))
             answer = stack.enter_context(site.browser.stream("GET", f"{it.address}/live/projects/news?"))
-            streams.append(answer.iter_lines())  # it ends when nobody has it any more
+            streams.append(answer.iter_lines())  # the stream ends with its last reference
             told.append(next(line for line in streams[-1] if line.startswith("data: ")))
 
         assert ["/a/projects/news/" in told[0], "/b/projects/news/" in told[0]] == [True, False]

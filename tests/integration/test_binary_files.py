@@ -1,4 +1,4 @@
-"""Files in MessagePack: what is pushed from one, and a store that is moved in one, keeps its bodies byte for byte."""
+"""MessagePack files keep bodies byte for byte, when tasks are pushed and when a store is moved."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.integration.conftest import DaemonFactory, PeerFactory
 
 ODD = b"\x84\xa1a\xcd\x00\x01\xa1b\xc4\x02\xff\x00\xa1c\xca\x41\x20\x00\x00\x07\xd4\x05x"
-"""A map with a number in a longer form than it needs, bytes, a short float, a key that is a number, an extension."""
+"""Map with a number in a longer form than needed, bytes, a short float, a numeric key, an extension."""
 
 Capture = pytest.CaptureFixture[str]
 

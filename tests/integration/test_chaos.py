@@ -1,4 +1,4 @@
-"""Chaos in a short form: whatever befalls a daemon under load, nothing that it has acknowledged is lost.
+"""Chaos in a short form: a daemon under load, in every kind of trouble, loses nothing that it acknowledged.
 
 ``make chaos`` plays it for some minutes.
 """
@@ -26,5 +26,5 @@ def test_nothing_acknowledged_is_lost(shim_library: Path, tmp_path: Path, troubl
     assert played.problems == []
     assert len(played.ledger.pushed) == len(played.ledger.done) == ROUNDS * TASKS
     assert played.ledger.lost == 0
-    # A hand-out that no answer has confirmed may be forgotten with the last moments before a power cut.
+    # A power cut may undo a dispatch that no answer has confirmed.
     assert "power cuts" in trouble or played.ledger.twice == 0

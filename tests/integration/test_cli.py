@@ -1,4 +1,4 @@
-"""The taskqueue command against a real daemon, as a person uses it."""
+"""The taskqueue command against a real daemon, as a user runs it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a daemon that serves most tests, one after the other."""
+    """Address of a daemon that serves most tests, one after the other."""
     it = Daemon(tmp_path_factory.mktemp("daemon"), **SETTINGS).start()
     yield it.url
     assert it.stop() == 0
@@ -43,7 +43,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def left_as_it_was(shared: str) -> Iterator[str]:
-    """The shared daemon as it was at its start, but for its counters, its log and its operations."""
+    """Shared daemon, restored to its first state but for its counters, its log and its operations."""
     with Client(shared) as client:
         client.projects.start("news")
         yield shared
@@ -53,20 +53,20 @@ def left_as_it_was(shared: str) -> Iterator[str]:
 
 @pytest.fixture
 def url(left_as_it_was: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A daemon with a project ``news``, named by the environment."""
+    """Daemon with a project ``news``, named by the environment."""
     monkeypatch.setenv("TASKQUEUE_DAEMON", left_as_it_was)
     return left_as_it_was
 
 
 @pytest.fixture
 def own(url: str, daemon: DaemonFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the place of that of ``url``, a new one that serves this test alone."""
+    """Private daemon of this test, in place of that of ``url``."""
     monkeypatch.setenv("TASKQUEUE_DAEMON", daemon(**SETTINGS).url)
 
 
 @pytest.fixture
 def run(url: str, capsys: Capture) -> Run:
-    """Run a command in this process; its exit status, stdout and stderr."""
+    """Run a command in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
@@ -77,7 +77,7 @@ def run(url: str, capsys: Capture) -> Run:
 
 @pytest.fixture
 def crawler(tmp_path: Path) -> Path:
-    """A folder with a module of handlers."""
+    """Folder with a module of handlers."""
     (tmp_path / "crawler.py").write_text(
         "def crawl(task):\n"
         "    return ['http://site/found'] if task.url.endswith('/start') else []\n"
@@ -89,7 +89,7 @@ def crawler(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def worker(own: None, crawler: Path) -> Iterator[Callable[..., Forked[str]]]:
-    """Start ``taskqueue work`` in the folder of the handlers; killed, it is listed for a while."""
+    """Start ``taskqueue work`` in the folder of the handlers; a killed one stays listed for a while."""
     started: list[Forked[str]] = []
 
     def start(*arguments: str) -> Forked[str]:
@@ -104,13 +104,13 @@ def worker(own: None, crawler: Path) -> Iterator[Callable[..., Forked[str]]]:
 
 
 def counts(run: Run) -> dict[str, int]:
-    """Of the project news."""
+    """Fetch the counts of project news."""
     projects = json.loads(run("status", "--json")[1])["projects"]
     return next(dict(project["counts"]) for project in projects if project["name"] == "news")
 
 
 def wait_for(run: Run, **expected: int) -> None:
-    """Ask again and again until the counts are so; pytest's timeout ends it otherwise."""
+    """Ask until the counts are as expected; pytest's timeout ends it otherwise."""
     while {name: count for name, count in counts(run).items() if name in expected} != expected:
         select.select([], [], [], 0.02)
 
@@ -229,7 +229,7 @@ def test_a_reason_that_many_tasks_are_rejected_for_is_said_once(run: Run) -> Non
 
 
 class EndlessUrls(io.RawIOBase):
-    """A pipe into which somebody writes one url again and again."""
+    """Pipe that repeats one url without end."""
 
     def readable(self) -> bool:
         return True
@@ -242,10 +242,10 @@ class EndlessUrls(io.RawIOBase):
 def test_a_push_to_an_unknown_project_stops_and_says_so_once(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(EndlessUrls())))
 
-    status, out, err = run("push", "nobody", "-")
+    status, out, err = run("push", "ghost", "-")
 
     assert (status, out) == (1, "")
-    assert err.startswith('taskqueue: project: "nobody" is unknown; ')
+    assert err.startswith('taskqueue: project: "ghost" is unknown; ')
     assert err.count("\n") == 1
 
 
@@ -466,7 +466,7 @@ def test_settings_may_be_texts_and_tables(run: Run) -> None:
 
 
 def last_operation(run: Run) -> str:
-    """The id of the newest one."""
+    """Return the id of the newest operation."""
     return run("operation", "list")[1].splitlines()[1].split()[0]
 
 
@@ -569,10 +569,10 @@ def test_the_status_of_a_group_has_the_fetchers_that_may_take_its_tasks(
 
 
 def test_what_can_be_done_with_some_projects_is_done(run: Run) -> None:
-    status, out, err = run("project", "stop", "nobody", "news")
+    status, out, err = run("project", "stop", "ghost", "news")
 
     assert (status, out) == (1, "news: stopped\n")
-    assert "nobody" in err
+    assert "ghost" in err
 
 
 def test_clearing_drops_what_is_to_do_and_resetting_all(run: Run) -> None:
@@ -615,10 +615,10 @@ def test_deleting_with_yes_deletes(run: Run) -> None:
 
 def test_a_project_that_is_unknown_is_one_line(run: Run) -> None:
     for action in ("show", "pause", "delete"):
-        status, _, err = run("project", action, "nobody", *(["--yes"] if action == "delete" else []))
+        status, _, err = run("project", action, "ghost", *(["--yes"] if action == "delete" else []))
 
         assert status == 1
-        assert "nobody" in err
+        assert "ghost" in err
         assert err.count("\n") == 1
 
 
@@ -638,10 +638,10 @@ def test_a_cron_job_is_set_listed_and_removed(run: Run) -> None:
 
 
 def test_a_cron_job_is_set_in_a_project_that_is_there_and_removed_only_once(run: Run) -> None:
-    status, out, err = run("cron", "set", "nobody", "daily", "--every", "1d")
+    status, out, err = run("cron", "set", "ghost", "daily", "--every", "1d")
     assert (status, out) == (1, "")
-    assert err.startswith('taskqueue: project: "nobody" is unknown; ')
-    assert "nobody" not in run("project", "list")[1]
+    assert err.startswith('taskqueue: project: "ghost" is unknown; ')
+    assert "ghost" not in run("project", "list")[1]
 
     assert run("cron", "remove", "news", "daily")[2] == (
         'taskqueue: cron.daily: there is no job "daily" in project "news"\n'
@@ -820,7 +820,7 @@ def test_an_operation_can_be_left_alone_and_looked_at_later(run: Run) -> None:
 
 
 def answered(answer: str, *arguments: str) -> tuple[str, int]:
-    """What a terminal shows of a command whose question somebody answers, and the exit status."""
+    """Answer a command's question on a terminal; return what the terminal shows, and the exit status."""
     terminal, inside = pty.openpty()
     environment = os.environ | {"TERM": "dumb", "COLUMNS": "80"}
     with Forked[bytes]([*COMMAND, *arguments], stdin=inside, stdout=inside, stderr=inside, env=environment) as it:
@@ -846,7 +846,7 @@ def test_waiting_ends_with_the_crawl(run: Run, worker: Callable[..., Any]) -> No
     assert run("project", "wait", "news", "--timeout", str(WAIT_SECONDS))[:2] == (
         0,
         "",
-    )  # a slow machine is told how far it is
+    )  # shown on a slow machine only
 
     assert counts(run)["success"] == 2
     assert "finished  once" in run("project", "show", "news")[1]
@@ -965,7 +965,7 @@ def test_status_shows_the_projects_that_are_named(run: Run) -> None:
     assert "blog" not in shown
     assert "No fetcher asks for tasks of these." in shown
     assert [each["name"] for each in json.loads(run("status", "news", "--json")[1])["projects"]] == ["news"]
-    assert run("status", "nobody")[0] == 1
+    assert run("status", "ghost")[0] == 1
     assert "without --group" in run("status", "--follow", "--limit", "1")[2]
 
 
@@ -1050,7 +1050,7 @@ def test_stats_tell_of_a_window_of_a_group_or_of_all_time(run: Run) -> None:
     assert run("stats", "news", "--window", "all")[1].splitlines()[1].split()[:2] == ["news", "2"]
     assert "news" not in run("stats", "--group", "others")[1]
     assert json.loads(run("stats", "--json")[1])["projects"][1]["windows"]["5m"]["new"] == 2
-    assert run("stats", "nobody")[2] == 'taskqueue: project "nobody" is unknown; `taskqueue status` lists them\n'
+    assert run("stats", "ghost")[2] == 'taskqueue: project "ghost" is unknown; `taskqueue status` lists them\n'
 
 
 # ------------------------------------------------------------------------------------------------ status

@@ -1,4 +1,4 @@
-"""Client, AsyncClient and Worker against a real daemon: what users call does what the daemon says it did."""
+"""Client, AsyncClient and Worker against a real daemon: calls have the effects that the daemon reports."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def client() -> Iterator[ClientFactory]:
 
 @pytest.fixture
 def thread() -> Iterator[ThreadPoolExecutor]:
-    """Somewhere for calls that wait."""
+    """Thread for calls that wait."""
     with ThreadPoolExecutor() as it:
         yield it
 
@@ -289,7 +289,7 @@ def test_an_extended_lease_outlives_its_timeout(daemon: DaemonFactory, client: C
     one.push("news", urls(2)[0], timeout=2)
     (extended,) = one.select(1)
     refused = 0
-    while not one.extend(extended, 60):  # this test stood still for as long as the lease lasted
+    while not one.extend(extended, 60):  # this test was suspended as long as the lease
         refused += 1
         assert one.projects.get("news").totals.timeout >= refused, "the extension of a lease in force was refused"
         (extended,) = one.select(1)
@@ -367,7 +367,7 @@ def test_reports_made_at_the_same_time_share_a_message(daemon: DaemonFactory) ->
             assert {finish.outcome for finish in finished} == {"done"}
             return (await one.status()).shell["frames_in"] - before
 
-    # A hello about the capacity that is no longer wanted, one done, and the status request that asks.
+    # A hello with the new capacity, one done, and the status request that asks.
     assert asyncio.run(main()) == 3
 
 
@@ -528,11 +528,11 @@ LINKS = {
     "http://site/b": ["http://site/a", "http://site/c"],
     "http://site/c": [],
 }
-"""A site with cycles, by page."""
+"""Links of a site with cycles, by page."""
 
 
 def crawl(it: Daemon, make: Callable[[list[str]], Callable[[Task], Any]], **options: Any) -> list[str]:
-    """Let a worker crawl the site; what it fetched, in order. The handler that ``make`` makes notes each page."""
+    """Let a worker crawl the site; return the pages in order. The handler that ``make`` makes records each."""
     fetched: list[str] = []
 
     async def main() -> None:
@@ -648,7 +648,7 @@ def handle(task):
 
 Worker(handle, client=sys.argv[1], concurrency=1, prefetch=4).run()
 """
-"""A process that says which page it works on, and works until it is told a line."""
+"""Process that prints the page it works on, and works until it reads a line."""
 
 
 def test_a_worker_process_told_to_stop_ends_its_page_and_loses_nothing(
@@ -689,7 +689,7 @@ def test_a_worker_process_that_is_killed_costs_a_repetition_of_what_it_held(
         rest += one.select()
 
     assert {task.url for task in rest} == set(urls(10))
-    assert len(rest) == 10 or it.wait_for_log("fetcher-silent fetcher=here ")  # this test stood still
+    assert len(rest) == 10 or it.wait_for_log("fetcher-silent fetcher=here ")  # this test was suspended
     assert {task.retried for task in rest} == {0}
 
 
@@ -701,7 +701,7 @@ def _note(so_far: list[int]) -> Callable[[Any], None]:
 
 
 def work_off(client: Client, count: int) -> None:
-    """Do so many tasks of the project, one by one."""
+    """Run ``count`` tasks of the project, one by one."""
     for _ in range(count):
         (task,) = client.select(projects=["news"])
         client.done(task)
@@ -925,8 +925,8 @@ def test_a_group_is_acted_on_and_shown_together(daemon: DaemonFactory, client: C
     assert [view.state for view in one.projects.list(group="shops").items] == ["stopped", "stopped"]
     assert [(stats.name, stats.windows.minutes.new) for stats in one.stats.iter("shops")] == [("a", 1), ("c", 0)]
     assert one.projects.get("b").state == "running"
-    with pytest.raises(RequestRejected, match="nobody") as caught:
-        one.groups.stop("nobody")
+    with pytest.raises(RequestRejected, match="ghost") as caught:
+        one.groups.stop("ghost")
     assert caught.value.code == "unknown-group"
 
 

@@ -1,4 +1,4 @@
-"""A shell completes commands, options and the names of projects."""
+"""Shells complete commands, options and project names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.integration.nursery import WAIT_SECONDS
 
 ROUNDS = 10
-"""How often is asked: a shell waits for names no longer than a second, and the daemon of a busy machine may be late."""
+"""Attempts: a shell waits at most a second for names, and the daemon of a busy machine may be late."""
 BIN = Path(sys.executable).parent
 
 Ask = Callable[..., str]
@@ -22,7 +22,7 @@ Ask = Callable[..., str]
 
 @pytest.fixture
 def ask(daemon: Callable[..., Any], tmp_path: Path) -> Ask:
-    """Run a program where the command is installed, and a daemon has the projects news, next and shop."""
+    """Run a program that finds the installed command, beside a daemon with the projects news, next and shop."""
     it = daemon(projects={"news": {}, "next": {}, "shop": {}})
 
     def ask(*command: str, **environment: str) -> str:
@@ -36,7 +36,7 @@ def ask(daemon: Callable[..., Any], tmp_path: Path) -> Ask:
 
 
 def in_bash(ask: Ask, *lines: str, **environment: str) -> list[list[str]]:
-    """What bash would offer for the last word of each line."""
+    """Return bash's completions of the last word of each line."""
     script = ['source /dev/stdin <<< "$(taskqueue completion bash)"']
     for words in (line.split(" ") for line in lines):
         script.append(f"COMPREPLY=(); COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}")

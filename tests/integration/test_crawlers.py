@@ -1,4 +1,4 @@
-"""The crawlers that people copy, of README, examples and documents, as they stand, on a site that judges."""
+"""The crawlers of README, examples and documents, unchanged, on a site that judges them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def visit(path: str, arrived_at: float = 0.0, *, status: int = 200, sent: int = 
 
 @pytest.fixture
 def site() -> Iterator[JudgingSite]:
-    """A site of one page."""
+    """Site of one page."""
     it = JudgingSite(front=("/page/3",), robots=True)
     try:
         yield it

@@ -1,4 +1,4 @@
-"""The daemon as a process: it starts, answers, reloads, stops, is killed, and forgets nothing."""
+"""The daemon as a process: it starts, answers, reloads, stops, is killed, and loses nothing."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_an_idle_daemon_sleeps(daemon: DaemonFactory, peer: PeerFactory) -> None
 
     after = client.shell()
 
-    # The second status request is all that happened, however long it took to come. What may come late is the word that
-    # the push is synced, of which the daemon knew already, and once a minute the project's windows are saved.
+    # Only the second status request happened, however long it took. The report that the push is synced may come late,
+    # and once a minute the project's windows are saved.
     assert after["wakeups"] - before["wakeups"] <= 2 + 2
     assert 1 <= after["turns"] - before["turns"] <= 2
     assert [after[name] - before[name] for name in ("frames_in", "frames_out")] == [1, 1]
@@ -160,7 +160,7 @@ def test_a_daemon_wakes_up_for_a_task_that_becomes_due(daemon: DaemonFactory, pe
 
     after = client.shell()
     assert [task["taskid"] for task in selected["tasks"]] == ["soon"]
-    # One for the task, one for its sync, one for this status request, and some of ZeroMQ's own. It never polls.
+    # One for the task, one for its sync, one for this status request, and some of ZeroMQ's own; the daemon never polls.
     assert after["wakeups"] - before["wakeups"] <= 6
 
 
@@ -236,7 +236,7 @@ def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
     gone.ask("hello", capacity=10_000)
     gone.close()
 
-    # Until the daemon has noticed that the peer is gone it may still send to it, so tasks come until one can't leave.
+    # The daemon sends to a dead peer until it has noticed, so push until a task can't leave.
     n = 0
     while not client.shell()["undelivered"]:
         client.push("news", f"task{n}")
@@ -248,7 +248,7 @@ def test_what_is_meant_for_a_peer_that_has_gone_is_counted_and_offered_again(
         while fetcher.has_message(HELLO_MS):
             for task in fetcher.receive()["tasks"]:
                 first_time = task["taskid"] not in handed
-                assert first_time or it.wait_for_log("fetcher-silent fetcher=here ")  # this test stood still
+                assert first_time or it.wait_for_log("fetcher-silent fetcher=here ")  # this test was suspended
                 handed[task["taskid"]] = task["token"]
 
 
@@ -282,7 +282,7 @@ def test_who_claims_a_fetchers_routing_id_takes_nothing_of_it_and_a_fetcher_that
         client.push("news", "a")
         first = fetcher.receive()["tasks"]
 
-        again = peer(it, session=fetcher.session)  # its first connection is still open, and says nothing
+        again = peer(it, session=fetcher.session)  # its first connection is still open and silent
         again.n = fetcher.n
         again.ask("hello", capacity=10, holds=[task["token"] for task in first], seen=1)
         client.push("news", "b")
@@ -364,7 +364,7 @@ def test_a_reload_says_which_changes_wait_for_a_restart(daemon: DaemonFactory, p
 
     assert "setting=store.durability" in it.wait_for_log("config-waits")
     client = peer(it)
-    client.push("news", "a")  # After what is kept of the reload.
+    client.push("news", "a")  # After the record of the reload.
     before = client.shell()["syncs"]
     assert client.push("news", "b") == ["new"]
     assert client.shell()["syncs"] == before + 1

@@ -1,4 +1,4 @@
-"""A real daemon on a store whose files were damaged while it was down: it says so and does not start, until told to."""
+"""A daemon whose store's files were damaged while it was down says so, and starts only when ordered to."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 DAMAGED = 5
-"""Exit code."""
+"""Exit code of a daemon that refuses a damaged store."""
 
 BATCH = 100
 BATCHES = 30
 NOTE = {"note": "x" * 1500}
-"""Of tasks whose bodies fill several logs."""
+"""Body of a size that lets the tasks fill several logs."""
 
 COMMAND = "import sys; from taskqueue.cli.main import main; sys.exit(main(['daemon', 'start', '-c', sys.argv[1]{}]))"
 ACCEPTING = COMMAND.format(", '--accept-damage'")
 
 
 FILLED: Final[dict[str, Path]] = {}
-"""Folders of stores to be copied, by their durability. On each a daemon of the fixture's own entry has acknowledged
+"""Folders of stores to copy, by durability. On each, a daemon of the fixture's entry acknowledged
 ``BATCH`` times ``BATCHES`` tasks, and was killed.
 """
 
 
 def filled(daemon: DaemonFactory, peer: PeerFactory, durability: str = "commit") -> Daemon:
-    """A daemon that was not started yet, on a copy of the store of that durability in ``FILLED``."""
+    """Make a daemon, not yet started, on a copy of the store with this durability in ``FILLED``."""
     if durability not in FILLED:
         first = daemon(durability=durability)
         client = peer(first)
@@ -55,7 +55,7 @@ def tasks(it: Daemon, peer: PeerFactory) -> int:
 
 
 def log_of(it: Daemon) -> Path:
-    """The only log of a small store."""
+    """Return the only log file of a small store."""
     (log,) = it.store_path.glob("*.log")
     return log
 
@@ -180,12 +180,12 @@ def run(*arguments: object) -> int:
 
 
 def truth(it: Daemon) -> dict[str, bytes]:
-    """Everything in the folder."""
+    """Read every record of the store."""
     return {file.name: file.read_bytes() for file in it.store_path.iterdir() if file.is_file()}
 
 
 def goes_on(daemon: DaemonFactory, peer: PeerFactory, path: Path) -> int:
-    """A daemon starts on a store, hands out what it has, and agrees with itself; returns how many tasks are ready."""
+    """Start a daemon on a store, dispatch its tasks, verify it; return the number of ready tasks."""
     it = daemon(path=str(path))
     ready = tasks(it, peer)
     fetcher = peer(it)

@@ -1,6 +1,6 @@
-"""A database that goes away beneath a daemon: it says so, answers ``unavailable``, reads the store again, goes on.
+"""A daemon whose database goes away says so, answers ``unavailable``, reads the store again, and goes on.
 
-Nothing acknowledged is lost when the server is killed; what an asynchronous standby lost is said and counted.
+Nothing acknowledged is lost when the server is killed; losses of an asynchronous standby are reported and counted.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 ClusterFactory = Callable[..., Cluster]
 
 TOLD_SECONDS: Final = 45
-"""For a client to be told that its request was dropped, and answered; 20 s less than it would wait by itself."""
+"""Time for a client to hear that its request was dropped, and to get its answer; 20 s less than it would wait by
+itself."""
 
 BREAK_CONNECTIONS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s"
 
 
 def run_in(target: Target, sql: str, *values: object) -> list[tuple[Any, ...]]:
-    """Run a statement in the database of a store; returns its rows."""
+    """Run a statement in the database of a store; return its rows."""
     with psycopg.connect(target.conninfo, autocommit=True) as connection:
         cursor = connection.execute(sql.encode(), values)
         return cursor.fetchall() if cursor.description else []
@@ -51,7 +52,7 @@ def run_in(target: Target, sql: str, *values: object) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def cluster() -> Iterator[ClusterFactory]:
-    """Start servers of the test's own."""
+    """Start database servers for this test."""
     started: list[Cluster] = []
 
     def start(*settings: str, standby_of: Cluster | None = None) -> Cluster:
@@ -135,14 +136,14 @@ def test_a_database_that_has_lost_the_last_turns_of_an_epoch_is_noticed_by_the_n
 
 
 def test_the_looks_of_an_idle_minute_write_nothing_to_the_log_of_the_server(cluster: ClusterFactory) -> None:
-    # Without what the server itself would write meanwhile.
+    # Without the server's own writes.
     server = cluster("autovacuum=off", "wal_level=minimal", "max_wal_senders=0", "checkpoint_timeout=1d")
     with closing(PostgresStore(target_of(server.url))) as store:
         epoch = store.begin()
         for number in range(200):
             store.write(epoch, Batch(puts={"ids": [(bytes([number]), b"")]}))
         store.sync()
-        store.inbox_rows([], 1 << 20)  # which may clear away dead rows of before
+        store.inbox_rows([], 1 << 20)  # which may remove earlier dead rows
         before = server.run("select pg_current_wal_insert_lsn()")
 
         for _ in range(60):
@@ -198,7 +199,7 @@ def test_a_client_that_waits_is_answered_though_the_daemon_has_lost_its_connecti
             while it.log().count("store-read-again") == times:
                 pass
 
-        # Were it not told that its request was dropped, it would wait for the answer for a minute, and 5 s more.
+        # Without the notice that its request was dropped, the client would wait a minute for the answer, and 5 s more.
         while operator.ask("task-cancel", project="news", taskids=["a"]).get("code") == "unavailable":
             pass
         assert waiting.result(TOLD_SECONDS)
@@ -260,7 +261,7 @@ def test_an_epoch_that_was_begun_without_being_told_is_known_as_its_own_and_anot
     first.begin()
     before = progress.position
     epoch = first.begin()
-    progress.position = before  # as if the connection had broken before the answer came
+    progress.position = before  # as if the connection had broken before the answer
     first.close()
 
     again = PostgresStore(target, progress=progress)
@@ -326,7 +327,7 @@ def test_a_daemon_that_makes_its_tables_waits_for_no_standby_without_a_bound(
     it.serving()
 
     Pusher(it, peer).push_until_answered()
-    # As often as it was pushed before it was answered.
+    # As many as pushes before the answer.
     [(count,)] = standby.run("select count(*) from taskqueue.kv_ids")
     assert count in range(TASKS, TASKS * 100, TASKS)
 
@@ -340,7 +341,7 @@ def test_nothing_is_acknowledged_that_was_not_sent_to_the_standby_because_somebo
     pusher.push_until_answered()
     server.run("alter system set synchronous_standby_names = '*'")
     server.run("select pg_reload_conf()")
-    while not server.run("select pid from pg_stat_activity where wait_event = 'SyncRep'"):  # until it has read it
+    while not server.run("select pid from pg_stat_activity where wait_event = 'SyncRep'"):  # until it is read
         pusher.push()
     known = len(pusher.acknowledged)
 
@@ -398,7 +399,7 @@ def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has
     second = daemon(url=server.url, schema="taskqueue", projects={"news": {}})
     fetcher, client = peer(second), peer(second)
     fetcher.ask("hello", capacity=1, projects=["news"], holds=[], seen=0)
-    for itag in ("one", "two"):  # what is handed out anew by the turn that restarts it is known as processing at once
+    for itag in ("one", "two"):  # tasks dispatched anew by the restarting turn count as processing at once
         task = {"taskid": "a", "url": "http://site/", "schedule": {"itag": itag}}
         client.ask("new-task", project="news", tasks=[task])
         (held,) = fetcher.receive()["tasks"]
@@ -416,7 +417,7 @@ def test_a_daemon_that_stumbles_over_what_its_successor_has_written_says_who_has
 @pytest.mark.parametrize(
     ("url", "status", "said"),
     [
-        ("postgresql://nobody-known@/postgres?host={folder}", 1, 'role "nobody-known" does not exist'),
+        ("postgresql://ghost@/postgres?host={folder}", 1, 'role "ghost" does not exist'),
         ("postgresql://postgres@/no-such-database?host={folder}", 1, 'database "no-such-database" does not exist'),
         ("postgresql://postgres@/postgres?hots={folder}", 2, 'invalid URI query parameter: "hots"'),
     ],
@@ -468,7 +469,7 @@ def test_what_an_asynchronous_standby_has_lost_is_said_and_counted_and_no_token_
     pusher = Pusher(it, peer)
     pusher.push_until_answered()
     before = peer(it).ask("status")["epoch"]
-    # From here on nothing reaches it, as behind a cable that was pulled.
+    # From here on nothing reaches the standby, as with a pulled cable.
     standby.signal(signal.SIGSTOP)
     primary.run("select pg_terminate_backend(pid) from pg_stat_replication")
     for _ in range(5):
@@ -490,7 +491,7 @@ def test_what_an_asynchronous_standby_has_lost_is_said_and_counted_and_no_token_
 
 
 def replicated(daemon: DaemonFactory, cluster: ClusterFactory, *settings: str) -> tuple[Cluster, Cluster, Daemon]:
-    """A primary, its standby, and a daemon that knows both."""
+    """Start a primary, its standby, and a daemon that knows both."""
     primary = cluster()
     standby = cluster(standby_of=primary)
     for setting in settings:
@@ -514,4 +515,4 @@ def test_a_server_that_a_test_has_left_stopped_and_changed_is_as_new_for_the_nex
     server.clear()
 
     assert server.run(MADE) == []
-    assert new in (server.run("show work_mem") for _ in range(10))  # it reads its settings when it comes to it
+    assert new in (server.run("show work_mem") for _ in range(10))  # the server reads its settings with a delay

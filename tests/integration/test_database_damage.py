@@ -1,4 +1,4 @@
-"""Damage in a database: each row has a checksum, so that what was changed beneath the daemon is noticed."""
+"""Damage in a database: a checksum per row reveals what was changed beneath the daemon."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ END = b"\xff" * 8
 
 @pytest.fixture
 def sql(target: Target) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """An operator's connection, which finds the tables by their plain names."""
+    """Operator's connection, which finds the tables by their plain names."""
     with psycopg.connect(postgres_url(), options=f"-c search_path={target.schema}", autocommit=True) as connection:
         yield connection
 
@@ -184,7 +184,7 @@ DAMAGES = {
     "spec-undecodable": f"update kv_specs set value = {CUT}, crc = null {OF_PROJECT}",
     "spec-deleted": f"delete from kv_specs {OF_PROJECT}",
 }
-"""By the name of a project with one ready task: what is done to it while the daemon is down."""
+"""Damage done while the daemon is down, by the name of a project with one ready task."""
 
 
 def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
@@ -212,7 +212,7 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
             assert (name, counts.ready, counts.failed) == (name, 0, 1)
         assert client.projects.get("sound").counts.success == 1
         assert client.daemon.verify() == []
-        # A spec that can't be read takes the place of its task with it.
+        # An unreadable spec makes its task's place unreadable, too.
         assert client.status().shell["damaged_rows"] == len(DAMAGES) + 2
     log = it.log()
     for name in DAMAGES:
@@ -235,7 +235,7 @@ def test_what_is_damaged_is_set_aside_and_all_other_tasks_go_on(
 
 
 def run_all(fetcher: Peer, count: int, **wishes: object) -> set[str]:
-    """Run so many tasks; returns their projects and urls."""
+    """Run ``count`` tasks; return their projects and urls."""
     fetcher.ask("hello", capacity=2, **wishes)
     urls: set[str] = set()
     while len(urls) < count:
@@ -256,7 +256,7 @@ def test_what_is_damaged_beneath_a_running_daemon_is_written_anew_from_memory_or
         client.push_many("news", [f"http://site/{number}" for number in range(1, 20)])
         it.kill()
         it.start()
-        assert client.daemon.verify() == []  # the first turn, which reads heads, has been
+        assert client.daemon.verify() == []  # the first turn, which reads heads, has ended
         assert sql.execute("delete from kv_specs where position('site/19'::bytea in value) > 0").rowcount == 1
         first = "(select min(key) from kv_ready)"
         assert sql.execute(f"update kv_ready set value = {FLIPPED} where key = {first}").rowcount == 1

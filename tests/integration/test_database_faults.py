@@ -1,7 +1,7 @@
-"""The disk beneath a database's server fails, on a real one: the daemon answers ``unavailable``, then goes on.
+"""A failing disk beneath a database server: the daemon answers ``unavailable``, then goes on.
 
-pg_wal    a write or a sync of the server's log that fails ends the server, which starts itself again
-base/5    a table that can't grow fails the turn that wanted it to
+pg_wal    a failed write or sync of the server's log ends the server, which restarts itself
+base/5    a table that can't grow fails the turn
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOG: Final = "pg_wal"
 TABLES: Final = "base/5"
-"""Of the database ``postgres``."""
+"""Folder of the database ``postgres``."""
 
 FAULTS: Final[list[tuple[str, Call, int, int]]] = [
     (LOG, "pwrite", EIO, 1),
@@ -32,18 +32,18 @@ FAULTS: Final[list[tuple[str, Call, int, int]]] = [
     (TABLES, "pwrite", ENOSPC, FOR_EVER),
     (TABLES, "pwrite", EIO, FOR_EVER),
 ]
-"""Which calls fail, in what way, and how often; a server whose log fails for ever gives up."""
+"""Failing calls: which, how, and how often; a server whose log fails for ever gives up."""
 
 SCHEMAS: Final = count()
 
 Server = tuple[dict[str, str], Shim]
-"""Settings of a store in a schema that nobody else uses; what lies beneath its server's files."""
+"""Settings of a store in a private schema, and the shim beneath its server's files."""
 ServerOver = Callable[[str], Server]
 
 
 @pytest.fixture(scope="module")
 def server_over(shim_library: Path) -> Iterator[ServerOver]:
-    """A server that does sync, over a shim beneath a folder of its data."""
+    """Start a server that syncs, over a shim beneath a folder of its data."""
     servers: dict[str, tuple[Cluster, Shim]] = {}
 
     def over(part: str) -> Server:
@@ -107,7 +107,7 @@ def test_with_commit_and_only_then_an_answer_waits_until_the_server_has_synced_i
     shim.hold(["sync"])
     n = pusher.send("new-task", project="news", tasks=[{"taskid": "second", "url": "http://site/"}])
     ready = 0
-    while ready != 2:  # until the turn is over
+    while ready != 2:  # until the turn has ended
         ready = onlooker.ask("status")["projects"][0]["counts"].get("ready")
     assert pusher.has_message(0 if durability == "commit" else 60_000) == is_answered
 

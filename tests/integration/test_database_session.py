@@ -1,4 +1,4 @@
-"""A session of a database: what an engine lacks does no harm, and what the server refuses says whether to try again."""
+"""Database sessions: a missing feature of an engine is harmless, and the server's errors say whether to try again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_an_option_that_has_no_such_value_will_never_have_it() -> None:
 
 
 def beside_a_mute_host(target: Target, mute: int) -> Target:
-    """A target whose first host listens there and says nothing."""
+    """Return a target whose first host listens there and never answers."""
     said = conninfo_to_dict(target.conninfo)
     hosts, ports = f"127.0.0.1,{said['host']}", f"{mute},{said.get('port') or 5432}"
     return target._replace(conninfo=make_conninfo(target.conninfo, host=hosts, port=ports))

@@ -1,4 +1,4 @@
-"""The tables of a store in a database: how they are made, and what it costs to remove rows from them."""
+"""Tables of a store in a database: how they are made, and the cost of deleting rows from them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SYNCS = 3000
 ROUNDS = 5
 
 ASKED_MOST = 20_000
-"""Questions to the server until something must have happened: some seconds at least."""
+"""Queries before a test gives up: some seconds at least."""
 
 
 @pytest.fixture
 def other(target: Target) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-    """Somebody else, who finds the tables by their plain names."""
+    """Second connection, which finds the tables by their plain names."""
     with psycopg.connect(postgres_url(), options=f"-c search_path={target.schema}", autocommit=True) as connection:
         yield connection
 
@@ -93,10 +93,10 @@ def test_a_sync_looks_at_one_row_though_an_old_snapshot_keeps_those_before_it(
 
 
 def entries_read(other: psycopg.Connection[tuple[Any, ...]], target: Target, index: str, least: int) -> int:
-    """How many entries of an index searches have read, at least so many, of a connection that has just been closed."""
+    """Return the index entries that searches of a just closed connection have read, once they are ``least``."""
     sql = "select idx_tup_read from pg_stat_user_indexes where schemaname = %s and indexrelname = %s"
     read = 0
-    while read < least:  # it is told when the connection is gone
+    while read < least:  # statistics arrive when the connection has gone
         ((read,),) = other.execute(sql, [target.schema, index]).fetchall()
     return read
 
@@ -128,18 +128,18 @@ def test_an_id_that_a_careful_turn_wrote_is_not_taken_for_a_new_one_afterwards(
         with closing(PostgresStore(target)) as store:
             epoch = store.begin()
             assert store.get("ids", [key]) == [None]
-            store.write(epoch, known)  # is there already, so that this turn and those after it are careful
+            store.write(epoch, known)  # makes this turn and later ones careful
             for _ in range(CAREFUL_TURNS - 1):
                 store.write(epoch, Batch(puts={"ids": [(key, b"")]}))
             before = transactions(other)
             store.write(epoch, Batch(puts={"ids": [(key, b"last")]}))
             used.append(transactions(other) - before)
 
-    # The server may have had one of its own meanwhile, but not each time.
+    # The server may have run a transaction of its own meanwhile, but not each time.
     assert min(used) == 1
 
 
 def transactions(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
-    """How many have written something, or tried to, since the server was made."""
+    """Count transactions since the server was made that wrote, or tried to."""
     ((number,),) = connection.execute("select pg_snapshot_xmax(pg_current_snapshot())::text::int8").fetchall()
     return int(number)

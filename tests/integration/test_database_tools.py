@@ -1,4 +1,4 @@
-"""``taskqueue store`` on a database: making its tables for a role that may not, looking, and copying out of it."""
+"""``taskqueue store`` on a database: making tables for a role that may not, inspecting, and copying."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ LINES = [
 
 @pytest.fixture
 def server(server: Cluster) -> Cluster:
-    """A server with a role that may do nothing yet."""
+    """Server with a role without any rights yet."""
     server.run("create role taskqueue login")
     return server
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``taskqueue store`` in this process; its exit status, stdout and stderr."""
+    """Run ``taskqueue store`` in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         status = main(["store", *map(str, arguments)])
@@ -57,7 +57,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def filled(server: Cluster, run: Run, tmp_path: Path) -> str:
-    """The url of a store with two projects and three tasks."""
+    """URL of a store with two projects and three tasks."""
     (tmp_path / "export.jsonl").write_text("\n".join(LINES) + "\n")
     status, shown, said = run("import", tmp_path / "export.jsonl", "--store", server.url)
     assert (status, said) == (0, "")
@@ -70,12 +70,12 @@ def where(server: Cluster) -> str:
 
 
 def own(server: Cluster) -> str:
-    """The url of the role that may do little."""
+    """URL of the role with few rights."""
     return server.url.replace("postgres@", "taskqueue@")
 
 
 def make_by_hand(server: Cluster, sql: str) -> None:
-    """Run what was printed, and grant what it says to the daemon's role."""
+    """Run the printed SQL, and grant what it says to the daemon's role."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(sql)
         for granted in re.findall(r"^-- (grant .* to taskqueue;)$", sql, re.MULTILINE):
@@ -83,7 +83,7 @@ def make_by_hand(server: Cluster, sql: str) -> None:
 
 
 def one_task_after_another(it: Daemon, peer: PeerFactory) -> None:
-    """What a daemon does in all its tables: pushing, running, dropping, and a second start."""
+    """Use all tables as a daemon does: push, run, drop, and start again."""
     client, fetcher = peer(it), peer(it)
     client.push("news", *(f"t{number}" for number in range(3000)))
     fetcher.ask("hello", capacity=10)
@@ -257,7 +257,7 @@ def test_an_import_that_was_killed_is_completed_by_another_one(server: Cluster, 
     server.start()
     status, shown, _ = run("import", tmp_path / "whole", "--merge", "--store", server.url)
 
-    # The half was never synced, so the database may have lost it, but for nothing in the midst of it.
+    # The half was never synced, so the database may have lost it, but nothing else.
     assert status == 0
     found = re.search(r"brought in ([\d,]+) tasks, made \d projects?(?:, ([\d,]+) tasks known already)?", shown)
     assert found is not None
@@ -294,7 +294,7 @@ def test_a_restored_database_gives_no_token_twice(
 
 
 def tokens(fetcher: Peer) -> dict[str, int]:
-    """Those of the two tasks that a fetcher is given."""
+    """Take two tasks as a fetcher; return their tokens by taskid."""
     fetcher.ask("hello", capacity=2)
     given: dict[str, int] = {}
     while len(given) < 2:

@@ -1,4 +1,4 @@
-"""What an analyst sees by SQL is what the daemon tells: projects, tasks and attempts."""
+"""SQL views agree with the daemon's replies: projects, tasks and attempts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def ask(target: Target, sql: str) -> Rows:
-    """What a statement gives that finds the views by their plain names."""
+    """Run a statement that finds the views by their plain names; return its rows."""
     options = f"-c search_path={target.schema},public -c timezone=UTC"
     with closing(psycopg.connect(postgres_url(), options=options, autocommit=True)) as connection:
         return connection.execute(sql).fetchall()
@@ -36,7 +36,7 @@ def finished(task: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def held(fetcher: Peer, count: int) -> list[dict[str, Any]]:
-    """So many tasks, as they are handed out."""
+    """Return ``count`` dispatched tasks."""
     found: list[dict[str, Any]] = []
     while len(found) < count:
         message = fetcher.receive()
@@ -46,7 +46,7 @@ def held(fetcher: Peer, count: int) -> list[dict[str, Any]]:
 
 
 def page(host: str, taskid: str) -> dict[str, Any]:
-    """A task to push."""
+    """Make a task to push."""
     return {"url": f"http://{host}/{taskid}", "taskid": taskid}
 
 
@@ -63,7 +63,7 @@ def live(it: Daemon, peer: PeerFactory) -> None:
         reports += [finished(tasks["t2"], ok=False, error="näh"), finished(tasks["t3"], ok=False, error="x" * 700)]
         fetcher.ask("done", tasks=reports)
         client.tasks.cancel("news", ["t4"])
-        client.push("news", "http://news/1", taskid="t1", itag="v2")  # restarted, and handed out in the same turn
+        client.push("news", "http://news/1", taskid="t1", itag="v2")  # restarted, and dispatched in the same turn
         held(fetcher, 1)
         client.push("news", "http://news/parent", taskid="parent", delay=3600)
         client.push("news", "http://news/child", taskid="child", depends_on=["parent"], itag="kind")

@@ -1,6 +1,6 @@
-"""The demo as a newcomer runs it: a real daemon, site and fetchers; killed, gone on with, started again.
+"""The demo as a newcomer runs it: real daemon, site and fetchers; killed, resumed, restarted.
 
-It is judged from outside: by the site's log, by what the daemon tells any client, by what is printed.
+Judged from outside: by the site's log, the daemon's replies, and its output.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from taskqueue.demo.demo import BURST
 from taskqueue.demo.site import bundled_pages
 
 pytestmark = pytest.mark.timeout(300, func_only=True)
-"""The wait for one's turn does not count."""
+"""Timeout without the wait for ``turn``."""
 
 COMMAND = [sys.executable, "-m", "taskqueue", "demo"]
 WAIT_SECONDS = 90
 RATE = 50.0
 SLOW = ("--rate", "0.2")
-"""32 of the 42 pages of ``folder`` take 160 seconds: some are left when it is interrupted, however late that is."""
+"""Rate at which 32 of the 42 pages of ``folder`` take 160 seconds, so that some are left when it is interrupted."""
 QUICK = ("--once", "--rate", "inf")
 
 Demo = subprocess.Popen[bytes]
@@ -47,7 +47,7 @@ DemoFactory = Callable[..., Demo]
 
 @pytest.fixture
 def turn() -> Iterator[None]:
-    """One demo test at a time: one that is interrupted needs the port of its site again."""
+    """Lock of the one demo test that may run: an interrupted demo needs the port of its site again."""
     with open(__file__) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -60,12 +60,12 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def demo(turn: None, data: Path) -> Iterator[DemoFactory]:
-    """Start a demo; at the end of the test those that still run are killed."""
+    """Start a demo; demos still running at the end of the test are killed."""
     with ExitStack() as stack:
 
         def start(*options: str) -> Demo:
             command = [*COMMAND, "--data", str(data), *options]
-            # Without a buffer, so that a line is read without what comes after it.
+            # Unbuffered, so that reading a line takes nothing after it.
             it = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, bufsize=0)
             stack.callback(it.__exit__, None, None, None)
             stack.callback(it.kill)
@@ -76,7 +76,7 @@ def demo(turn: None, data: Path) -> Iterator[DemoFactory]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A site of 42 pages, one of them missing."""
+    """Site of 42 pages, one of them missing."""
     root = tmp_path / "my [pages]"
     root.mkdir()
     links = "".join(f'<a href="page {n}.html">{n}</a>' for n in range(40))
@@ -90,7 +90,7 @@ PAGES = {"/": 200, "/gone.html": 404} | {f"/page%20{n}.html": 200 for n in range
 
 
 class Get(NamedTuple):
-    """A line of the site's log."""
+    """Line of the site's log."""
 
     at: float
     status: int
@@ -103,9 +103,9 @@ def gets(data: Path) -> list[Get]:
 
 
 def too_fast(looks: list[tuple[float, int]], arrived: list[Get]) -> list[Get]:
-    """Pages that came before their task could be handed out: after a look that had counted so many of them by then.
+    """Return pages that arrived before their task could be dispatched: after a status that had counted as many already.
 
-    A look is answered after it was asked, a page arrives after its task was handed out: no false alarms.
+    A status is answered after it was asked, and a page arrives after its dispatch, so there are no false alarms.
     """
     return [
         get
@@ -120,7 +120,7 @@ def statuses(data: Path) -> dict[str, int]:
 
 
 def ended(it: Demo) -> tuple[int, str]:
-    """Exit status and what it printed, since it was last read."""
+    """Return the exit status, and the output not yet read."""
     output = it.communicate(timeout=WAIT_SECONDS)[0]
     return it.returncode, output.decode()
 
@@ -131,7 +131,7 @@ def lines(it: Demo) -> Iterator[str]:
 
 
 def read_until(it: Demo, pattern: str) -> re.Match[str]:
-    """The first match of a line that it prints."""
+    """Return the first match in the lines that it prints."""
     seen = []
     for line in lines(it):
         seen.append(line)
@@ -141,7 +141,7 @@ def read_until(it: Demo, pattern: str) -> re.Match[str]:
 
 
 def is_gone(lock: IO[str]) -> bool:
-    """Each process of the demo has the lock until it ends, but for that of the page, which has a port."""
+    """Whether all processes of the demo have ended: each locks the file, except the dashboard, which has a port."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -214,7 +214,7 @@ def test_it_crawls_every_page_of_its_site_once_at_the_pace_and_stays_with_its_pa
     status, output = ended(it)
     assert (status, "Stopping; started again, a new crawl begins." in output) == (0, True)
     assert_stopped_cleanly(data)
-    # If its daemon had to be killed, the page ends by itself soon after.
+    # If its daemon had to be killed, the dashboard ends by itself soon after.
     wait_until(lambda: refuses(page), f"{page} is still served")
 
 
@@ -265,7 +265,7 @@ def test_stopped_or_killed_it_leaves_nothing_behind_and_goes_on_where_it_was(
 
 
 def test_under_nohup_it_outlives_its_terminal(demo: DemoFactory, folder: Path) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # What is started inherits it.
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # inherited by what it starts
     try:
         it = demo("--site", str(folder), "--once", *SLOW)
     finally:

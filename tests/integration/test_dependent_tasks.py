@@ -22,7 +22,7 @@ def client(daemon: Daemons, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]
 
 
 def run_next(client: Client) -> str:
-    """Run the task that is handed out next, and nothing else; its taskid."""
+    """Run the next task alone; return its taskid."""
     (task,) = client.select(1)
     client.done(task)
     return task.taskid

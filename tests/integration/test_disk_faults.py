@@ -1,6 +1,6 @@
-"""Calls of the engine that fail, on a real daemon: it says so, answers ``unavailable``, reads the store again, goes on.
+"""A daemon whose engine's calls fail says so, answers ``unavailable``, reads the store again, and goes on.
 
-Nothing acknowledged is lost, not even by a power cut after it.
+Nothing acknowledged is lost, even in a power cut afterwards.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_a_fault_is_said_and_gone_through_and_a_power_cut_after_it_loses_nothing
     pusher = Pusher(it, peer)
     pusher.push_until_answered()
 
-    # All but the log is used when the store is read again, for which a failed write is the reason.
+    # Calls on all files but the log happen when the store is read again, after a failed write.
     shim.fail([call], error, part, count=FOR_EVER)
     shim.fail(["write"], error, ".log")
     reason = pusher.push_until_unavailable()

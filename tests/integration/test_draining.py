@@ -1,4 +1,4 @@
-"""A drain with real processes: a worker under load finishes, hands back and ends, and nothing is lost."""
+"""Draining with real processes: a worker under load finishes, returns tasks and ends, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def client(it: Daemon) -> Iterator[Client]:
 
 @pytest.fixture
 def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process; its exit status, stdout and stderr."""
+    """Run a command in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         status = main([*arguments, "--daemon", it.url, "--timeout", "60"])
@@ -67,7 +67,7 @@ def run(it: Daemon, capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def work(it: Daemon, tmp_path: Path) -> Iterator[Work]:
-    """Start a worker of that name."""
+    """Start a worker of this name."""
     (tmp_path / "handlers.py").write_text(HANDLERS)
     with ExitStack() as stack:
 
@@ -91,7 +91,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Work]:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Ask again and again; pytest's timeout ends it otherwise."""
+    """Ask until it is true; pytest's timeout ends it otherwise."""
     while not what():
         select.select([], [], [], 0.02)
 
@@ -99,7 +99,7 @@ def until(what: Callable[[], bool]) -> None:
 def test_a_worker_under_load_is_drained_ends_with_0_and_the_next_one_goes_on(
     it: Daemon, client: Client, run: Run, work: Work, tmp_path: Path
 ) -> None:
-    client.projects.set("news", {"rate": A_SECOND, "burst": 100})  # so that it has not done all before it is drained
+    client.projects.set("news", {"rate": A_SECOND, "burst": 100})  # slow enough that tasks are left when it is drained
     client.push("news", "http://site/slow", priority=1)
     client.push_many("news", [f"http://site/{n}" for n in range(TASKS)])
     first = work("web1")

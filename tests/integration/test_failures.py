@@ -1,4 +1,4 @@
-"""What failed lately, asked of a real daemon by the command and by the client, as at three in the night."""
+"""Recent failures of a real daemon, shown by the command and by the client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def it(daemon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A daemon with the projects news and shop, named by the environment."""
+    """Daemon with the projects news and shop, named by the environment."""
     it = daemon(auto_create=False, defaults={"fail_pause_num": 0}, projects={"news": {}, "shop": {}})
     monkeypatch.setenv("TASKQUEUE_DAEMON", it.url)
     return it
@@ -25,7 +25,7 @@ def it(daemon: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def run(it: Any, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process; its exit status, stdout and stderr."""
+    """Run a command in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
@@ -47,7 +47,7 @@ def fail(it: Any, project: str, errors: dict[str, str], fetcher: str = "crawler:
 
 @pytest.fixture
 def failed(it: Any) -> Any:
-    """Seven failures: of two hosts in news, by two fetchers, and one in shop."""
+    """Daemon with seven failures: of two hosts in news, by two fetchers, and one in shop."""
     fail(it, "news", {f"http://a.org/{n}": f"HTTP 503 at http://a.org/{n}" for n in range(4)})
     fail(it, "news", {f"http://b.org/{n}": "Traceback\nValueError: no title" for n in range(2)}, "crawler:2")
     fail(it, "shop", {"http://a.org/x": "HTTP 404"}, retry=False)
@@ -99,10 +99,10 @@ def test_without_failures_there_are_none(run: Run) -> None:
 
 
 def test_failures_of_an_unknown_project_are_refused(run: Run) -> None:
-    status, _, err = run("failures", "nobody")
+    status, _, err = run("failures", "ghost")
 
     assert status == 1
-    assert 'project: "nobody" is unknown' in err
+    assert 'project: "ghost" is unknown' in err
 
 
 @pytest.mark.parametrize("option", [("--since", "soon"), ("--by", "weekday"), ("--limit", "0")])
@@ -126,7 +126,7 @@ def test_the_client_has_them_as_values(failed: Any) -> None:
         assert client.tasks.get("news", group.taskid).error == group.error
         assert (found.failures, found.count) == (6, 2)
         with pytest.raises(RequestRejected, match="unknown"):
-            client.failures("nobody")
+            client.failures("ghost")
 
 
 # ------------------------------------------------------------------------------------------------ single tasks

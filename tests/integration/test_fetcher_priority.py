@@ -1,4 +1,4 @@
-"""A fast machine and a slow one, as processes of their own against a real daemon."""
+"""A fast machine and a slow one, as fetcher processes of a real daemon."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Process = subprocess.Popen[str]
 
 @pytest.fixture
 def it(daemon: DaemonFactory) -> Daemon:
-    """A daemon whose fetchers are never taken as silent while a test runs."""
+    """Daemon that takes no fetcher as silent while a test runs."""
     return daemon(auto_create=True, fetcher_timeout=60)
 
 
 @pytest.fixture
 def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Start ``taskqueue work`` with one slot; it ends with the test."""
+    """Start ``taskqueue work`` with one place; it ends with the test."""
     (tmp_path / "handlers.py").write_text(HANDLERS)
     with ExitStack() as stack:
 
@@ -66,20 +66,20 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[..., Process]]:
 
 
 def line_of(process: Process) -> str:
-    """What it has begun to work on."""
+    """Return the task that it has begun."""
     assert process.stdout is not None
     return process.stdout.readline().strip()
 
 
 def let_go(process: Process) -> None:
-    """Let it finish what it works on."""
+    """Let its current handler finish."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def wait_for(client: Client, fetchers: int, done: int) -> None:
-    """Ask again and again until so many fetchers wait or work, and so many tasks are done."""
+    """Ask until ``fetchers`` fetchers wait or work, and ``done`` tasks are done."""
     while client.fetchers.list().capacity != fetchers or client.status().counts.success != done:
         select.select([], [], [], 0.02)
 

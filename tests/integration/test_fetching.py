@@ -1,4 +1,4 @@
-"""``taskqueue.http`` on a site that means no good: bytes and time are bounded, and what comes of it is decided."""
+"""``taskqueue.http`` on a hostile site: bytes and time are bounded, and each result is defined."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from taskqueue.protocol.values import Assignment
 
 AGENT: Final = "examplebot/1.0 (+https://example.com/bot)"
 PATIENCE_SECONDS: Final = 20.0
-"""Of fetches that have to end by something else than their time."""
+"""Time limit of fetches that must end for another reason."""
 SHORT_SECONDS: Final = 1.0
-"""Of fetches that end by it."""
+"""Time limit of fetches that end by it."""
 
 MAX_BYTES: Final = 1 << 20
 OK: Final = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
@@ -72,7 +72,7 @@ ANSWERS: Final[dict[str, Callable[[], Answer]]] = {
 
 
 def chunks(piece: bytes) -> Answer:
-    """An answer in chunks that goes on after 300 MB."""
+    """Yield an answer in chunks that continues after 300 MB."""
     yield OK + b"Transfer-Encoding: chunked\r\n\r\n"
     yield from repeat(piece, 5000)
 
@@ -85,15 +85,16 @@ TRICKLES: Final = {
     "/slow-chunk": OK + b"Transfer-Encoding: chunked\r\n\r\n10000\r\n",
     "/slow-chunk-line": OK + b"Transfer-Encoding: chunked\r\n\r\n1;",
 }
-"""How an answer begins that goes on with a byte now and then, for ever; the first with none."""
+"""Beginnings of answers that continue with a byte now and then, for ever; the first is empty."""
 
 
 class Site:
-    """Answers as the path says, and closes the connection; after ``/kept`` only when the next request comes by it.
+    """Server that answers as the path says, and closes the connection; after ``/kept`` only when the next request
+    arrives.
 
     Attributes:
-        heads: of all requests.
-        asked: there was one.
+        heads: heads of all requests.
+        asked: set by a request.
         sent: bytes.
     """
 
@@ -165,7 +166,7 @@ Fetch = Callable[..., Page]
 
 @pytest.fixture(params=["Http", "AsyncHttp"])
 def fetch(request: pytest.FixtureRequest) -> Fetch:
-    """Fetch one task after the other with the same helper; returns the last page."""
+    """Fetch tasks one after the other with the same helper; return the last page."""
 
     def waits(*tasks: Task, timeout: float = PATIENCE_SECONDS, **options: Any) -> Page:
         with Http(AGENT, timeout=timeout, max_bytes=MAX_BYTES) as http:
@@ -316,9 +317,9 @@ def test_an_encoding_that_was_not_asked_for_fails_for_good(site: Site, fetch: Fe
 
 
 def test_a_host_that_is_not_there_is_retried_and_left_alone(fetch: Fetch) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        it = task(f"http://127.0.0.1:{nobody.getsockname()[1]}/")
+    with socket.socket() as refusing:
+        refusing.bind(("127.0.0.1", 0))
+        it = task(f"http://127.0.0.1:{refusing.getsockname()[1]}/")
 
         with pytest.raises(Retry):
             fetch(it)
@@ -354,7 +355,7 @@ def test_of_a_file_without_an_end_the_beginning_is_read(site: Site, kind: type[H
     assert (status, len(body)) == (200, 50 << 20)
 
 
-# ---------------------------------------------------------------------------------------------- whoever uses it
+# ---------------------------------------------------------------------------------------------- users
 
 
 def test_many_threads_share_the_connections_of_one(site: Site) -> None:
@@ -372,7 +373,7 @@ def test_many_threads_share_the_connections_of_one(site: Site) -> None:
     assert len(pages) == 20
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # Nobody has closed them while their loop ran.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # Sessions are left open while their loop runs.
 def test_one_helper_serves_one_loop_after_the_other(site: Site) -> None:
     async def crawl() -> int:
         return (await http.fetch(task(f"{site.url}/kept"))).status

@@ -1,4 +1,4 @@
-"""Flows with real processes: submitted in Python and on the command line, run, waited for, cancelled, cut short."""
+"""Flows with real processes: submitted in Python and by command, run, waited for, cancelled, cut short."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def submit_example(client: Client, name: str, *, reuse: bool = False) -> None:
 
 
 def run_all(client: Client, most: int, name: str = "nightly") -> list[str]:
-    """Run tasks as they are handed out, ``most`` at once, until the flow has ended; their taskids, in order."""
+    """Run tasks as they are dispatched, ``most`` at once, until the flow has ended; return their taskids in order."""
     ran: list[str] = []
     while not client.flows.get("shop", name).ended_at:
         for task in client.select(most, timeout=0.2):
@@ -63,7 +63,7 @@ def run_all(client: Client, most: int, name: str = "nightly") -> list[str]:
 
 
 def run_in_messages(fetcher: Peer, number: int) -> Counter[str]:
-    """Run so many tasks, a message of them at a time; how often each ran."""
+    """Run ``number`` tasks, a message at a time; return how often each ran."""
     fetcher.ask("hello", capacity=4000)
     ran: Counter[str] = Counter()
     while ran.total() < number:
@@ -77,7 +77,7 @@ def run_in_messages(fetcher: Peer, number: int) -> Counter[str]:
 
 
 def take(client: Client, number: int) -> list[Task]:
-    """So many tasks, which are held at the same time."""
+    """Take ``number`` tasks, holding all of them at once."""
     held: list[Task] = []
     while len(held) < number:
         held += client.select(number - len(held), timeout=WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""A daemon that is started on a store folder from somebody else."""
+"""Daemons that are started on the store folder of another daemon or program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = "ssh-ed25519 AAAA me@home\n"
 
 @pytest.fixture
 def stopped(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
-    """One with a task in its store."""
+    """Stopped daemon with a task in its store."""
     it = daemon()
     peer(it).push("news", "a")
     assert it.stop() == 0
@@ -26,7 +26,7 @@ def stopped(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
 
 
 def ended(it: Daemon) -> str:
-    """What it says when it is started and does not like its store."""
+    """Start a daemon that refuses its store; return its message."""
     it.log_file.write_text("")
     it.launch()
     assert it.ended() == 1

@@ -1,4 +1,4 @@
-"""Habits of pyspider's users as docs/start/from-pyspider.md describes them, against a real daemon."""
+"""Habits of pyspider users, as docs/start/from-pyspider.md describes them, against a real daemon."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def front(client: Client) -> tuple[Task, Any]:
 
 
 def callback_of_the_document() -> Callable[..., Any]:
-    """``front_page``, as the document shows it."""
+    """Load ``front_page`` from the document."""
     [code] = re.findall(r"```python\n([^`]*\nDAY = .*?)```", DOCUMENT.read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)

@@ -1,7 +1,7 @@
-"""A disk that another program fills beneath the daemon: nothing acknowledged is lost, and it goes on by itself.
+"""Another program fills the daemon's disk: nothing acknowledged is lost, and the daemon recovers by itself.
 
-The daemon guards no space of its own here (``min_free`` 0), so that it meets the disk's own errors. Every test runs on
-a real small file system, where this user may mount one, and behind a quota everywhere.
+The daemon reserves no space here (``min_free`` 0), so that it meets the disk's own errors. Every test runs on a small
+real file system, where this user may mount one, and behind a quota everywhere.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ BODY_BYTES: Final = 100
 TIMES_FULL: Final = 2
 ASK_AGAIN_MS: Final = 500
 TASKS: Final = 500
-"""More changes than what the last page of a file on a full disk has room for."""
+"""Tasks: more changes than fit into the last page of a file on a full disk."""
 
 
 class Crawl:
-    """A producer and a fetcher, who repeat what was not answered, and the ledger of what was acknowledged to them.
+    """Producer and fetcher that repeat unanswered requests, and record acknowledgements.
 
     Attributes:
         pushed, done: taskids.
@@ -59,14 +59,14 @@ class Crawl:
         self._work = [self._pool.submit(self._produce), self._pool.submit(self._fetch)]
 
     def wait_for_more(self) -> None:
-        """Until more tasks have been pushed and done than when this was called."""
+        """Wait until more tasks have been pushed and done than at the call."""
         with self._grown:
             pushed, done = len(self.pushed), len(self.done)
             more = self._grown.wait_for(lambda: len(self.pushed) > pushed and len(self.done) > done, WAIT_SECONDS)
             assert more, f"after {pushed} pushed and {done} done tasks it did not go on"
 
     def end(self) -> None:
-        """Let both finish what they are at."""
+        """Let both finish their current requests."""
         self._ending = True
         for each in self._work:
             each.result()
@@ -114,13 +114,13 @@ def on_disk(disk: AnyDisk, daemon: DaemonFactory) -> Callable[[], Daemon]:
 
 
 def known(url: str) -> dict[str, str]:
-    """All tasks of the project by taskid, with their states."""
+    """List all tasks of the project: states by taskid."""
     with Client(url) as client:
         return {row.taskid: state for state in get_args(TaskState) for row in client.tasks.iter("news", state)}
 
 
 def wait_until_unavailable(asking: Peer) -> None:
-    """Ask until the daemon says so; what it was asked just before its store failed gets no answer."""
+    """Ask until the daemon answers ``unavailable``; a request just before the store failed gets no answer."""
     asking.send("status")
     while not asking.has_message(ASK_AGAIN_MS) or asking.receive().get("code") != "unavailable":
         asking.send("status")

@@ -1,8 +1,7 @@
 """Many frames thrown at a live daemon, most of them mutants of valid messages inside live sessions.
 
-Meanwhile a producer and a fetcher do honest work through the same daemon. Nobody's speed is measured: the fuzzers stop
-after each chunk until another round of honest work has been done from end to end, so the whole ends only if others are
-served all the time.
+Meanwhile an honest producer and fetcher use the same daemon. Speed is not measured: the fuzzers stop after each chunk
+until another honest round has run from end to end, so the test ends only if others are served all the time.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 FRAMES = usually(5_000, nightly=50_000)
-"""Of each of the two fuzzers."""
+"""Frames of each of the two fuzzers."""
 PROJECT = "honest-work"
 ROUND = 20
 
 
 class Fuzzer:
-    """A process that throws frames, a chunk at a time.
+    """Process that throws frames, a chunk at a time.
 
     Attributes:
-        thrown: how many frames of which kind; empty until it has ended.
-        heard: how many answers of which type or error code.
+        thrown: number of frames by kind; empty until it has ended.
+        heard: number of answers by type or error code.
     """
 
     def __init__(self, url: str, seed: int, stack: ExitStack) -> None:
@@ -51,7 +50,7 @@ class Fuzzer:
         self.heard: Counter[str] = Counter()
 
     def next_chunk(self) -> None:
-        """If it has thrown a chunk, let it throw the next one."""
+        """Let it throw the next chunk, if it has thrown the last."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         if self.thrown or not select.select([self._process.stdout], [], [], 0)[0]:
@@ -66,7 +65,7 @@ class Fuzzer:
 
 
 class Honest:
-    """A producer and a fetcher, and the ledger of what they did."""
+    """Producer and fetcher, and the ledger of what they did."""
 
     def __init__(self, producer: Peer, fetcher: Peer) -> None:
         self._producer = producer
@@ -77,11 +76,11 @@ class Honest:
         self.hello()
 
     def hello(self) -> None:
-        """Say what the fetcher wants, at the start and to a daemon that has been restarted."""
+        """Say what the fetcher wants, at the start and after a restart of the daemon."""
         self._fetcher.ask("hello", capacity=ROUND, projects=[PROJECT], seen=self._seen)
 
     def round(self) -> None:
-        """Push some tasks, be handed all of them, and report each of them done."""
+        """Push some tasks, take all of them, and report each of them done."""
         taskids = [f"task{len(self.pushed) + n}" for n in range(ROUND)]
         assert self._producer.push(PROJECT, *taskids) == ["new"] * ROUND
         self.pushed += taskids
@@ -95,7 +94,7 @@ class Honest:
             left -= len(tasks)
 
     def assert_kept(self) -> None:
-        """Nothing was lost, nothing done twice, and the daemon thinks so too."""
+        """Assert that nothing was lost or done twice, by the ledger and by the daemon."""
         assert self.done == Counter(self.pushed)
         view = self._producer.ask("project-show", project=PROJECT)["project"]
         count = len(self.pushed)
@@ -121,13 +120,13 @@ def test_thousands_of_bad_frames_cost_nobody_anything(daemon: DaemonFactory, pee
     sent = thrown.total()
     assert sent >= 2 * FRAMES
     assert thrown["mutants"] >= FRAMES
-    # The sessions were live: much of what was thrown was taken, and they were handed tasks.
+    # The sessions were live: many frames were accepted, and sessions were given tasks.
     assert min(heard[kind] for kind in ("done-reply", "new-task-reply", "tokens-reply", "select")) >= FRAMES // 100
     honest.assert_kept()
     assert producer.ask("verify")["problems"] == []
     shell = producer.shell()
     assert shell["frames_in"] == sent + producer.n + fetcher.n
-    # Everything has been answered, but for this request when its answer was made.
+    # Everything has been answered, except this request while its answer was made.
     assert shell["frames_out"] + shell["undelivered"] >= shell["frames_in"] - 1
     assert shell["reloads"] == 0
     assert it.process is process

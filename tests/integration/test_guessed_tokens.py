@@ -1,4 +1,4 @@
-"""Whoever knows the token of a lease can end it, from any session; so nobody can guess one."""
+"""Any session that knows a lease's token can end the lease, so tokens can't be guessed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.integration.conftest import DaemonFactory, Message, PeerFactory
 LEASES = 50
 
 EPOCH = 1 << 44
-"""What the numbers of one start of the daemon are behind those of the next."""
+"""Distance between the numbers of one start of the daemon and the next."""
 
 
 @pytest.mark.parametrize("restart", [False, True])

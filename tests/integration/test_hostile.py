@@ -1,4 +1,4 @@
-"""One bad peer, beside a polite one that is served all the same."""
+"""A hostile peer beside a polite one, which is still served."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 PARTS = 300_000
-"""Of a message; to drop them takes many turns."""
+"""Parts of a message; dropping them takes many turns."""
 MEGABYTE = bytes(1 << 20)
 LITTLE = {"memory": "320 MiB", "queue_bytes": "16 MiB", "cache": "16 MiB", "max_leases": 1000}
 LITTLE_KIB = 320 << 10
 ENDLESS = 1500
-"""Megabytes that somebody has sent to him: many times what the daemon may take."""
+"""Megabytes sent to the daemon: many times its limit."""
 
 FEW_FILES = """
 import resource, sys
@@ -36,7 +36,7 @@ sys.exit(run(sys.argv[1]))
 IDLE = 400
 FLOOD = 1000
 UNANSWERED = 64
-"""Requests that a session may have."""
+"""Unanswered requests allowed per session."""
 
 
 def memory_kib(it: Daemon, field: str) -> int:
@@ -72,7 +72,7 @@ def test_who_sends_a_message_without_end_is_cut_before_the_memory_is_used_up(
     polite = peer(it)
 
     with connected(it.url) as hostile:
-        # No more than it takes to be cut: a guard that the machine stops for a second would see it too late.
+        # Barely enough to be cut: if the machine stops for a second, the guard would see more too late.
         enough = (1 + CUT_AT) / 2 * LITTLE_KIB
         send_without_end(hostile, lambda: "connection-cut" in it.log() or memory_kib(it, "VmRSS") > enough)
         it.wait_for_log("connection-cut address=127.0.0.1 why=memory bytes=")
@@ -136,5 +136,5 @@ def test_idle_connections_use_up_no_files_that_others_need(daemon: DaemonFactory
         shell = polite.shell()
         while shell["closed_crowded"] + shell["closed_silent"] < expected:  # some may be accepted only now
             shell = polite.shell()
-        # The polite one may have been cut before it had said a word, too, and have come back.
+        # The polite peer may have been cut, too, before its first message, and have come back.
         assert shell["closed_crowded"] == 0 or hard == 1024

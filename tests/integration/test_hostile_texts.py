@@ -1,4 +1,4 @@
-"""Every command, on a daemon whose every text from outside is meant for the terminal that shows it."""
+"""Every command on a daemon whose texts from outside all attack the terminal."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ from tests.integration.conftest import ROOT, Daemon, DaemonFactory, PeerFactory
 WAIT_SECONDS = 120
 
 EVIL = "\x1b]0;owned\x07\x1b[4242m\x9b4243m\x7f\u202e\u2066\u200b\u2028[red]x[/red]:boom:"
-"""Sets the title, colours, turns round and hides what follows, begins a line, and is markup; short, for 128 bytes."""
+"""Text that sets the title, colours, reverses and hides what follows, begins a line, and is markup; short, for 128
+bytes."""
 
 VISIBLE = r"\u001b]0;owned\u0007\u001b[4242m\u009b4243m\u007f\u202e\u2066\u200b\u2028[red]x[/red]:boom:"
 
 URL = f"http://site/{EVIL}"
 OWN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-"""What rich sends to a terminal for itself."""
+"""Sequences that rich sends to a terminal itself."""
 
 OBEYED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2028\u202a-\u202e\u2066-\u2069]")
-"""What must not be left then."""
+"""Characters that must not remain besides ``OWN``."""
 
 EVIL_SLOT = "".join(char for char in EVIL if char > "\x1f" and char != "\x7f")
-"""A name of a slot has none of the characters of ASCII that a terminal obeys."""
+"""Slot name without the ASCII characters that a terminal obeys, which names may not have."""
 
 FILTER = {"states": ["failed"], "url": f"*{EVIL}*", "error": f"*{EVIL}*"}
 
 
 @pytest.fixture
 def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
-    """A daemon that has been told such texts wherever it takes any."""
+    """Daemon with hostile texts wherever it accepts any."""
     daemon_ = daemon(log_level="debug", defaults={"retry_delay": [1000]})
     fetcher = peer(daemon_)
     settings = {
@@ -76,9 +77,9 @@ TASK = ["news", EVIL]
 WALK: dict[str, list[list[str]]] = {
     "status": [[], ["--json"], ["news"], ["--filter", EVIL], ["--group", EVIL], [EVIL], ["--follow", EVIL]],
     "fetcher list": [[], ["--json"], ["news"], ["--filter", EVIL]],
-    "fetcher show": [[EVIL], [EVIL, "--json"], ["nobody" + EVIL]],
-    "fetcher drain": [["nobody" + EVIL]],
-    "fetcher resume": [["nobody" + EVIL], [EVIL]],
+    "fetcher show": [[EVIL], [EVIL, "--json"], ["ghost" + EVIL]],
+    "fetcher drain": [["ghost" + EVIL]],
+    "fetcher resume": [["ghost" + EVIL], [EVIL]],
     "daemon show": [[], ["--json"], ["--history"], [EVIL]],
     "daemon verify": [[]],
     "stats": [[], ["--json"], ["news", "--history"], [EVIL]],
@@ -104,15 +105,15 @@ WALK: dict[str, list[list[str]]] = {
                  ["news", "x", "--block-until", EVIL], ["missing", "x", "--delay", "1"]],
     "task list": [["news", "--state", state] for state in ("ready", "processing", "failed")]
     + [["news", "--state", "failed", "--json"], ["news", "--state", EVIL]],
-    "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "nobody-" + EVIL]],
-    "task wait": [[*TASK, "--timeout", "0"], ["news", "nobody-" + EVIL]],
-    "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
-    "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "nobody-" + EVIL]],
+    "task show": [TASK, [*TASK, "--json"], ["news", "a", "b"], ["news", "ghost-" + EVIL]],
+    "task wait": [[*TASK, "--timeout", "0"], ["news", "ghost-" + EVIL]],
+    "task children": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
+    "task parents": [["news", EVIL + "g"], ["news", EVIL + "g", "--json"], ["news", "ghost-" + EVIL]],
     "flow submit": [["news", "{config}"], ["news", "{lines}"], ["news", EVIL]],
     "flow list": [[], ["--json"]],
     "flow show": [["news", "night", "--tasks"], ["news", "night"], ["news", "night", "--json"], ["news", EVIL]],
     "flow wait": [["news", "night", "--timeout", "0"], ["news", EVIL]],
-    "task rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "nobody-" + EVIL]],
+    "task rerun": [["news", EVIL + "g", "--downstream", "--dry-run"], ["news", "ghost-" + EVIL]],
     "flow cancel": [["news", "night"], ["news", EVIL]],
     "task retry": [TASK, [*TASK, "--json"], ["news", "--error-glob", EVIL, "--yes"]],
     "task reprioritise": [["news", "--priority", "1", "--url-glob", EVIL, "--yes"], ["news", "--priority", EVIL]],
@@ -154,7 +155,7 @@ WALK: dict[str, list[list[str]]] = {
        for action in ("clear", "reset", "delete")},
     "top": [["--filter", EVIL], ["--sort", EVIL]],
 }  # fmt: skip
-"""What every command is called with, in this order; ``store backup`` first among those of the copy."""
+"""Arguments for every command, in this order; ``store backup`` comes before commands on the copy."""
 
 SHOWING = {
     "status": VISIBLE, "fetcher list": VISIBLE, "failures": VISIBLE, "why": VISIBLE, "project show": VISIBLE,
@@ -164,11 +165,11 @@ SHOWING = {
     "task parents": VISIBLE, "store init": VISIBLE, "slot list": r"\u009b4243m", "slot show": r"\u009b4243m",
     "slot set": r"\u009b4243m", "flow show": VISIBLE, "flow submit": VISIBLE, "task rerun": VISIBLE,
 }  # fmt: skip
-"""Commands that do show it, and how: seen, not left out."""
+"""Commands that show the text, and how: visibly, not left out."""
 
 
 def commands(group: click.Command, path: str = "") -> Iterator[str]:
-    """All that there are, by name."""
+    """Yield the names of all commands."""
     if not isinstance(group, click.Group):
         yield path
         return
@@ -185,7 +186,7 @@ def test_the_walk_has_every_command() -> None:
 
 @pytest.fixture
 def calls(it: Daemon, tmp_path: Path) -> list[tuple[str, list[str]]]:
-    """What is run, with the name of its command."""
+    """List calls with the name of their command."""
     (tmp_path / "tasks.jsonl").write_text(
         f"{EVIL}\n{json.dumps({EVIL: 1})}\n{json.dumps({'url': URL, 'taskid': EVIL * 9})}\n"
     )
@@ -218,7 +219,7 @@ def run(it: Daemon, folder: Path, calls: list[tuple[str, list[str]]], **streams:
 
 
 def by_command(text: str, calls: list[tuple[str, list[str]]]) -> dict[str, str]:
-    """What was written, by command."""
+    """Split the output by command."""
     found: dict[str, str] = {}
     parts = re.split(r"^### (\d+)\r?\n", text, flags=re.MULTILINE)
     for number, part in zip(parts[1::2], parts[2::2], strict=True):
@@ -228,7 +229,7 @@ def by_command(text: str, calls: list[tuple[str, list[str]]]) -> dict[str, str]:
 
 
 def obeyed(text: str) -> str | None:
-    """The first place at which a terminal would do something that nobody here meant."""
+    """Return the first place that a terminal would obey without the command's intention."""
     clean = OWN.sub(lambda own: own[0] if "424" in own[0] else "", text)
     found = OBEYED.search(clean)
     return None if found is None else repr(clean[max(0, found.start() - 60) : found.end() + 20])
@@ -276,7 +277,7 @@ def test_top_obeys_nothing_that_it_shows(it: Daemon, tmp_path: Path) -> None:
 
 
 def read(terminal: int, until: str = "", press: bytes = b"") -> str:
-    """All that is written to a terminal; keys are pressed as soon as some text is there."""
+    """Read all that is written to a terminal; press keys as soon as some text is there."""
     written = b""
     try:
         while part := os.read(terminal, 1 << 16):
@@ -285,7 +286,7 @@ def read(terminal: int, until: str = "", press: bytes = b"") -> str:
                 os.write(terminal, press)
                 press = b""
     except OSError:
-        pass  # nobody has it open any more
+        pass  # the last process has closed it
     os.close(terminal)
     return written.decode()
 

@@ -1,6 +1,6 @@
-"""What the document of the HTTP interface allows, and what it does not: no bug answers, and refusals name the field.
+"""Requests made from the OpenAPI document, valid and invalid: no internal error, and refusals name the field.
 
-``make fuzz`` tries a hundred times as much.
+``make fuzz`` tries a hundred times as many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.integration.http_interface import Web, web_of
 from tests.nightly import NIGHTLY, usually
 
 EXAMPLES: Final = usually(2, nightly=200)
-"""For each operation, of what it allows, and as many of what it does not."""
+"""Valid requests for each operation, and as many invalid ones."""
 
 CHOSEN: Final = settings(
     max_examples=EXAMPLES,
@@ -38,7 +38,7 @@ CHOSEN: Final = settings(
 )
 
 KNOWN: Final = {"project": "news", "taskid": "a", "flow": "nightly", "slot": "news", "job": "daily"}
-"""What is there, and put into the path of every other request: else nearly all would be about what is not there."""
+"""Names that exist, put into the path of every other request; otherwise nearly all would be about unknown ones."""
 
 LOST: Final = ("/reset", "/clear")
 
@@ -64,12 +64,12 @@ def test_the_document_is_one_of_openapi() -> None:
 
 
 def loses(case: Any) -> bool:
-    """Whether it drops what the others are about."""
+    """Whether the request deletes what others need."""
     return bool(case.path.endswith(LOST) or (case.method == "DELETE" and case.path == "/projects/{project}"))
 
 
 def without_waiting(case: Any) -> None:
-    """Have nothing waited for: what won't happen would take all the time."""
+    """Set waiting times to 0; waits for what won't happen would take all the time."""
     if case.path.endswith(("/wait", "/watch")):
         case.query = {**(case.query or {}), "seconds": 0}
     if case.path == "/leases":
@@ -105,7 +105,7 @@ def test_nothing_that_is_sent_meets_a_bug_and_what_is_refused_is_named(web: Web)
     for operation in [each.ok() for each in document.get_all_operations() if isinstance(each, Ok)]:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
             trying = given(case=operation.as_strategy(generation_mode=mode))(send)
-            with suppress(Unsatisfiable):  # nothing can be said wrongly of what says nothing
+            with suppress(Unsatisfiable):  # an operation without input has no invalid one
                 CHOSEN(trying)()
 
     assert wrong == []

@@ -1,4 +1,4 @@
-"""The HTTP interface of a real web process: everything that can be asked or changed, and what is refused."""
+"""The HTTP interface of a real web process: all queries and changes, and all refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integration.conftest import Daemon
 from tests.integration.http_interface import Web, web_of
 
 RUN: Final = {"action": "reschedule", "filter": {"states": ["delayed"]}}
-"""What is delayed runs now."""
+"""Operation that runs delayed tasks now."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def web(daemon: Daemon, client: Client) -> Iterator[Web]:
 
 
 def refused(web: Web, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str, str]:
-    """Status, code and field of a refusal."""
+    """Return status, code and field of a refusal."""
     answer = web.ask(method, path, body, **headers)
     assert answer.headers["content-type"] == "application/problem+json", answer.text
     problem = answer.json()

@@ -1,4 +1,4 @@
-"""Tasks that are pushed, and run, by programs that speak HTTP: outcomes, streams, keys, leases."""
+"""Tasks pushed and run by programs that speak HTTP: outcomes, streams, keys, leases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.integration.http_interface import Web, web_of
 
 LINES = {"Content-Type": "application/x-ndjson"}
 RUN = {"action": "reschedule", "project": "moved", "filter": {"states": ["delayed"]}}
-"""What is delayed runs now."""
+"""Operation that runs delayed tasks now."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def client(daemon: Daemon) -> Iterator[Client]:
 
 
 def pushed(web: Web, project: str, content: bytes, **headers: str) -> list[dict[str, Any]]:
-    """What became of lines."""
+    """Push lines; return their outcomes."""
     answer = web.api.post(f"/projects/{project}/tasks", content=content, headers={**LINES, **headers})
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -106,7 +106,7 @@ def test_a_task_of_a_project_that_is_unknown_is_refused(tmp_path: Path) -> None:
     strict = Daemon(tmp_path, auto_create=False).start()
     try:
         with web_of(strict) as web:
-            answer = web.ask("POST", "/projects/nobody/tasks", "http://nobody/")
+            answer = web.ask("POST", "/projects/ghost/tasks", "http://ghost/")
     finally:
         strict.stop()
 
@@ -224,7 +224,7 @@ def test_a_failure_by_http_may_bring_new_tasks_and_say_how_the_next_attempt_diff
 
 
 def test_nothing_to_run_is_an_empty_list(web: Web) -> None:
-    assert web.got("POST", "/leases", {"projects": ["nobody"], "seconds": 0}) == {"tasks": []}
+    assert web.got("POST", "/leases", {"projects": ["ghost"], "seconds": 0}) == {"tasks": []}
 
 
 def test_who_hangs_up_while_he_waits_for_a_task_is_handed_none(web: Web, client: Client) -> None:
@@ -253,7 +253,7 @@ def test_whoever_sends_and_reads_nothing_stops_himself(web: Web) -> None:
 
 
 def send_for_ever(sending: socket.socket, piece: bytes) -> None:
-    """Until nobody reads any more; 200 MB are more than any buffer between."""
+    """Send until the server stops reading; 200 MB are more than any buffer in between."""
     for _ in range(200_000_000 // len(piece)):
         sending.sendall(piece)
 

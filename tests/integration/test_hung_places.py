@@ -1,4 +1,4 @@
-"""A hung handler in every view of one daemon: of a fetcher that tells of it, and of one that does not."""
+"""A hung handler in every view of one daemon: one of a fetcher that reports it, and one of a fetcher that doesn't."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HUNG = {"places": 1, "seconds": 540.0, "project": "news", "taskid": "a", "url": 
 
 
 def busy(it: Daemon, peer: PeerFactory, name: str, taskid: str) -> tuple[Peer, int]:
-    """A fetcher with one place, and the token of the task that it runs."""
+    """Start a fetcher with one place; return it with the token of its task."""
     fetcher = peer(it)
     fetcher.push("news", taskid)
     fetcher.ask("hello", capacity=1, projects=["news"], name=name)
@@ -39,7 +39,7 @@ def busy(it: Daemon, peer: PeerFactory, name: str, taskid: str) -> tuple[Peer, i
 
 
 def hang(fetcher: Peer, token: int, name: str, **facts: Any) -> None:
-    """Asked for a hello, the fetcher says that it runs the task still."""
+    """Answer a wish for a hello: the fetcher still runs the task."""
     assert fetcher.receive()["type"] == "hello-wanted"
     welcome = fetcher.ask("hello", capacity=1, projects=["news"], name=name, holds=[token], running=[token], seen=1)
     assert welcome["ended"] == [token]
@@ -47,13 +47,13 @@ def hang(fetcher: Peer, token: int, name: str, **facts: Any) -> None:
 
 
 def command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What a command prints, with single spaces."""
+    """Run a command; return its output with single spaces."""
     assert main(arguments) == 0
     return " ".join(capsys.readouterr().out.split())
 
 
 def top(url: str) -> str:
-    """The screen of ``taskqueue top`` with its fetchers."""
+    """Draw the screen of ``taskqueue top`` with its fetchers."""
     view = View("name", "")
     view.fetchers_seen = True
     with Client(url) as client:
@@ -65,7 +65,7 @@ def top(url: str) -> str:
 
 
 def check_pages(pages: Pages) -> None:
-    """The page of fetchers, that of each, the HTTP interface and the metrics."""
+    """Check the list of fetchers, each fetcher's page, the HTTP interface and the metrics."""
     fetchers = pages.page("/fetchers?sort=hung")
     heads, *rows = table(fetchers, "Fetchers")
     at = heads.index("hung")

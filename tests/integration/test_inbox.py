@@ -1,4 +1,4 @@
-"""Tasks that producers insert into a table in transactions of their own: each is taken up once, or refused and said."""
+"""Tasks that producers insert into a table in their own transactions: each is taken once, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, PeerFactory
 
 ASKED_MOST: Final = 100_000
-"""Questions to the server until something must have happened: half a minute at least."""
+"""Queries before a test gives up: half a minute at least."""
 
 NEVER_LOOKS: Final = (
     "import sys; from taskqueue.server import main, postgres_intake; postgres_intake.LOOK_SECONDS = 1e9; "
     "sys.exit(main.run(sys.argv[1]))"
 )
-"""A daemon that looks into the inbox at its start, and then only when it is notified."""
+"""Settings of a daemon that reads the inbox at its start, and then only when notified."""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -34,7 +34,7 @@ def start(daemon: DaemonFactory, target: Target, **settings: Any) -> Daemon:
 
 
 def producer(target: Target, url: str = "") -> Connection:
-    """A connection that finds the tables by their plain names."""
+    """Open a connection that finds the tables by their plain names."""
     return psycopg.connect(url or postgres_url(), options=f"-c search_path={target.schema},public")
 
 
@@ -115,7 +115,7 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
 ) -> None:
     it = start(daemon, target, auto_create=False, max_message=1 << 19, projects={"news": {}, "small": {"max_tasks": 1}})
     with closing(producer(target)) as database, Client(it.url) as client:
-        insert(database, url="http://a", project="nobody-knows")
+        insert(database, url="http://a", project="ghost")
         insert(database, url="http://b", schedule=Jsonb({"priority": "high"}))
         insert(database, url="http://c", schedule=Jsonb({"speed": 1}))
         insert(database, url="http://d", body=Jsonb("x" * (1 << 19)))
@@ -133,7 +133,7 @@ def test_what_cant_be_a_task_is_refused_with_the_reason_and_holds_up_nothing(
 
         found = dict(refusals(database))
         assert list(found) == [f"http://{letter}" for letter in "abcdefghikl"]
-        assert '"nobody-knows" is unknown' in found["http://a"]
+        assert '"ghost" is unknown' in found["http://a"]
         assert found["http://b"].startswith("schedule.priority: ")
         assert found["http://c"].startswith("schedule")
         assert "at most 524288 are taken" in found["http://d"]
@@ -222,7 +222,7 @@ def test_however_often_daemon_and_server_are_killed_each_row_is_taken_up_once(
         wait_until_empty(database)
         assert refusals(database) == []
         project = client.projects.get("news")
-        # Counted by what was written with each row's end, so that a row taken twice, or half, would show.
+        # Numbers are written with each row's end, so a row taken twice, or half, would show.
         assert project.counts.ready == project.totals.new == next(numbers)
         assert client.daemon.verify() == []
 

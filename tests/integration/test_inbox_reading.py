@@ -1,4 +1,4 @@
-"""Looks into the inbox of a store in a database: what stays in the table costs little, and no row is missed."""
+"""Reading the inbox of a store in a database: rows that stay in the table cost little, and none is missed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 @pytest.fixture
 def store(target: Target) -> Iterator[PostgresStore]:
-    """Its inbox has few rows a page, so that few rows make many pages."""
+    """Store whose inbox has few rows a page, so that few rows make many pages."""
     with closing(PostgresStore(target)) as made, connected(target) as other:
         other.execute("alter table inbox set (fillfactor = 10, autovacuum_enabled = off)")
         made.begin()
@@ -35,7 +35,7 @@ def store(target: Target) -> Iterator[PostgresStore]:
 
 @pytest.fixture
 def dump() -> Iterator[Connection]:
-    """A transaction that sees what was there at the beginning of the test."""
+    """Transaction that sees the table as at the beginning of the test."""
     with psycopg.connect(postgres_url()) as connection:
         connection.execute("set transaction isolation level repeatable read")
         connection.execute("select 1")
@@ -43,7 +43,7 @@ def dump() -> Iterator[Connection]:
 
 
 def connected(target: Target) -> Connection:
-    """Somebody who finds the tables by their plain names."""
+    """Open a connection that finds the tables by their plain names."""
     return psycopg.connect(postgres_url(), options=f"-c search_path={target.schema},public", autocommit=True)
 
 
@@ -57,7 +57,7 @@ def insert(connection: Connection, rows: int) -> None:
 
 
 def take(store: PostgresStore, looks: int = 1) -> list[InboxRow]:
-    """Look so often at most, until something is found; and take that out."""
+    """Read the inbox ``looks`` times at most, until rows are found; remove and return them."""
     for _ in range(looks):
         if rows := store.inbox_rows([], LARGEST):
             store.write(1, Batch(taken=Taken([row.id for row in rows], [])))
@@ -93,10 +93,10 @@ def test_a_look_passes_over_few_of_the_rows_that_an_old_snapshot_keeps(
 
         sql = "select heap_blks_read + heap_blks_hit from pg_statio_all_tables where relid = 'inbox'::regclass"
         read = 0
-        while read < looks * SWEPT_PAGES:  # it is told when the connection is gone
+        while read < looks * SWEPT_PAGES:  # statistics arrive when the connection has gone
             ((read,),) = other.execute(sql).fetchall()
 
-    # The first look is at everything, and whoever has inserted and deleted the rows was there some times, too.
+    # The first look reads everything, and the connection that inserted and deleted the rows has read some, too.
     assert read <= looks * (SLACK_PAGES + SWEPT_PAGES) + 10 * kept
 
 
@@ -115,7 +115,7 @@ def test_a_row_is_found_wherever_it_lies_and_whenever_its_transaction_ends(
         assert len(take(store, looks=pages(other) // SWEPT_PAGES + 2)) == 1
         for _ in range(PAGES // SWEPT_PAGES):
             insert(other, 1)
-            assert len(take(store)) == 1  # what is new is found at once
+            assert len(take(store)) == 1  # a new row is found at once
 
 
 def test_after_the_snapshot_rows_are_found_in_the_room_that_became_free(

@@ -1,4 +1,4 @@
-"""Loops that can't await, with a real daemon: they crawl a site to its end, whatever becomes of the daemon."""
+"""Loops that can't await crawl a site to its end with a real daemon, whatever happens to the daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PAGES = 300
 
 
 def links(url: str) -> list[str]:
-    """What a page of the site leads to: two pages further on, the one before it, and the first."""
+    """Return the links of a page: two pages further on, the one before it, and the first."""
     number = int(url.rsplit("/", 1)[1])
     return [f"http://site/{n}" for n in (2 * number + 1, 2 * number + 2, number - 1, 0) if 0 <= n < PAGES]
 
@@ -34,16 +34,16 @@ def it(daemon: DaemonFactory) -> Daemon:
 
 @pytest.fixture
 def other(it: Daemon) -> Iterator[Client]:
-    """Somebody beside the loop."""
+    """Second client, beside the loop."""
     with Client(it.url, timeout=WAIT_SECONDS) as client:
         yield client
 
 
 class Engine:
-    """A crawler that only ever acts in callbacks of its loop, as frameworks do, and awaits nothing.
+    """Crawler that acts only in callbacks of its loop, as frameworks do, and never awaits.
 
     Attributes:
-        begun: how often each url was begun.
+        begun: number of starts by url.
         reports: futures of its reports.
     """
 
@@ -69,7 +69,7 @@ class Engine:
 
 
 def crawl(it: Daemon, other: Client, on_page: Callable[[int], object] = lambda _: None) -> Engine:
-    """Run an engine until the project is finished; another thread waits for that."""
+    """Run an engine until the project is finished, which another thread waits for."""
     other.projects.set("site", {"rate": inf})
     other.push("site", "http://site/0")
     loop = asyncio.new_event_loop()
@@ -124,7 +124,7 @@ def using(it: Daemon, use: Callable[[AsyncClient], Any]) -> None:
 
 
 async def until(fact: Callable[[], bool]) -> None:
-    """Ask, in a thread, until it is so."""
+    """Ask in a thread until it is true."""
     while not await asyncio.to_thread(fact):
         pass
 

@@ -1,4 +1,4 @@
-"""What ends a lease, seen from outside: no task goes round in circles, and one that kills its workers fails alone."""
+"""Ends of leases seen from outside: no task circulates for ever, and one that kills its workers fails alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 URL = "http://site/"
 LOOKS = 200
-"""Round trips in which a client would be handed a task again, if the daemon believed that it had room."""
+"""Round trips in which the daemon would dispatch a task again, if it believed that the client had room."""
 
 HANDLERS = """
 import os
@@ -35,7 +35,7 @@ def it(daemon: DaemonFactory) -> Daemon:
 
 @pytest.fixture
 def idle(it: Daemon) -> Iterator[Client]:
-    """A client that has taken a task, and does nothing else."""
+    """Client that has taken a task, and does nothing else."""
     with Client(it.url) as one:
         yield one
 

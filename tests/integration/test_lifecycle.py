@@ -1,9 +1,8 @@
 """Thousands of tasks, pushed, started and done by processes that are killed: in order, none lost, none done twice.
 
-What happened is not asked of the daemon but read from ledgers outside: files in which the producers wrote what was
-answered, and the fetchers what they were given, before they started it, and what was counted. Numbers grow with every
-hand-out, and a token is one that is masked by its session, so that the starts of all fetchers, sorted by what their
-tokens were made of, are the order in which the daemon handed out.
+Facts are not asked of the daemon but read from ledgers outside: producers write answered pushes, fetchers write tasks
+before they start them, and reports that counted. Numbers grow with every dispatch, and a token is such a number masked
+by its session, so the starts of all fetchers, sorted by their tokens' numbers, are in the order of dispatch.
 """
 
 from __future__ import annotations
@@ -36,18 +35,19 @@ ROOT = Path(__file__).parents[2]
 CAPACITY = 200
 
 PART = usually(4, nightly=1)
-"""Each run does the fourth part, which is still more of each project than the daemon has in memory."""
+"""Divisor of the task counts; a quarter is still more of each project than the daemon has in memory."""
 SOLOS = {"one": (1, 1000 // PART), "seven": (7, 2000 // PART), "hundred": (100, 3000 // PART)}
-"""Projects with one fetcher: its capacity, their tasks. All are pushed before it starts, so their order is known."""
+"""Projects with one fetcher: its capacity, and their tasks, all pushed before it starts, so that their order is known.
+"""
 SHARED = 7000 // PART
-"""Tasks of each of the two producers of the project that three fetchers share, while these work."""
+"""Tasks of each of two producers of the project that three fetchers share, pushed while these work."""
 KILLS = 4
 HEAD_TASKS = 200
 TASKS = sum(tasks for _, tasks in SOLOS.values()) + 2 * SHARED
 
 
 class Pushed(NamedTuple):
-    """A task in a producer's ledger; ``nth`` counts those of the same producer."""
+    """Task in a producer's ledger; ``nth`` counts tasks of the same producer."""
 
     producer: str
     nth: int
@@ -56,12 +56,12 @@ class Pushed(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """The task's place in the order of hand-outs."""
+        """Place of the task in the order of dispatch."""
         return (-self.priority, self.nth)
 
 
 class Start(NamedTuple):
-    """A task in a fetcher's ledger: it was given it, in this session."""
+    """Task in a fetcher's ledger, given to this session."""
 
     taskid: str
     token: int
@@ -69,10 +69,10 @@ class Start(NamedTuple):
 
 
 class Crew:
-    """Processes around one daemon, and what they have written.
+    """Processes around one daemon, and their ledgers.
 
     Attributes:
-        counted: tasks that were answered as done, as the fetchers have told so far.
+        counted: tasks answered as done, as the fetchers have reported so far.
     """
 
     def __init__(self, url: str, folder: Path, stack: ExitStack) -> None:
@@ -87,7 +87,7 @@ class Crew:
         self.counted = 0
 
     def fetch(self, project: str, capacity: int) -> int:
-        """Start a fetcher; returns its place among the fetchers."""
+        """Start a fetcher; return its index."""
         place = len(self._fetchers)
         record = self._folder / f"fetcher-{place}"
         self._fetchers.append((self._start("fetcher", project, capacity, record, place), record))
@@ -99,44 +99,44 @@ class Crew:
         self._producers.append((self._start("producer", project, name, count, record), record))
 
     def wait_for_producers(self) -> None:
-        """Until everything has been pushed and answered."""
+        """Wait until everything has been pushed and answered."""
         assert [process.wait(WAIT_SECONDS) for process, _ in self._producers] == [0] * len(self._producers)
 
     def wait_until_counted(self, count: int) -> None:
-        """Until so many tasks have been answered as done."""
+        """Wait until ``count`` tasks have been answered as done."""
         while self.counted < count:
             self.wait_for_more()
 
     def wait_for_more(self) -> None:
-        """Until more tasks have been answered as done."""
+        """Wait until more tasks have been answered as done."""
         self.counted += int(self._told.readline())
 
     def kill_fetcher(self, place: int) -> None:
-        """kill -9."""
+        """Kill a fetcher with SIGKILL."""
         process = self._fetchers[place][0]
         process.kill()
         process.wait(WAIT_SECONDS)
 
     def dismiss(self) -> None:
-        """Let the living fetchers end, when they know what became of all that they have reported."""
+        """Let the living fetchers end, once all their reports are answered."""
         living = [process for process, _ in self._fetchers if process.poll() is None]
         for process in living:
             process.terminate()
         assert [process.wait(WAIT_SECONDS) for process in living] == [0] * len(living)
 
     def pushed(self) -> dict[str, Pushed]:
-        """Each task that was pushed, and what became of it."""
+        """Return each pushed task by taskid, with its outcome."""
         lines = [line.split() for _, record in self._producers for line in record.read_text().splitlines()]
         assert len({taskid for taskid, _, _ in lines}) == len(lines)
         return {taskid: _pushed(taskid, int(priority), outcome) for taskid, priority, outcome in lines}
 
     def starts(self, place: int | None = None) -> list[Start]:
-        """What was handed out to one fetcher, in the order in which it came, or to all, one after the other."""
+        """Return starts of one fetcher in order, or of all, one fetcher after the other."""
         lines = self._lines("start", place)
         return [Start(taskid, int(token), session) for taskid, token, session in lines]
 
     def done(self, place: int | None = None) -> list[str]:
-        """Taskids answered as done, to one fetcher or to all; every other answer fails the test."""
+        """Return taskids answered as done, of one fetcher or of all; any other answer fails the test."""
         lines = self._lines("done", place)
         assert {outcome for _, outcome in lines} == {"done"}
         return [taskid for taskid, _ in lines]
@@ -166,7 +166,7 @@ def _pushed(taskid: str, priority: int, outcome: str) -> Pushed:
 
 
 def in_order(starts: list[Start], it: Daemon) -> list[Start]:
-    """As the daemon handed out."""
+    """Sort starts in the daemon's order of dispatch."""
     with closing(it.reader()) as still:
         secret = still.get(META, [SECRET_KEY])[0]
     assert secret is not None
@@ -175,7 +175,7 @@ def in_order(starts: list[Start], it: Daemon) -> list[Start]:
 
 
 def assert_first_in_first_out(handed: list[Pushed]) -> None:
-    """Among equal priorities of one producer; tasks of others may come in between."""
+    """Assert order among equal priorities of one producer; tasks of others may come in between."""
     order: dict[tuple[str, int], list[int]] = defaultdict(list)
     for task in handed:
         order[task.producer, task.priority].append(task.nth)
@@ -230,7 +230,7 @@ def test_however_often_the_daemon_is_killed_each_task_is_started_once_in_order_a
     assert Counter(crew.done()) == Counter(pushed.keys())
     assert client.ask("status")["counts"] == {"success": TASKS}
     totals = client.ask("status")["totals"]
-    # What was kept as handed out, but not yet sent, when the daemon was killed is handed out, and counted, again.
+    # A dispatch that was stored but not sent before the kill happens, and counts, again.
     assert totals.pop("selected") >= TASKS
     assert totals == {"new": TASKS, "success": TASKS}
     for place, _ in enumerate(SOLOS):
@@ -264,7 +264,7 @@ def test_when_a_fetcher_is_killed_at_most_what_it_held_is_started_twice_and_ever
     it.start()
     client = peer(it)
     crew.wait_until_counted(TASKS - len(held))
-    # What the killed one had reported, without knowing, has been counted too, but nobody tells of it.
+    # Reports of the killed fetcher may have been counted without an answer, so its ledger lacks them.
     while client.ask("status")["counts"] != {"success": TASKS}:
         crew.wait_for_more()
     crew.wait_for_producers()
@@ -274,12 +274,12 @@ def test_when_a_fetcher_is_killed_at_most_what_it_held_is_started_twice_and_ever
     done = Counter(crew.done())
     twice = {taskid for taskid, count in times.items() if count > 1}
     assert times.keys() == crew.pushed().keys()
-    # Started without an answer: what it held, and what it had reported but did not know to be counted.
+    # Started without an answer: held, or reported but unanswered.
     assert held
     assert (twice <= held, len(twice) <= CAPACITY, max(times.values()) <= 2) == (True, True, True)
     assert (times.keys() - done.keys() <= held, max(done.values())) == (True, 1)
     totals = client.ask("status")["totals"]
     assert (totals["new"], totals["success"]) == (TASKS, TASKS)
-    # Beside what was started twice there is what was on its way to each fetcher when it, or the daemon, was killed.
+    # Besides tasks started twice, those on their way to each fetcher when it, or the daemon, was killed.
     assert TASKS + len(twice) <= totals["selected"] <= TASKS + 3 * CAPACITY
     assert_healthy(it, client)

@@ -1,4 +1,4 @@
-"""What has been changed, and by whom: a real daemon, asked by the command line."""
+"""``taskqueue log`` of a real daemon: who changed what."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command in this process; its exit status, stdout and stderr."""
+    """Run a command in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
@@ -84,7 +84,7 @@ def test_a_program_is_known_by_the_name_of_its_client_and_by_its_address(
 
     named, unnamed = logged(run)
     assert (named["actor"], named["address"]) == ("deploy script", "127.0.0.1")
-    # One without a name is shown a pseudonym, never its id, by which anybody could speak for it.
+    # A client without a name is shown as a pseudonym, never by its session id, which would let others speak for it.
     assert re.fullmatch("[0-9a-f]{12}", str(unnamed["actor"]))
     assert unnamed["address"] == "127.0.0.1"
 

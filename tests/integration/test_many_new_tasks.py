@@ -1,4 +1,4 @@
-"""Handlers that lead to more new tasks than a message takes: real worker processes, a real daemon."""
+"""Handlers that lead to more new tasks than a message holds: real worker processes, a real daemon."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
 WAIT_SECONDS = 300
-"""How long a test waits for a number of tasks, at most: it goes on as soon as it is reached."""
+"""Seconds that a test waits for a number of tasks, at most; it goes on as soon as the number is reached."""
 
 PAGES = 60_000
-"""Each has a url of a thousand characters."""
+"""New tasks, each with a url of a thousand characters."""
 FAST = {"rate": 1e9, "burst": 1e6}
 ONE_TASK = {"rate": 0.000001, "burst": 1}
 MEGABYTE = 1_000_000
@@ -55,7 +55,7 @@ Process = subprocess.Popen[str]
 
 @pytest.fixture
 def it(daemon: DaemonFactory, request: pytest.FixtureRequest) -> Daemon:
-    """A daemon that takes no worker as silent, unless the test says after how many seconds it does."""
+    """Daemon that takes no worker as silent, unless the test sets after how many seconds it does."""
     return daemon(projects={"site": FAST}, fetcher_timeout=getattr(request, "param", 600))
 
 
@@ -84,7 +84,7 @@ def work(it: Daemon, tmp_path: Path) -> Iterator[Callable[[str], Process]]:
 
 
 def project_when(client: Client, true: Callable[[Project], bool]) -> Project:
-    """The project as soon as this is true of it."""
+    """Return the project once this is true of it."""
     until = time.monotonic() + WAIT_SECONDS
     while not true(view := client.projects.get("site")):
         assert time.monotonic() < until, view
@@ -93,7 +93,7 @@ def project_when(client: Client, true: Callable[[Project], bool]) -> Project:
 
 
 def stopped(process: Process) -> str:
-    """Stop a worker; returns the last line of its log."""
+    """Stop a worker; return the last line of its log."""
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     return said.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""The metrics: what the page exposes, what a real Prometheus makes of it, alerts and dashboard.
+"""The metrics: exposition, a real Prometheus, alerts and dashboard.
 
 Prometheus and promtool are those of Debian's package: apt-get install prometheus.
 """
@@ -56,19 +56,19 @@ def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 
 
 def exposed(metric: Metric) -> str:
-    """The name of its series; of a histogram, the part that all of them have."""
+    """Return the name of its series; for a histogram, their common part."""
     return f"{metric.name}_total" if metric.kind == "counter" else metric.name
 
 
 def exposed_names() -> set[str]:
-    """The names of all series that there may be."""
+    """Return the names of all possible series."""
     parts = {"histogram": ("_bucket", "_sum", "_count")}
     return {f"{exposed(metric)}{part}" for metric in METRICS for part in parts.get(metric.kind, ("",))}
 
 
 @asynccontextmanager
 async def page(it: Daemon, most: int | None = 50) -> AsyncGenerator[httpx.AsyncClient, None]:
-    """The web process, without a process."""
+    """Web application of a daemon, in this process."""
     app = make_app(WebOptions(it.url, timeout=WAIT_SECONDS, metrics_projects=most))
     transport = httpx.ASGITransport(app)
     async with (
@@ -79,7 +79,7 @@ async def page(it: Daemon, most: int | None = 50) -> AsyncGenerator[httpx.AsyncC
 
 
 def samples(text: str) -> dict[str, float]:
-    """Values by series, as they are written."""
+    """Parse values by series, as they are written."""
     lines = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
     return {series: float(value) for series, _, value in lines}
 
@@ -138,7 +138,7 @@ def test_counters_go_on_when_the_daemon_is_restarted(
 
 
 async def grown_to(http: httpx.AsyncClient, found: list[float], pushed: int) -> list[float]:
-    """Scrape until the counter of new tasks of the project news shows so many; returns what it has shown so far."""
+    """Scrape until the counter of new tasks of project news shows ``pushed``; return all values seen so far."""
     while not found or found[-1] != pushed:
         text = (await http.get("/metrics")).text
         found = [*found, samples(text)['taskqueue_tasks_accepted_total{project="news"}']]
@@ -174,7 +174,7 @@ def test_of_a_daemon_that_is_away_it_is_said_that_it_is_not_ready(
 
 
 class Prometheus:
-    """A real one, which scrapes a page each second. It looks for what to scrape five seconds after its start."""
+    """Real Prometheus that scrapes a page each second, the first time five seconds after its start."""
 
     def __init__(self, folder: Path, target: str) -> None:
         command = shutil.which("prometheus")
@@ -192,7 +192,7 @@ class Prometheus:
             )  # fmt: skip
 
     def ask(self, path: str) -> Any:
-        """What its API answers; None: it does not listen yet."""
+        """Fetch an answer of its API; None while it does not listen yet."""
         try:
             with urllib.request.urlopen(f"{self._url}/api/v1/{path}", timeout=WAIT_SECONDS) as reply:
                 return json.load(reply)["data"]
@@ -200,12 +200,12 @@ class Prometheus:
             return None
 
     def value(self, expression: str) -> float | None:
-        """The value of an expression that has one series at most."""
+        """Return the value of an expression with one series at most."""
         found = self.ask(f"query?query={quote(expression)}")
         return float(found["result"][0]["value"][1]) if found and found["result"] else None
 
     def wait_for(self, expression: str, value: float) -> None:
-        """Ask until it is so."""
+        """Ask until the expression has this value."""
         until = time.monotonic() + WAIT_SECONDS
         while (found := self.value(expression)) != value:
             assert time.monotonic() < until, f"{expression} is {found}, not {value}"

@@ -1,4 +1,4 @@
-"""A crawl is moved between a folder and a database, both ways, and nothing of it changes on the way."""
+"""A crawl is moved between a folder and a database, both ways, without any change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATES: Final = {"ready", "delayed", "processing", "success", "failed", "cancell
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``taskqueue store``, which must succeed; its stdout."""
+    """Run ``taskqueue store``, which must succeed; return its stdout."""
 
     def run(*arguments: object) -> str:
         status = main(["store", *map(str, arguments)])
@@ -68,7 +68,7 @@ def push(client: Peer, project: str, taskids: list[str], **fields: Any) -> None:
 
 
 def take(fetcher: Peer, project: str, number: int) -> list[Message]:
-    """So many tasks of a project, which are held at the same time; from now on it wants no others."""
+    """Take ``number`` tasks of a project at once; afterwards the fetcher wants no more."""
     held: list[Message] = []
     fetcher.ask("hello", capacity=number, projects=[project])
     while len(held) < number:
@@ -82,7 +82,7 @@ def report(fetcher: Peer, tasks: list[Message], **fields: Any) -> None:
 
 
 def crawl(it: Daemon, peer: PeerFactory) -> None:
-    """Tasks in all states, with results, edges, a flow, slots and histories."""
+    """Push tasks in all states, with results, edges, a flow, slots and histories."""
     client, fetcher = peer(it), peer(it)
     push(client, "news", names("parent"))
     held = take(fetcher, "news", EACH)
@@ -177,7 +177,7 @@ def test_a_daemon_goes_on_in_the_database_with_what_it_did_in_a_folder(
 
 
 def states(client: Peer) -> Counter[str]:
-    """Tasks by state, of all projects."""
+    """Count tasks of all projects by state."""
     found: Counter[str] = Counter()
     for name in ("news", "shop", "sites"):
         found.update(client.ask("project-show", project=name)["project"]["counts"])

@@ -1,4 +1,4 @@
-"""Ten questions of a night, each answered by one command, in the first three lines of what it prints."""
+"""Ten questions of a night on call, each answered by one command, in the first three lines of its output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def night() -> Iterator[Night]:
 
 
 def answered(question: Question, capsys: pytest.CaptureFixture[str]) -> str:
-    """The first lines that its command prints."""
+    """Return the first lines of its command's output."""
     capsys.readouterr()
     assert main(question.command) == 0
     printed = capsys.readouterr()

@@ -1,6 +1,6 @@
-"""Nobody asks whether there is something to do: wake-ups and messages are counted, idle and loaded.
+"""No process polls: wake-ups and messages are counted, idle and loaded.
 
-Each window is bounded by an event, a task that becomes due, so that it is as long as it takes and no test sleeps. The
+Each span ends with an event, a task that becomes due, so that it is as long as it takes and no test sleeps. The
 daemon's own counters are checked against the kernel's, which counts how often a thread went to sleep.
 """
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory, Message, Peer, PeerFactory
 
 QUIET_SECONDS = 4
-"""How long an idle window is, at least: many times what anybody would poll at."""
+"""Length of an idle span, at least: many times the period of any poll."""
 
 SOON_SECONDS = 3
-"""Until something happens by itself: no test may take longer to read the counters before it."""
+"""Time until something happens by itself; no test may take longer to read the counters before it."""
 
 SAVES = 2
-"""Once a minute, at a second of its own, a project that was touched has its windows saved: a turn, and a wake-up for it
-and for the end of its sync. No test has more than two projects."""
+"""Saves of windows, once a minute for each touched project, at a second of its own: a turn, and a wake-up for it and
+for
+its sync. No test has more than two projects.
+"""
 
 TASKS = 10_000
 BATCH = 250
@@ -37,24 +39,24 @@ COUNTERS = ("turns", "wakeups", "frames_in", "frames_out")
 
 
 def counted(client: Peer, before: dict[str, float]) -> dict[str, float]:
-    """What the daemon has done since ``before``, the status request that asks for it included."""
+    """Return the daemon's counters since ``before``, including the status request that asks."""
     after = client.shell()
     return {name: after[name] - before[name] for name in COUNTERS}
 
 
 def assert_woken_once(client: Peer, before: dict[str, float]) -> None:
-    """Since ``before`` there was one wake-up, one turn and one message; and then this status request."""
+    """Assert one wake-up, one turn and one message since ``before``, besides this status request."""
     used = counted(client, before)
     assert (used["frames_in"], used["frames_out"]) == (1, 2)
     assert 2 <= used["turns"] <= 2 + SAVES
-    # The request may come before the daemon has fallen asleep again, and so find it awake.
+    # The request may arrive before the daemon has fallen asleep again, and so find it awake.
     assert 1 <= used["wakeups"] <= 2 + SAVES
 
 
 def switches(daemon: Daemon) -> int:
-    """How often the loop's thread went to sleep, or one of ZeroMQ's, as the kernel counts it.
+    """Return how often the loop's thread, or one of ZeroMQ's, went to sleep, as the kernel counts it.
 
-    The syncer's is left out: within a sync it sleeps as often as the disk lets it wait, dozens of times on a busy one.
+    The syncer's thread is left out: within a sync it sleeps as often as the disk blocks, dozens of times on a busy one.
     """
     assert daemon.process is not None
     threads = Path(f"/proc/{daemon.process.pid}/task").iterdir()
@@ -110,7 +112,7 @@ def test_an_idle_daemon_neither_wakes_up_nor_computes(
     fetchers[0].receive()
 
     slept, cpu = switches(it) - slept, it.cpu_seconds() - cpu
-    # With "commit" the end of a sync is one more thing to wake up for; a poll of 10 a second would be 40.
+    # With "commit" the end of a sync is one more wake-up; a poll of 10 a second would be 40.
     assert counted(client, before)["wakeups"] <= 3 + 2 * SAVES
     assert slept < 15
     assert cpu < 0.2
@@ -160,7 +162,7 @@ with Client(sys.argv[1]) as client:
     print(slept() - before, flush=True)
     sys.stdin.readline()
 """
-"""A process that waits for a task, and says how often one of its threads fell asleep meanwhile."""
+"""Process that waits for a task, and prints how often one of its threads fell asleep meanwhile."""
 
 
 def test_a_client_that_waits_neither_asks_nor_wakes_up(daemon: DaemonFactory, peer: PeerFactory) -> None:
@@ -174,7 +176,7 @@ def test_a_client_that_waits_neither_asks_nor_wakes_up(daemon: DaemonFactory, pe
         used = watcher.shell()
         process.communicate("\n", timeout=WAIT_SECONDS)
 
-    # A hello at the start, one each time its wishes change (select, its end, tasks), two pushes, one done.
+    # A hello at the start, one for each change of its wishes (select, its end, tasks), two pushes, one done.
     assert used["frames_in"] <= 8 + watcher.n
     # Starting to wait and one message concern three threads: the caller's, the client's and ZeroMQ's.
     assert slept < 15

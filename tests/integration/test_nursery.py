@@ -1,4 +1,4 @@
-"""What forks the programs of tests says so if it can't: no test runs something else than it meant, or waits for it."""
+"""The nursery that forks test programs reports what it can't do, instead of running something else or hanging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print, for programs and into pipes, and the status that they end with, on a real daemon."""
+"""Output of commands, for programs and into pipes, and their exit statuses, on a real daemon."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PeerFactory = Callable[..., Any]
 
 
 class Ended(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """Exit status and output of a command."""
 
     status: int
     out: str
@@ -35,7 +35,7 @@ Run = Callable[..., Ended]
 
 @pytest.fixture
 def it(daemon: DaemonFactory, peer: PeerFactory) -> Daemon:
-    """A daemon with some of everything."""
+    """Daemon with something of each kind."""
     it = daemon(projects={"news": {"rate": 5}, "shop": {"group": "shops"}})
     fetcher = peer(it)
     fetcher.ask("project-set", project="news", settings={"cron": {"daily": {"every": "1d"}}})
@@ -59,7 +59,7 @@ def run(it: Daemon, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
 
 @pytest.fixture
 def run_apart(it: Daemon) -> Run:
-    """Run a command in a process of its own, with an output of its own."""
+    """Run a command in a process of its own, with its own output."""
 
     def run_apart(*arguments: str, stdout: int = subprocess.PIPE) -> Ended:
         command = [*COMMAND, *arguments]
@@ -79,7 +79,7 @@ def run_apart(it: Daemon) -> Run:
 
 
 def objects(text: str) -> list[dict[str, Any]]:
-    """The JSON object of each line."""
+    """Decode the JSON object of each line."""
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -94,7 +94,7 @@ LISTS: dict[str, dict[str, Any]] = {
     "task list news --state ready": {"taskid": "b", "url": "http://site/b"},
     "task show news a b": {"taskid": "a", "state": "processing", "fetcher": "web1:4711", "body": None},
 }
-"""With some of what the first line says."""
+"""Some keys of the first line of each command."""
 
 
 def test_a_list_is_an_object_a_line_for_programs(run: Run) -> None:
@@ -146,19 +146,19 @@ def test_the_parents_of_a_task_are_listed_with_their_results(run: Run) -> None:
         client.push("shop", "http://site/", taskid="left")
         (task,) = client.select(projects=["shop"])
         client.done(task, result={"pages": 2})
-        client.push("shop", "http://site/end", depends_on=["left", "nobody"])
+        client.push("shop", "http://site/end", depends_on=["left", "ghost"])
 
     rows = objects(run("task", "parents", "shop", "http://site/end", "--json").out)
 
     assert rows == [
         {"project": "shop", "taskid": "left", "state": "success", "satisfied": True, "result": {"pages": 2}},
-        {"project": "shop", "taskid": "nobody", "state": "unknown", "satisfied": False, "result": None},
+        {"project": "shop", "taskid": "ghost", "state": "unknown", "satisfied": False, "result": None},
     ]
     shown = run("task", "parents", "shop", "http://site/end").out.splitlines()
     assert [line.split() for line in shown] == [
         ["state", "waited", "for", "task", "result"],
         ["success", "shop/left", '{"pages":', "2}"],
-        ["unknown", "yes", "shop/nobody"],
+        ["unknown", "yes", "shop/ghost"],
     ]
     assert run("task", "parents", "shop", "left").out == "none\n"
 
@@ -200,7 +200,7 @@ def test_fetchers_are_sorted_filtered_and_limited(run: Run, peer: PeerFactory) -
     assert names("news") == ["web1:4711"]
     assert names("news", "shop", "--sort", "capacity", "--limit", "2") == ["big:1", "late:3"]
     assert names("--group", "shops") == ["big:1", "idle:2", "late:3", "web1:4711"]
-    assert run("fetcher", "list", "--filter", "nobody") == (0, "none\n", "")
+    assert run("fetcher", "list", "--filter", "ghost") == (0, "none\n", "")
     assert run("fetcher", "list", "--group", "none")[2] == 'taskqueue: group: no project belongs to a group "none"\n'
 
 
@@ -277,11 +277,11 @@ def test_a_file_that_takes_nothing_is_one_line(run_apart: Run) -> None:
 def test_the_exit_status_is_what_the_documents_say(run: Run, run_apart: Run) -> None:
     assert run_apart("status").status == 0
     assert run("--help").status == 0
-    assert run_apart("project", "show", "nobody").status == 1
+    assert run_apart("project", "show", "ghost").status == 1
     assert run("task", "show", "news", "nothing").status == 1
     assert run("status", "--daemon", "tcp://127.0.0.1:9", "--timeout", "0.05").status == 1
-    assert run("fetcher", "list", "nobody").status == 1
-    assert run("project", "stop", "nobody", "news").status == 1
+    assert run("fetcher", "list", "ghost").status == 1
+    assert run("project", "stop", "ghost", "news").status == 1
     assert run("push", "news", "nonsense", "http://a/").status == 1
     assert run("store", "import", "/no/such/file", "--store", "/no/such/store") == (
         1,

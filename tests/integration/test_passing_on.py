@@ -1,4 +1,4 @@
-"""Fetcher here, processor there: tasks that one process fetches and another one reports, against a real daemon."""
+"""Fetcher here, processor there: one process fetches tasks and another one reports them, against a real daemon."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fetch(task):
 
 Worker(fetch, client=sys.argv[1], concurrency=1).run()
 """
-"""Fetches nothing, one task at once, and passes it on by stdout."""
+"""Program that takes one task at a time and passes it on by stdout, without fetching."""
 
 Process = subprocess.Popen[str]
 Start = Callable[..., Process]
@@ -63,14 +63,14 @@ def it(daemon: DaemonFactory) -> Daemon:
 
 @pytest.fixture
 def client(it: Daemon) -> Iterator[Client]:
-    """The processor of these tests."""
+    """Client of the processor."""
     with Client(it.url, name="processor") as one:
         yield one
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[str]:
-    """Twenty pages, each of which leads to the next two; its first page."""
+    """Twenty pages, each of which links to the next two; returns the first."""
     for number in range(20):
         following = "".join(f"<a href='{after}.html'>next</a>" for after in (number + 1, number + 2) if after < 20)
         (tmp_path / f"{number}.html").write_text(f"<html><body>{following}</body></html>")
@@ -88,7 +88,7 @@ def site(tmp_path: Path) -> Iterator[str]:
 
 
 def passed_on(process: Process) -> Task:
-    """The next task that the fetcher has passed on."""
+    """Read the next task that the fetcher has passed on."""
     assert process.stdout is not None
     return Task.from_bytes(bytes.fromhex(process.stdout.readline()))
 
@@ -98,7 +98,7 @@ def fetcher_of(client: Client) -> Fetcher:
 
 
 def wait_until(true: Callable[[], object]) -> None:
-    """Ask again and again; pytest's timeout ends it otherwise."""
+    """Ask until it is true; pytest's timeout ends it otherwise."""
     while not true():
         select.select([], [], [], 0.02)
 

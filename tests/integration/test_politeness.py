@@ -1,4 +1,4 @@
-"""The audit of the hosts' own logs in a short form, and that it complains when it has to.
+"""The audit of the hosts' own logs in a short form, and its complaints.
 
 ``make politeness`` plays it with 200 hosts for a minute and more.
 """
@@ -26,7 +26,7 @@ BUSY_THREE: Final = Host("127.13.1.5", Kind("429, three at once", 1, 1.0, most=3
 
 
 def visits(*times: tuple[float, float], answer: float = 0.01, status: int = 200) -> list[Visit]:
-    """(when its task was begun, when it arrived) of each."""
+    """Make visits from pairs of times: when the task was begun, when the request arrived."""
     return [Visit("127.13.1.1", arrived, arrived + answer, status, begun, "fetcher-0") for begun, arrived in times]
 
 

@@ -1,4 +1,4 @@
-"""What a power cut leaves, on a real daemon whose files are cut back to what was really synced."""
+"""Recovery from a power cut: a real daemon's files are cut back to what was really synced."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ open(os.path.join(sys.argv[1], "after"), "w").close()
 
 
 def cut(it: Daemon, shim: Shim, power: Power, chance: Random) -> None:
-    """Cut the power, and start the daemon in another run of the machine."""
+    """Cut the power, and start the daemon in another boot of the machine."""
     it.kill()
     power.cut(chance)
     shim.boot_id.write_text("second boot\n")
@@ -110,6 +110,6 @@ def test_a_name_is_kept_that_two_threads_synced_at_once_and_one_that_nobody_sync
 
 
 def begun(shim: Shim) -> int:
-    """Syncs of the folder that are, or were, under way."""
+    """Count started syncs of the folder."""
     calls = events(shim.record) if shim.record.exists() else []
     return sum(each.call == "sync-folder" and not each.ended for each in calls)

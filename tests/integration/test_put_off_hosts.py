@@ -1,4 +1,4 @@
-"""A host that asks to be left alone hears nothing more of a client that knows: judged by the host's own record."""
+"""A host that asks for a pause gets no more requests of a client that knows: judged by the host's own record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.integration.conftest import WAIT_SECONDS, DaemonFactory
 from tests.politeness.judging_site import BUSY, NAMED, REST_SECONDS, JudgingSite
 
 PAGES: Final = (*BUSY, *NAMED)
-"""What refuses its first request comes first: the others of the host are handed out with it, each with its time."""
+"""Pages, those that refuse their first request first; the host's others are dispatched with them, each with its time.
+"""
 
 PACE: Final[dict[str, Any]] = {"slot": {"by": "host", "delay": 0.1, "max_processing": 16}}
 
@@ -23,7 +24,7 @@ http = AsyncHttp("examplebot/1.0 (+https://example.com/bot)", timeout=WAIT_SECON
 
 
 class Record:
-    """What a client knows of its own requests; times by ``time.monotonic``, which the site's record has, too.
+    """A client's record of its own requests; times by ``time.monotonic``, as in the site's record.
 
     Attributes:
         begun: pairs of path and time, of each request.
@@ -44,7 +45,7 @@ class Record:
             raise
 
     def complaints(self, site: JudgingSite) -> Iterator[str]:
-        """Requests that came within the rest of a refusal which was known when they were begun."""
+        """Yield requests that were begun after a refusal was known, and came within its pause."""
         for path, known_at in self.refused:
             [refused] = [visit for visit in site.visits if visit.path == path and visit.status in (429, 503)]
             late = {begun for begun, at in self.begun if known_at < at < refused.answered_at + REST_SECONDS}
@@ -64,14 +65,14 @@ def site() -> Iterator[JudgingSite]:
 
 
 async def by_worker(client: AsyncClient, record: Record, concurrency: int) -> None:
-    """Run all tasks by a worker; more wait in it."""
+    """Run all tasks with a worker that has more of them waiting."""
     await Worker(
         record.fetch, ["news"], client=client, concurrency=concurrency, prefetch=16, until_finished=True
     ).serve()
 
 
 async def by_stream(client: AsyncClient, record: Record, at_once: int) -> None:
-    """Run all tasks by a loop over a stream, one after the other or as they come."""
+    """Run all tasks with a loop over a stream, ``at_once`` at a time."""
 
     async def run(task: Task) -> None:
         try:

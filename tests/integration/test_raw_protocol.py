@@ -1,4 +1,4 @@
-"""The example of a client that knows the protocol and nothing of this package."""
+"""The example client that uses the protocol and nothing of this package."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_its_producer_and_its_fetcher_do_a_crawl(it: Daemon, fetcher: subprocess
         client.projects.wait("demo", timeout=WAIT_SECONDS)
         counts = client.projects.get("demo").counts
     assert {*ran} == {"http://site/a", "http://site/b#top"}
-    assert len(ran) == 2 or it.wait_for_log("fetcher-silent")  # the fetcher stood still
+    assert len(ran) == 2 or it.wait_for_log("fetcher-silent")  # the fetcher was suspended
     assert counts.success == 2
 
 

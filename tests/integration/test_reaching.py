@@ -1,4 +1,4 @@
-"""What people are told when there is no daemon where they look for one, or one that can't answer now.
+"""Messages of commands when no daemon listens at the address, or one that can't answer now.
 
 The time that a command would wait for an answer is longer than any test may take.
 """
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "taskqueue.cli.main"]
 
 @pytest.fixture
 def web_server() -> Iterator[str]:
-    """The address of somebody who answers everybody with an error, as a web server does."""
+    """Address of a server that answers everything with an error, as a web server does."""
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor(1) as pool:
         pool.submit(answer, listening)
         yield f"tcp://127.0.0.1:{listening.getsockname()[1]}"
@@ -42,7 +42,7 @@ def answer(listening: socket.socket) -> None:
 
 
 def said(url: str, timeout: str = "1h") -> str:
-    """What ``taskqueue status`` says in one line before it ends with status 1."""
+    """Return the line that ``taskqueue status`` prints before it ends with status 1."""
     command = [*COMMAND, "status", "--daemon", url, "--timeout", timeout]
     ended = run_forked(command, timeout=WAIT_SECONDS)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (1, "", 1), ended.stderr

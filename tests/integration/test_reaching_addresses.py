@@ -1,4 +1,4 @@
-"""Daemons on IPv6, behind names with several addresses, and behind lines that go dead: clients reach them all."""
+"""Clients reach daemons on IPv6, behind names with several addresses, and over connections that go dead."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def port_of(it: Daemon) -> str:
 
 
 def run(*arguments: str, cwd: Path = ROOT) -> str:
-    """What a command prints; it has to succeed."""
+    """Run a command, which has to succeed; return its output."""
     done = run_forked([*COMMAND, *arguments], cwd=cwd, timeout=90)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -96,9 +96,9 @@ def test_a_machine_without_ipv6_is_listened_on_by_ipv4_which_is_said_once(daemon
 
 
 class DeadLine:
-    """Passes connections on to a daemon; those that are there when it is cut lead nowhere any more, and don't end.
+    """Proxy whose connections go dead when it is cut: they lead nowhere and don't end.
 
-    So does a NAT that has forgotten its table.
+    A NAT that has forgotten its table acts alike.
     """
 
     def __init__(self, url: str) -> None:
@@ -113,7 +113,7 @@ class DeadLine:
         self._thread.start()
 
     def cut(self) -> None:
-        """Pass on nothing any more of the connections that are there."""
+        """Forward nothing more on existing connections."""
         self._commands.send(b"c")
         assert self._cut.wait(WAIT_SECONDS)
 

@@ -37,11 +37,11 @@ def crawl(task):
 
 
 class Site:
-    """A page with an etag.
+    """Page with an etag.
 
     Attributes:
-        etag: of the page as it is now.
-        visits: of each request, the etag that it told and the status of the answer.
+        etag: current etag of the page.
+        visits: the etag sent with each request, and the status of its answer.
     """
 
     def __init__(self) -> None:
@@ -60,13 +60,13 @@ class Site:
                 site.visits.put((told, status))
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}/"
 
     def visited(self) -> tuple[str, int]:
-        """The next visit."""
+        """Return the next visit."""
         return self.visits.get(timeout=WAIT_SECONDS)
 
     @contextmanager
@@ -83,7 +83,7 @@ class Site:
 
 @contextmanager
 def at_work(url: str, folder: Path) -> Iterator[None]:
-    """A worker in a process of its own."""
+    """Run a worker in a process of its own."""
     (folder / "handlers.py").write_text(HANDLERS)
     worker = Forked([*WORK, "handlers:crawl", "--daemon", url], cwd=folder, stderr=subprocess.DEVNULL)
     try:

@@ -1,8 +1,8 @@
-"""What kill -9 leaves: answers, leases, counts, retries, pauses and the bucket are what they were.
+"""State after kill -9: answers, leases, counts, retries, pauses and the bucket are what they were.
 
-The rate law is checked from outside, where a hand-out is only seen after it happened. Two readings make it exact all
-the same: a fetcher of capacity 1 gets task i+1 only after it sent ``done`` for task i at S(i), and gets it at R(i+1),
-so that hand-outs j+1 … i all lie between S(j) and R(i), for every j < i:
+The rate law is checked from outside, where a dispatch is seen only after it happened. Two readings make it exact: a
+fetcher of capacity 1 gets task i+1 only after it sent ``done`` for task i at S(i), and gets it at R(i+1),
+so that dispatches j+1 … i all lie between S(j) and R(i), for every j < i:
 
     i - j  <=  burst + rate × (R(i) - S(j))
 """
@@ -26,14 +26,14 @@ pytestmark = EITHER_STORE
 DURABILITIES = ["commit", "interval", "none"]
 
 REQUESTS = 48
-"""Sent without waiting for an answer; a session has at most 64 such."""
+"""Requests sent without waiting for answers; a session has at most 64."""
 TASKS_PER_REQUEST = 20
 
 HELLO_MS = 100
-"""Between hellos of a fetcher that must not fall silent."""
+"""Time between hellos of a fetcher that must not fall silent."""
 
 ROUNDING = 1e-5
-"""Tokens; the bucket forgives a tenth of that."""
+"""Tolerance in tokens, a tenth of what the bucket forgives."""
 
 
 def new_tasks(*taskids: str, **schedule: Any) -> list[Message]:
@@ -61,7 +61,7 @@ def boot_seconds() -> float:
 
 
 def answers(to: Peer, count: int) -> dict[int, Message]:
-    """The answers to requests 1 to ``count`` by their numbers; those that come twice are the same."""
+    """Collect the answers to requests 1 to ``count`` by number; repeated ones must be equal."""
     by_number: dict[int, Message] = {}
     while len(by_number) < count:
         message = to.receive()
@@ -86,7 +86,7 @@ def test_requests_unanswered_at_a_kill_are_repeated_and_each_is_done_once(
     for _ in range(chance.randrange(REQUESTS)):
         first.receive()
     it.kill()
-    first.close()  # it would send again what it has not sent yet
+    first.close()  # it would still send what has not left yet
     it.start()
     for batch in batches:
         again.send("new-task", project="news", tasks=batch)
@@ -114,7 +114,7 @@ def test_a_done_unanswered_at_a_kill_is_repeated_and_counts_once_with_its_follow
         fetcher.send("done", tasks=report)
     fetcher.receive()
     it.kill()
-    fetcher.close()  # it would send again what it has not sent yet
+    fetcher.close()  # it would still send what has not left yet
     it.start()
     again = peer(it, "fetcher")
     again.n = 1
@@ -266,7 +266,7 @@ def test_no_window_has_more_hand_outs_than_the_rate_law_allows_restarts_included
         sent_at.append(boot_seconds())
         fetcher.ask("done", tasks=[finished(task)])
 
-    # sent_at[j] is just before hand-out j + 1 could happen, received_at[i] just after hand-out i + 1 did.
+    # sent_at[j] is just before dispatch j + 1 could happen, received_at[i] just after dispatch i + 1 did.
     windows = combinations(range(count + 1), 2)
     excess = [(i, j) for j, i in windows if i - j > burst + rate * (received_at[i - 1] - sent_at[j]) + ROUNDING]
     assert excess == []

@@ -1,6 +1,6 @@
 """Retries with another body, and failures with new tasks, while daemon and fetchers are killed: none lost, none twice.
 
-As in ``test_lifecycle`` what happened is read from what the fetchers wrote: what they started, and what they were told.
+As in ``test_lifecycle``, facts are read from the fetchers' ledgers: starts, and answers to their reports.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).parents[2]
 
 RUNS = 6
-"""Of each task: five retries, and a failure for good."""
+"""Runs of each task: five retries, and a failure for good."""
 TASKS = usually(500, nightly=2000)
 ALL_RUNS = TASKS * RUNS
 FETCHERS = 3
 KILLS = 3
-"""Of the daemon, and of a fetcher, each."""
+"""Kills of the daemon, and of a fetcher, each."""
 
 Run = tuple[str, int]
 
 
 class Retriers:
-    """Fetcher processes, and what they have written."""
+    """Fetcher processes, and their ledgers."""
 
     def __init__(self, url: str, folder: Path, stack: ExitStack) -> None:
         self._url = url
@@ -60,12 +60,12 @@ class Retriers:
         self._processes.append((process, record))
 
     def wait_for(self, reports: int) -> None:
-        """Until so many more reports have been answered."""
+        """Wait until ``reports`` more reports have been answered."""
         while reports > 0:
             reports -= int(self._told.readline())
 
     def kill_first(self) -> set[Run]:
-        """kill -9 the one that has lived longest; returns the runs that it held, or did not know to be counted."""
+        """Kill the oldest fetcher with SIGKILL; return the runs that it held, or whose reports were unanswered."""
         place = next(n for n, (process, _) in enumerate(self._processes) if process.poll() is None)
         process, _ = self._processes[place]
         process.kill()
@@ -90,7 +90,8 @@ class Retriers:
 def test_whoever_is_killed_each_retry_runs_with_its_body_and_each_failure_brings_its_new_task(
     daemon: DaemonFactory, tmp_path: Path, seed: int
 ) -> None:
-    # Long enough for a busy machine not to take the living for silent, short enough to wait for what the killed held.
+    # Long enough that a busy machine's living fetchers aren't taken as silent, short enough to wait for tasks of killed
+    # ones.
     it = daemon(head_tasks=300, fetcher_timeout=15)
     chance, held = random.Random(seed), set[Run]()
     with ExitStack() as stack, Client(it.url) as client:
@@ -116,7 +117,7 @@ def test_whoever_is_killed_each_retry_runs_with_its_body_and_each_failure_brings
         assert started.keys() == every
         twice = {run for run, times in started.items() if times > 1}
         assert (twice <= held, max(started.values()) <= 1 + KILLS) == (True, True)
-        # Whoever was killed is not told; everybody else is, once, that his report counted and brought a new task.
+        # A killed fetcher gets no answer; every other one is told once that its report counted and brought a new task.
         assert {said for _, said in told} == {"done new"}
         assert (max(told.values()), every - {run for run, _ in told} <= held) == (1, True)
         parents, children = client.projects.get("parents"), client.projects.get("children")

@@ -1,4 +1,4 @@
-"""The polite crawler of the examples, as it stands, on a site that has a robots.txt and sitemaps."""
+"""The polite crawler of the examples, unchanged, on a site with a robots.txt and sitemaps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ ROOT = Path(__file__).parents[2]
 
 
 class Site:
-    """Serves pages on a port of loopback; its robots.txt is behind a redirect, as many are.
+    """Server of pages on a loopback port; its robots.txt is behind a redirect, as many are.
 
     Attributes:
-        pages: by their paths.
-        asked: how often each path was asked for.
-        agents: User-Agents that have asked.
+        pages: pages by path.
+        asked: number of requests by path.
+        agents: User-Agents of the requests.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Site:
                 self.wfile.write(body)
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -62,7 +62,7 @@ class Site:
         self._thread.start()
 
     def says(self, lastmods: dict[str, str]) -> None:
-        """Let the sitemap name these pages, with the times of their last change."""
+        """List these pages in the sitemap, with the times of their last change."""
         entries = "".join(
             f"<url><loc>{self.url}{path}</loc><lastmod>{lastmod}</lastmod></url>" for path, lastmod in lastmods.items()
         )
@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
 
 
 def crawl(it: Daemon, client: Client, site: Site, expected: set[str]) -> None:
-    """Run the example until these paths have been asked for and its project has finished."""
+    """Run the example until these paths have been requested and its project has finished."""
     command = [sys.executable, str(ROOT / "examples" / "polite_crawler.py"), f"{site.url}/"]
     with Forked(command, env={"TASKQUEUE_DAEMON": it.url}, stderr=subprocess.DEVNULL) as process:
         try:

@@ -1,4 +1,4 @@
-"""How a daemon is started, told to read its config again, and stopped: files, variables and commands around it."""
+"""Starting, reloading and stopping a daemon: files, variables and commands around it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Run ``taskqueue daemon start`` on a free port, in a folder of its own; ``line``: what it says when it listens."""
+    """Run ``taskqueue daemon start`` on a free port, in a private folder; ``line`` is its message when it listens."""
     monkeypatch.chdir(tmp_path)
     with ExitStack() as stack:
 
@@ -42,13 +42,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def line(daemon: subprocess.Popen[str]) -> str:
-    """What it says when it listens."""
+    """Return its message when it listens."""
     assert daemon.stdout is not None
     return daemon.stdout.readline()
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """A command's exit status, stdout and stderr."""
+    """Run a command; return exit status, stdout and stderr."""
     command = [*COMMAND, *map(str, arguments)]
     done = run_forked(command)
     return done.returncode, done.stdout, done.stderr
@@ -159,7 +159,7 @@ def test_the_pid_of_a_daemon_that_was_killed_is_not_signalled(start: Start, comm
     assert "listens" in line(daemon)
     daemon.kill()
     daemon.wait(WAIT_SECONDS)
-    # As if its pid had become that of another process: this one.
+    # As if the pid had become that of another process: this one.
     Path("it.pid").write_text(f"{os.getpid()}\n")
 
     reason = f"no daemon is running with this pid file; if pid {os.getpid()} was one, it has ended"

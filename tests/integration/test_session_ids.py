@@ -1,6 +1,6 @@
-"""The id of a session is a secret of its client and the daemon: nothing that people can ask for, or read, has it.
+"""A session's id is a secret of its client and the daemon: no reply and no log has it.
 
-Who knows it all the same can't silence the session for good.
+Even a peer that knows it can't silence the session for good.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOKS = (
     "log --json",
     "stats",
 )
-"""Commands by which people look at what a fetcher does."""
+"""Commands that show a fetcher's activity."""
 
 
 def test_no_command_and_no_line_of_the_log_has_the_id_of_a_session(

@@ -1,4 +1,4 @@
-"""The store commands beside a daemon that is at work: nothing waits for them, and what they see is sound."""
+"""The store commands beside a busy daemon: nothing waits for them, and they see a consistent store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Run = Callable[..., tuple[int, str, str]]
 
 CHECKS = usually(2, nightly=5)
-"""Looks at a daemon that is at work."""
+"""Checks of a busy daemon's store."""
 
 BATCH = 50
 
@@ -36,12 +36,12 @@ from taskqueue.store.tools.backup import back_up
 os.rename = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 back_up(*sys.argv[1:])
 """
-"""Dies between copying the files and giving the copy its name."""
+"""Program that dies after copying the files, before giving the copy its name."""
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run ``taskqueue store`` in this process; its exit status, stdout and stderr."""
+    """Run ``taskqueue store`` in this process; return exit status, stdout and stderr."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         status = main(["store", *map(str, arguments)])
@@ -55,7 +55,7 @@ def finished(task: Message, **more: Any) -> Message:
 
 
 def taken(fetcher: Peer, capacity: int) -> list[Message]:
-    """What a fetcher of this capacity is given first."""
+    """Receive the first tasks of a fetcher with this capacity."""
     fetcher.ask("hello", capacity=capacity)
     return list(fetcher.receive()["tasks"])
 
@@ -66,9 +66,9 @@ def counts(client: Peer, project: str = "news") -> dict[str, int]:
 
 @contextmanager
 def at_work(it: Daemon, peer: PeerFactory) -> Iterator[Callable[[], None]]:
-    """A producer and a fetcher keep the daemon busy; gives a function that waits until they have done some more.
+    """Keep the daemon busy by a producer and a fetcher; the function waits until they have done some more.
 
-    Some tasks fail, some are replaced while they are processed, some are cleared away.
+    Some tasks fail, some are replaced while they are processed, some are removed.
     """
     stop, more = threading.Event(), threading.Semaphore(0)
     client = peer(it)

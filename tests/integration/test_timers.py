@@ -24,12 +24,12 @@ FAR = usually(10_000, nightly=50_000)
 """Tasks that are due in days, more than the daemon has in memory."""
 WITHIN_SECONDS = 3.0
 LEAD_SECONDS = 2.0
-"""Until the first of the near ones is due; those whose pushing takes longer are due when they arrive."""
+"""Time until the first of the near tasks is due; those pushed later are due when they arrive."""
 
 DAY = 86_400.0
 
 Times = dict[str, float]
-"""When tasks are due, in unix seconds, by their urls."""
+"""Due times in unix seconds, by url."""
 
 
 def urls(kind: str, count: int) -> list[str]:
@@ -37,7 +37,7 @@ def urls(kind: str, count: int) -> list[str]:
 
 
 def push_at(client: Client, due: Times, **schedule: Any) -> None:
-    """Push tasks, each with a time of its own."""
+    """Push tasks, each with its own time."""
     items = ({"url": url, "taskid": url, "exetime": at, **schedule} for url, at in due.items())
     assert client.push_many("news", items, batch=1000).rejected == 0
 
@@ -47,7 +47,7 @@ def some(due: Times, first: int, count: int) -> Iterator[str]:
 
 
 def take(fetcher: Peer, due: Times) -> dict[str, float]:
-    """When each of them came; pytest's timeout ends it if one never does."""
+    """Take all tasks; return their times of arrival. pytest's timeout ends it if one never comes."""
     fetcher.send("hello", capacity=NEAR, projects=["news"], holds=[], seen=0)
     came: dict[str, float] = {}
     while len(came) < len(due):

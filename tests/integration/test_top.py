@@ -25,11 +25,11 @@ from taskqueue.cli.main import main
 os.open(os.ttyname(0), os.O_RDWR)
 sys.exit(main())
 """
-"""So that Ctrl-C is a signal: the first terminal that a new session opens is its own."""
+"""Program that makes Ctrl-C a signal: the first terminal that a new session opens controls it."""
 COMMAND = [sys.executable, "-c", IN_ITS_TERMINAL, "top", "--interval", "0.2"]
 
 HOME = b"\x1b[H"
-"""What the picture of each look begins with."""
+"""Beginning of each picture."""
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -38,7 +38,7 @@ PeerFactory = Callable[..., Any]
 
 
 class Terminal:
-    """A terminal of 80 x 24 with a command in it."""
+    """Terminal of 80 x 24 with a command in it."""
 
     def __init__(self, url: str, *options: str) -> None:
         self._outside, inside = pty.openpty()
@@ -63,7 +63,7 @@ class Terminal:
         os.write(self._outside, keys.encode())
 
     def until(self, shows: Callable[[list[str]], bool]) -> list[str]:
-        """The lines of the first whole picture that is so; pytest's timeout ends it otherwise."""
+        """Return the lines of the first whole picture that passes; pytest's timeout ends it otherwise."""
         while True:
             *_, picture, rest = [b"", *self._seen.split(HOME)]
             lines = ESCAPES.sub("", picture.decode()).split("\r\n")
@@ -75,7 +75,7 @@ class Terminal:
                 self._seen += os.read(self._outside, 65536)
 
     def end(self) -> tuple[int, str]:
-        """Its exit status, and what it wrote to stderr; what it draws until then is read and dropped."""
+        """Return exit status and stderr; pictures until then are read and dropped."""
         assert self.process.stderr is not None
         errors, written = self.process.stderr.fileno(), b""
         while True:
@@ -117,7 +117,7 @@ def top(daemon: DaemonFactory, peer: PeerFactory) -> Iterator[Top]:
 
 
 def first(name: str) -> Callable[[list[str]], bool]:
-    """The first row begins with it."""
+    """Make a check that the first row begins with ``name``."""
     return lambda lines: len(lines) > 5 and lines[5].startswith(name)
 
 

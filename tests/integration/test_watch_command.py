@@ -1,4 +1,4 @@
-"""``taskqueue status --follow``, and a watcher who is no friend."""
+"""``taskqueue status --follow``, and a hostile watcher."""
 
 from __future__ import annotations
 

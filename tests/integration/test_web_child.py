@@ -1,4 +1,4 @@
-"""The page that a daemon serves itself: by a process that it starts, watches and takes along."""
+"""The dashboard that a daemon serves itself, by a process that it starts, watches and stops."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.integration.conftest import WAIT_SECONDS, Daemon, DaemonFactory
 
 
 def pid_of_web(it: Daemon) -> int:
-    """The first web process that it started."""
+    """Return the pid of the first web process that it started."""
     return int(it.wait_for_log("web-started pid=").split("web-started pid=")[1])
 
 
 def has_ended(pid: int) -> bool:
-    """Waits for its end."""
+    """Wait for the end of a process."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

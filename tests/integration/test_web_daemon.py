@@ -1,4 +1,4 @@
-"""The page of the daemon itself."""
+"""The dashboard's page of the daemon itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.postgres import drop_schema, new_target, postgres_url
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a daemon that has done a little."""
+    """Client of a daemon that has done a little."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     try:
         with Client(daemon.url) as it:
@@ -41,7 +41,7 @@ def test_the_page_of_the_daemon_has_the_words_of_the_command_line(client: Client
 
     lines = page.get_element_by_id("facts")
     assert [words(each) for each in lines.iter("dt")] == [fact.head for fact in told]
-    # But for how long it has been running, which goes on.
+    # Except the uptime, which goes on.
     assert words(next(lines.iter("dd"))).partition(", ")[2] == told[0].told.partition(", ")[2]
 
 

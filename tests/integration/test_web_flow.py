@@ -1,4 +1,4 @@
-"""The page of a flow, of a real daemon."""
+"""The dashboard's page of a flow, of a real daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE = 600
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a daemon with a small flow of which a task is done, and a large one."""
+    """Client of a daemon with a small flow, one task of which is done, and a large flow."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     try:
         with Client(daemon.url) as it:
@@ -127,4 +127,4 @@ def test_a_flow_that_has_failed_can_be_run_again_and_not_cancelled(client: Clien
 
 
 def test_a_flow_that_nobody_knows_has_no_page(pages: Pages) -> None:
-    assert "flow" in words(pages.page("/projects/shop/flows/nobody", 404))
+    assert "flow" in words(pages.page("/projects/shop/flows/ghost", 404))

@@ -1,4 +1,4 @@
-"""A browser that follows every link of every page, on a daemon whose every text from outside is meant for it."""
+"""A browser that follows every link of the dashboard, on a daemon whose texts from outside all attack it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.integration.conftest import Daemon, Peer
 from tests.integration.web_pages import ADDRESS, Pages, pages_of
 
 MARKUP = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)><svg/onload=alert(1)>{{7*7}}{%x%}-->]]>&amp;"
-"""Ends attributes, elements and comments, runs, and is a template."""
+"""Markup that ends attributes, elements and comments, runs a script, and is a template."""
 
 EVIL = f"{MARKUP}\x1b[31m\x07\u202e\u2066\u200b\u2028\x00\x9b"
-"""Turns round and hides, too."""
+"""Markup with characters that reverse and hide text."""
 
 URLS = [
     "javascript:alert(1)",
@@ -60,7 +60,7 @@ def accepted(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def tell(daemon: Daemon) -> list[Peer]:
-    """Tell it such texts wherever it takes any; returns who must stay connected."""
+    """Put hostile texts wherever the daemon accepts any; return peers that must stay connected."""
     fetcher = Peer(daemon.url)
     settings = {
         "fetch": {EVIL: EVIL}, "group": "papers", "retries": 0, "slot": {"by": "named"}, "fail_pause_num": 0,
@@ -98,7 +98,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
 
 
 def harm_in(page: html.HtmlElement) -> list[str]:
-    """What a browser would run of a page, load from elsewhere, or show as what it is not."""
+    """List what a browser would run, load from another host, or show misleadingly."""
     found = [f"<{each.tag}>" for each in page.iter("script", "style", "iframe", "object", "embed", "base", "img")
              if not str(each.get("src", "")).startswith("/static/")]  # fmt: skip
     for each in page.iter(html.etree.Element):

@@ -1,4 +1,4 @@
-"""The pages of fetchers, flows and changes, of a real daemon."""
+"""The dashboard's pages of fetchers, flows, changes and slots, of a real daemon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOSTILE = "../..?x=1#y/z <b>bold</b>\"'"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a daemon with two fetchers, one of which holds a task, with three flows and a few changes."""
+    """Client of a daemon with two fetchers, one of which holds a task, three flows and a few changes."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     try:
         with Client(daemon.url, name="anna@web1") as it, Client(daemon.url, name=HOSTILE) as other:
@@ -73,9 +73,9 @@ def test_a_fetcher_is_found_by_its_name_and_by_whose_tasks_it_wants(pages: Pages
         return [row[0] for row in table(pages.page(f"/fetchers?{query}"), "Fetchers")[1:]]
 
     assert names("filter=BOLD") == names("project=shop") == [HOSTILE]
-    assert names("filter=nobody") == names("skip=100") == []
+    assert names("filter=ghost") == names("skip=100") == []
     assert HOSTILE in names("sort=nonsense")
-    assert "No fetcher matches." in words(pages.page("/fetchers?filter=nobody"))
+    assert "No fetcher is named so." in words(pages.page("/fetchers?filter=ghost"))
 
 
 def test_whatever_a_fetcher_is_called_its_page_is_found_and_it_can_be_drained(pages: Pages) -> None:
@@ -109,7 +109,7 @@ def test_what_changes_of_a_fetcher_is_sent_and_its_row_but_once(client: Client, 
 
 
 def test_a_fetcher_that_nobody_knows_has_no_page(pages: Pages) -> None:
-    assert "nobody" in words(pages.page("/fetchers/nobody", 404))
+    assert "ghost" in words(pages.page("/fetchers/ghost", 404))
 
 
 # ------------------------------------------------------------------------------------------------ flows
@@ -160,7 +160,7 @@ def test_changes_are_found_by_project_and_time(pages: Pages) -> None:
     def changes(query: str) -> int:
         return len(table(pages.page(f"/log?{query}"), "Changes")) - 1
 
-    assert [changes("project=news"), changes("project=nobody"), changes("since=1d"), changes("since=0s")] == [
+    assert [changes("project=news"), changes("project=ghost"), changes("since=1d"), changes("since=0s")] == [
         2,
         0,
         4,

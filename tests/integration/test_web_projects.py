@@ -1,4 +1,4 @@
-"""The page of all projects, of a real daemon."""
+"""The dashboard's pages of all projects and of one, of a real daemon."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\"'&/?#%"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a daemon with a project that has tasks in several states, two of a group, and 60 others."""
+    """Client of a daemon with a project that has tasks in several states, two projects of a group, and 60 others."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     try:
         with Client(daemon.url, name="anna@web1") as it:
@@ -186,9 +186,9 @@ def test_what_loses_tasks_says_how_many_first_and_is_for_admins(pages: Pages) ->
 
 
 def test_a_project_that_is_not_there_is_said_to_be_unknown(pages: Pages) -> None:
-    page = pages.page("/projects/nobody", status=404)
+    page = pages.page("/projects/ghost", status=404)
 
-    assert 'project: "nobody" is unknown' in words(page)
+    assert 'project: "ghost" is unknown' in words(page)
 
 
 def test_every_block_of_a_project_is_live(pages: Pages) -> None:

@@ -1,4 +1,4 @@
-"""One subscription for all who want to know how projects are: of a real daemon, which changes, dies and comes back."""
+"""A single subscription for all watchers of projects: of a real daemon, which changes, dies and comes back."""
 
 from __future__ import annotations
 

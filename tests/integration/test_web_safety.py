@@ -1,8 +1,8 @@
-"""A real web process beside peers that mean no good: by their bytes, their slowness, their number.
+"""A real web process beside hostile peers: by their bytes, their slowness, their number.
 
 shut    with tokens, as `taskqueue web start --tokens FILE` starts it
-open    on loopback without, with little patience and few connections
-full    with tokens and a trusted proxy, as many connections as usual, all of which may have to give way at once
+open    on loopback without tokens, with short timeouts and few connections
+full    with tokens and a trusted proxy, the usual number of connections, any of which may be closed for another
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.integration.conftest import ROOT, WAIT_SECONDS, Daemon, Peer
 from tests.integration.nursery import Forked, run_forked
 
 CONNECTIONS = 520
-"""That the open one takes."""
+"""Connections of the open process."""
 
 STREAMS = 500
 
@@ -56,7 +56,7 @@ access = AccessOptions(tokens=Path(sys.argv[2]), proxies=(ip_network("127.0.0.9"
 patience = Patience(head_seconds=1e9, idle_seconds=1e9, look_seconds=1e9, fresh_seconds=0.0)
 sys.exit(run(WebOptions(sys.argv[1], port=0, access=access, patience=patience), False))
 """
-"""No connection ends there by itself."""
+"""Program in which no connection ends by itself."""
 
 USUAL = Patience()
 
@@ -64,12 +64,12 @@ LONG_FIELD = b"x" * 70_000
 
 
 class Web:
-    """A web process.
+    """Web process.
 
     Attributes:
-        tokens: its file.
-        port: on loopback.
-        host: as browsers write it.
+        tokens: file of its tokens.
+        port: port on loopback.
+        host: ``Host`` as browsers send it.
     """
 
     def __init__(self, folder: Path, *command: str) -> None:
@@ -82,24 +82,24 @@ class Web:
         self.host = f"127.0.0.1:{self.port}"
 
     def log(self) -> str:
-        """What it has said."""
+        """Output of the process so far."""
         return self.log_file.read_text()
 
     @contextmanager
     def connected(self, host: str = "127.0.0.1") -> Iterator[socket.socket]:
-        """A connection, from this address of this machine."""
+        """Connect, from this address of this machine."""
         there, here = ("127.0.0.1", self.port), (host, 0)
         with socket.create_connection(there, timeout=WAIT_SECONDS, source_address=here) as peer:
             yield peer
 
     def told(self, request: bytes) -> bytes:
-        """All that is answered to these bytes, until the connection ends; it is left open by us."""
+        """Return the answer to these bytes until the server ends the connection; this side leaves it open."""
         with self.connected() as peer:
             peer.sendall(request)
             return read_all(peer)
 
     def ask(self, method: str, path: str, body: str = "", **headers: str) -> http.client.HTTPResponse:
-        """An answer, with its body in ``body``."""
+        """Return an answer, with its body in ``body``."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
         connection.request(method, path, body or None, {name.replace("_", "-"): text for name, text in headers.items()})
         answer = connection.getresponse()
@@ -108,12 +108,12 @@ class Web:
         return answer
 
     def status(self, method: str, path: str, body: str = "", **headers: str) -> int:
-        """The status of an answer."""
+        """Return the status of an answer."""
         return self.ask(method, path, body, **headers).status
 
 
 def daemon_line(path: Path, text: str) -> str:
-    """The first line of a log with this text, as soon as there is one."""
+    """Wait for a line of a log with this text; return the first."""
     command = ["timeout", str(WAIT_SECONDS), "tail", "-n", "+1", "-F", str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as tail:
         assert tail.stdout is not None
@@ -124,7 +124,7 @@ def daemon_line(path: Path, text: str) -> str:
 
 
 def read_all(peer: socket.socket) -> bytes:
-    """What comes until the other side has ended."""
+    """Read until the other side has ended."""
     parts = []
     try:
         while part := peer.recv(65_536):
@@ -135,13 +135,13 @@ def read_all(peer: socket.socket) -> bytes:
 
 
 def status_of(answer: bytes) -> int:
-    """Of the first response."""
+    """Return the status of the first response."""
     return int(answer.split(b" ", 2)[1]) if answer else 0
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    """The daemon of this module."""
+    """Daemon of this module."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     yield daemon
     daemon.kill()
@@ -149,7 +149,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A web process that demands tokens."""
+    """Web process that demands tokens."""
     folder = tmp_path_factory.mktemp("shut")
     tokens = folder / "tokens.json"
     add_token(tokens, "first", "viewer", None)
@@ -162,7 +162,7 @@ def shut(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="module")
 def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A web process that lets everybody in, and has little patience."""
+    """Web process without tokens, with short timeouts."""
     folder = tmp_path_factory.mktemp("open")
     web = Web(folder, sys.executable, "-c", ENTRY, running.url, str(folder / "tokens.json"))
     yield web
@@ -172,7 +172,7 @@ def opened(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="module")
 def full(running: Daemon, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    """A web process that is going to be full, and room for as many connections here."""
+    """Web process that is going to be full, with room for as many connections in this process."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * USUAL.connections)), hard))
     folder = tmp_path_factory.mktemp("full")
@@ -396,11 +396,11 @@ def test_a_log_line_of_the_process_is_visible_whatever_was_asked(opened: Web) ->
     assert "forged" not in opened.log()
 
 
-# ------------------------------------------------------------------------------------------------ who asks
+# ------------------------------------------------------------------------------------------------ users
 
 
 def sign_in(web: Web, secret: str) -> str:
-    """The cookie of a browser that shows a token."""
+    """Sign in with a token; return the browser's cookie."""
     page = web.ask("GET", "/login")
     csrf = re.findall(rb'name="csrf" value="(\w+)"', page.body)[0].decode()  # type: ignore[attr-defined]
     form = urlencode({"csrf": csrf, "token": secret, "next": "/daemon"})
@@ -517,7 +517,7 @@ def test_whoever_sends_a_head_byte_by_byte_is_cut(opened: Web) -> None:
 
 
 def unread_by(web: Web, asked: int) -> bool:
-    """Whether somebody is cut who asks so often for a file and reads nothing."""
+    """Whether a client is cut that requests a file ``asked`` times and reads nothing."""
     with socket.socket() as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.connect(("127.0.0.1", web.port))
@@ -541,7 +541,7 @@ def test_whoever_asks_ever_more_before_he_reads_is_cut(opened: Web) -> None:
 
 
 def stream_of(web: Web, stack: ExitStack, **headers: str) -> tuple[socket.socket, bytes]:
-    """A stream that is left open, and the beginning of what came."""
+    """Open a stream; return its connection, and the beginning of its answer."""
     peer = stack.enter_context(web.connected())
     said = "".join(f"{name}: {text}\r\n" for name, text in headers.items())
     peer.sendall(f"GET /live/daemon HTTP/1.1\r\nHost: {web.host}\r\n{said}\r\n".encode())
@@ -585,7 +585,7 @@ ANSWERED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer T
 
 
 class Quiet:
-    """Peers that take all connections, and whichever they lose once more."""
+    """Peers that take all connections, and reconnect those that they lose."""
 
     def __init__(self, web: Web, begun: bytes, *hosts: str) -> None:
         self._web = web
@@ -599,7 +599,7 @@ class Quiet:
         return peer
 
     def renew(self) -> int:
-        """Connect in place of those that were ended; returns how many they were."""
+        """Reconnect ended connections; return their number."""
         looking = select.poll()
         found = {peer.fileno(): peer for peer in self._peers}
         for number in found:
@@ -617,7 +617,7 @@ class Quiet:
             assert status_of(peer.recv(4096)) == 200
 
     def close(self) -> None:
-        """Let go of all."""
+        """Close all."""
         for peer in self._peers:
             peer.close()
 

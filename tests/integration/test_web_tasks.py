@@ -1,4 +1,4 @@
-"""The pages of tasks, failures and operations, of a real daemon."""
+"""The dashboard's pages of tasks, failures and operations, of a real daemon."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ HOSTILE_IDS = (
     "a\r\n\nb/c",
     "q" * 128,
 )
-"""Taskids that a path, a query, a header or a page might take for something else."""
+"""Taskids that a path, a query, a header or a page might misread."""
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a daemon with tasks in all states."""
+    """Client of a daemon with tasks in all states."""
     daemon = Daemon(tmp_path_factory.mktemp("daemon")).start()
     try:
         with Client(daemon.url, name="anna@web1") as it:
@@ -132,7 +132,7 @@ def test_a_search_that_makes_no_sense_is_refused_by_its_field(pages: Pages, quer
 
 
 def test_a_project_that_nobody_knows_has_no_tasks(pages: Pages) -> None:
-    assert "nobody" in words(pages.page("/projects/nobody/tasks", 404))
+    assert "ghost" in words(pages.page("/projects/ghost/tasks", 404))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What people install: a wheel made of this tree, and what it does in a folder that has nothing else."""
+"""The wheel that users install: made of this tree, and used in an empty folder."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ pages[0](docs)
 ```
 """
 
-
-def copy_tree(tree: Path) -> None:
-    """Copy what a wheel is built from, so that nothing of it lies about here; nothing is fetched for it."""
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheel made of a copy of the tree, which stays clean; nothing is downloaded."""
+    tree = tmp_path_factory.mktemp("tree")
     for name in BUILT_FROM:
         source = ROOT / name
         if source.is_dir():

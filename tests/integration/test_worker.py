@@ -1,4 +1,4 @@
-"""Worker processes against a real daemon: what ends them, what they hold meanwhile, and what they say of it."""
+"""Worker processes against a real daemon: what ends them, what they hold meanwhile, and what they log."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Daemon, DaemonFactory
 
 SHORT_SECONDS = 2.0
-"""Of a lease that is to run out, but not before its task has been begun."""
+"""Time of a lease that is to run out, but not before its task has been begun."""
 MAX_MEMORY = "200M"
-"""A worker without a leak takes a third of it."""
+"""Memory limit of a worker; one without a leak takes a third of it."""
 LEAK_MIB = 180
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COMMAND = [sys.executable, "-m", "taskqueue.cli.main", "work"]
@@ -120,7 +120,7 @@ Work = Callable[..., Process]
 
 @pytest.fixture
 def it(daemon: DaemonFactory) -> Daemon:
-    """A daemon whose fetchers are never taken as silent while a test runs."""
+    """Daemon that takes no fetcher as silent while a test runs."""
     return daemon(auto_create=True, fetcher_timeout=60)
 
 
@@ -161,7 +161,7 @@ def counts(client: Client) -> dict[str, int]:
 
 
 def wait_for(client: Client, expected: dict[str, int]) -> None:
-    """Ask again and again until the counts are so; pytest's timeout ends it otherwise."""
+    """Ask until the counts are as expected; pytest's timeout ends it otherwise."""
     while counts(client) != expected:
         select.select([], [], [], 0.02)
 
@@ -188,7 +188,7 @@ def test_a_handler_that_exits_fails_its_tasks_and_not_its_worker(client: Client,
 
 
 def said(process: Process, event: str) -> str:
-    """The next line on stderr that tells of this event."""
+    """Read stderr until a line of this event; return it."""
     assert process.stderr is not None
     while f"event={event} " not in (line := process.stderr.readline()):
         assert line, f"it never said {event}"
@@ -321,7 +321,7 @@ def test_what_a_worker_says_goes_where_its_module_sends_its_log(tmp_path: Path, 
 
 
 def go_on(process: Process) -> None:
-    """Let the handler that waits end."""
+    """Let the waiting handler end."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
@@ -441,7 +441,7 @@ def test_a_process_whose_handler_blocks_the_event_loop_says_where_and_ends_and_t
 
 
 def wait_until(true: Callable[[], object]) -> None:
-    """Ask again and again; pytest's timeout ends it otherwise."""
+    """Ask until it is true; pytest's timeout ends it otherwise."""
     while not true():
         select.select([], [], [], 0.02)
 
@@ -610,7 +610,7 @@ def test_a_worker_in_a_loop_of_its_own_hands_back_its_tasks_on_sigterm(
 
 
 def line_of_kind(process: Process, beginning: str) -> str:
-    """The next line that begins so."""
+    """Return the next line that begins with this."""
     while not (line := line_of(process)).startswith(beginning):
         assert line
     return line

@@ -1,6 +1,6 @@
-"""Runs many commands, one after the other in one process: a JSON list of lists of arguments is its own argument.
+"""Run many commands one after the other in one process: its argument is a JSON list of argument lists.
 
-Each is announced on both streams, so that what it wrote can be told from what the others did.
+Each is announced on both streams, so that its output can be told from that of the others.
 """
 
 from __future__ import annotations

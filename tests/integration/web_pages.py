@@ -1,4 +1,4 @@
-"""The pages of a real daemon, asked for without a socket in between, and what their streams send first."""
+"""Dashboard of a real daemon, asked for without a socket in between, and first messages of its streams."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ADDRESS = "http://127.0.0.1:7401"
 
 
 class Pages:
-    """A web process whose browser is this one; it goes on while somebody asks for a page."""
+    """Web process whose only browser is the test; it goes on while a page is requested."""
 
     def __init__(self, app: Starlette, runner: asyncio.Runner) -> None:
         self._app = app
         self._runner = runner
 
     def get(self, path: str) -> httpx.Response:
-        """The answer to a request."""
+        """Return the answer to a request."""
         return self._runner.run(self._get(path))
 
     async def _get(self, path: str) -> httpx.Response:
@@ -35,13 +35,13 @@ class Pages:
             return await browser.get(path)
 
     def page(self, path: str, status: int = 200) -> html.HtmlElement:
-        """A page, read as a browser would."""
+        """Return a page, parsed as a browser would."""
         answer = self.get(path)
         assert answer.status_code == status, answer.text
         return html.document_fromstring(answer.text)
 
     def first_change(self, path: str) -> dict[str, Any]:
-        """What the stream of a page sends first: everything that is live in it."""
+        """Return the first message of a page's stream: everything that is live in it."""
         found: dict[str, Any] = self._runner.run(self._first_event(self.page(path).find("body").get("data-live")))
         return found
 
@@ -77,19 +77,19 @@ async def _answer(app: Starlette, scope: Any, receive: Any, send: Any) -> None:
 
 
 def words(element: html.HtmlElement) -> str:
-    """Its text, with single spaces."""
+    """Return its text, with single spaces."""
     return " ".join(element.text_content().split())
 
 
 def table(page: html.HtmlElement, label: str) -> list[list[str]]:
-    """The cells of a table by the name of its region, its heads first."""
+    """Return the cells of a table by the name of its region, headers first."""
     (region,) = [each for each in page.iter("div", "section") if each.get("aria-label") == label]
     return [[words(cell) for cell in row.iter("th", "td")] for row in region.iter("tr")]
 
 
 @contextmanager
 def pages_of(url: str) -> Iterator[Pages]:
-    """The pages of the daemon at this address."""
+    """Serve the dashboard of the daemon at this address."""
     app = make_app(WebOptions(url))
     with asyncio.Runner() as runner:
         lifespan = app.router.lifespan_context(app)

@@ -1,1 +1,2 @@
-"""The pages in a browser: a package of its own, so that a browser ends with its last test; see ``conftest``."""
+"""Browser tests of the dashboard, in a package of their own, so that the browser ends with its last test
+(``conftest``)."""

@@ -1,10 +1,10 @@
-"""Debian's Chromium in front of a daemon that serves its pages: what a reader sees, clicks and types.
+"""Debian's Chromium in front of a daemon with a dashboard: what a user sees, clicks and types.
 
-site      a daemon, its web process and a client, for all tests of a module; nothing in it is expected to be first
-browser   a Chromium without a window, for all modules that a process of pytest runs one after the other
-reader    a window of it, for all tests of a module that ask for the same: a new one takes a process of the browser, and
-          twice the CPU of a page. It watches what must not happen: a script of somebody else, a request to elsewhere,
-          an error in the console, a violation of the content-security policy. A test in which one does, fails.
+site      a daemon, its web process and a client, shared by all tests of a module, which leave traces in it
+browser   a headless Chromium, shared by all modules that a pytest process runs one after the other
+reader    a browser window, shared by tests of a module that ask for the same: a new one takes a process of the
+          browser, and twice the CPU of a page. A test fails if its window sees a foreign script, a request to
+          another host, an error in the console, or a violation of the content-security policy.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ OPTIONS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-"""root has no sandbox; and nothing that leaves this machine."""
+"""The sandbox doesn't work for root; other options keep the browser from contacting other machines."""
 
 WAIT_MS: Final = 60_000
-"""How long something that must be seen is waited for; it goes on as soon as it is."""
+"""Milliseconds to wait for something that must appear; tests go on as soon as it does."""
 expect.set_options(timeout=WAIT_MS)
 
 VIOLATED: Final = """
@@ -53,15 +53,15 @@ FOREIGN: Final = """() => {
   const foreign = "script, img, iframe, object, embed, base, b, h1 + h1, [style], [onload], [onerror]";
   return [...document.querySelectorAll(foreign)].filter((one) => !ours(one)).map((one) => one.outerHTML.slice(0, 120));
 }"""
-"""Elements and attributes that no template of ours has."""
+"""Script that finds elements and attributes that no template of the dashboard has."""
 
 
 class Site(NamedTuple):
-    """A daemon and its pages.
+    """Daemon and its dashboard.
 
     Attributes:
-        address: of the pages, without a slash at its end.
-        client: of the daemon, of an operator called anna@web1.
+        address: URL of the dashboard, without a trailing slash.
+        client: client of the daemon, named as operator anna@web1.
     """
 
     address: str
@@ -70,11 +70,11 @@ class Site(NamedTuple):
 
 
 class Reader:
-    """A window.
+    """Browser window.
 
     Attributes:
-        page: what is in it.
-        wrong: what must not happen, and has.
+        page: page in it.
+        wrong: forbidden events seen so far.
     """
 
     def __init__(self, page: Page, address: str) -> None:
@@ -92,7 +92,7 @@ class Reader:
         page.on("request", self._see)
 
     def open(self, path: str) -> Page:
-        """Go to an address of the site, and wait until its stream, if it has one, is heard."""
+        """Go to an address of the site, and wait until its stream, if it has one, delivers."""
         self.look()
         self.page.goto(self._address + path, wait_until="load")
         if self.page.locator("body").get_attribute("data-live"):
@@ -100,18 +100,18 @@ class Reader:
         return self.page
 
     def expected(self, *words: str) -> None:
-        """Of what went wrong, what has one of these words was meant to."""
+        """Drop expected faults, those with one of these words, from ``wrong``."""
         self.wrong = [wrong for wrong in self.wrong if not any(word in wrong for word in words)]
 
     def look(self) -> None:
-        """Take down what the page says of its content-security policy, before it goes away."""
+        """Record violations of the content-security policy before the page is left."""
         if self.page.url.startswith(self._address):
             self.wrong += self.page.evaluate("window.violated ?? []")
 
     def leave(self) -> list[str]:
-        """Go away from the page at the end of a test; returns what has gone wrong in it.
+        """Leave the page at the end of a test; return what has gone wrong.
 
-        The next test finds the window as it was when it was new: of its size, without cookies and choices.
+        The next test finds the window as new: its size, no cookies, no choices.
         """
         self.look()
         self.page.goto("about:blank")
@@ -140,7 +140,7 @@ Open = Callable[..., Reader]
 
 
 def assert_tame(page: Page) -> None:
-    """Nothing of what it shows has become anything but text."""
+    """Assert that everything shown is text."""
     assert page.title() != "hacked"
     assert page.evaluate(FOREIGN) == []
     assert {urlsplit(link).scheme for link in page.evaluate(LINKS)} <= {"http", "https"}
@@ -148,7 +148,7 @@ def assert_tame(page: Page) -> None:
 
 @contextmanager
 def serving(folder: Path, chosen: Mapping[str, str] = NOTHING_SAID, **settings: Any) -> Iterator[Site]:
-    """A daemon that serves its pages, and in which a crawl has begun; ``chosen``: variables of its own."""
+    """Run a daemon with a dashboard and a crawl that has begun; ``chosen`` are variables of the web process."""
     daemon = Daemon(folder, web="127.0.0.1:0", environment={"HOME": str(folder), **chosen}, **settings).start()
     try:
         line = daemon.wait_for_log("shows the daemon at")
@@ -162,7 +162,7 @@ def serving(folder: Path, chosen: Mapping[str, str] = NOTHING_SAID, **settings: 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A Chromium without a window."""
+    """Run a headless Chromium."""
     assert CHROMIUM.exists(), "tests of pages need Debian's Chromium: apt-get install chromium"
     with sync_playwright() as playwright:
         it = playwright.chromium.launch(executable_path=CHROMIUM, args=list(OPTIONS))
@@ -178,14 +178,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Ends with the package, since no other test could run an event loop beside Playwright's."""
+    """Chromium that ends with the package, since no other test could run an event loop beside Playwright's."""
     with chromium() as it:
         yield it
 
 
 @pytest.fixture(scope="module")
 def windows(browser: Browser, site: Site) -> Iterator[Open]:
-    """Open a window of the module, or find it again."""
+    """Open a window of the module, or return the one with these options."""
     opened: dict[str, Reader] = {}
 
     def window(**how: Any) -> Reader:
@@ -201,7 +201,7 @@ def windows(browser: Browser, site: Site) -> Iterator[Open]:
 
 @pytest.fixture
 def reads(windows: Open) -> Iterator[Open]:
-    """Take a window: its width, and what else ``Browser.new_context`` takes."""
+    """Open a window by its width and options of ``Browser.new_context``."""
     taken: list[Reader] = []
 
     def take(width: int = 1280, height: int = 900, **how: Any) -> Reader:
@@ -216,5 +216,5 @@ def reads(windows: Open) -> Iterator[Open]:
 
 @pytest.fixture
 def reader(reads: Open) -> Reader:
-    """A window of a laptop."""
+    """Laptop-sized window."""
     return reads()

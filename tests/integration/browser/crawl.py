@@ -1,9 +1,9 @@
-"""What the pages are shown with: a crawl as there are many, and beside it everything hostile that can be pushed.
+"""Tasks for the dashboard: a typical crawl, and beside it everything hostile that can be pushed.
 
 news       running, of a group with shop; tasks in every state, some of which failed
 shop       has a flow of twelve tasks in five layers, partly run, and a cron job
-recipes    paused by somebody
-hostile    urls, taskids, errors, bodies, results, settings and fetchers that want to be more than text
+recipes    paused by an operator
+hostile    urls, taskids, errors, bodies, results, settings and fetchers with markup in them
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from taskqueue import Client, new_task
 
 MARKUP: Final = "\"'><script>document.title='hacked';alert(1)</script><img src=http://203.0.113.1/x onerror=alert(2)>"
-"""Wants to be a script, to end an attribute, and to load something from elsewhere."""
+"""Markup that tries to run a script, end an attribute, and load from another host."""
 
 TEXTS: Final = (
     MARKUP,
@@ -27,15 +27,15 @@ TEXTS: Final = (
     "&lt;script&gt;alert(5)&lt;/script&gt;&quot;&#39;",
     "long/" + "<b>w</b>x" * 227,
 )
-"""Each of them is a url, an error, a body and a result; the last one is 2,048 characters long."""
+"""Texts that serve as url, error, body and result; the last has 2,048 characters."""
 
 HOSTILE_NAME: Final = MARKUP[:64]
-"""As long as a fetcher's name may be."""
+"""Markup of the longest length of a fetcher's name."""
 
 
 @contextmanager
 def crawl(client: Client) -> Iterator[None]:
-    """Fill a daemon; the fetchers stay connected."""
+    """Fill a daemon; fetchers stay connected until the end."""
     with ExitStack() as stack:
         names = ("crawler-1@web3", HOSTILE_NAME)
         fetchers = [stack.enter_context(Client(client.daemon_address, name=name)) for name in names]

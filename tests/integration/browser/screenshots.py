@@ -1,7 +1,7 @@
-"""The pictures of the documents, made anew: ``python -m tests.integration.browser.screenshots [FOLDER]``, five minutes.
+"""Make the pictures of the documents: ``python -m tests.integration.browser.screenshots [FOLDER]``, five minutes.
 
-A daemon with a believable crawl, whose pages are opened by Debian's Chromium at the widths of a phone, a laptop and a
-large screen, light and dark.
+Opens the dashboard of a believable crawl in Debian's Chromium, as wide as a phone, a laptop and a large screen, light
+and dark.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from taskqueue import Client, Task, new_task
 from tests.integration.browser.conftest import Site, chromium, serving
 
 CRAWL_SECONDS: Final = 200.0
-"""So that the history has several minutes."""
+"""Length of the crawl, so that the history has several minutes."""
 
 FLOW_SECONDS: Final = 7.0
-"""So that a part of the flow has run when its pictures are taken, which is first."""
+"""Time before the flow's pictures, which are taken first; a part of the flow has run by then."""
 
 SITES: Final = {
     "news": ("daily", 8.0, "https://news.example/2026/11/{:05d}.html"),
@@ -36,7 +36,7 @@ SITES: Final = {
     "recipes": ("", 1.5, "https://recipes.example/{:05d}"),
     "archive": ("", 0.5, "https://archive.example/page/{:05d}"),
 }
-"""Rows of (group, tasks a second, form of a url)."""
+"""Groups of projects: rows of (group, tasks a second, pattern of urls)."""
 
 ERRORS: Final = (
     "HTTPError: 503 Service Unavailable",
@@ -67,11 +67,11 @@ PICTURES: Final = (
 
 
 def main() -> None:
-    """Make them."""
+    """Make all pictures."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/img")
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as place, serving(Path(place)) as site, crawling(site), chromium() as browser:
-        # What the daemon did in the last minutes is kept while somebody looks.
+        # The daemon keeps points of the last minutes only for an open dashboard.
         looking = browser.new_page()
         looking.goto(f"{site.address}/daemon")
         looking.wait_for_timeout(1000 * CRAWL_SECONDS)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def take(browser: Browser, site: Site, path: str, width: int, height: int, colours: str, file: Path) -> None:
-    """One picture of what is seen without scrolling."""
+    """Save a picture of the visible part of a page."""
     dark = colours == "dark"
     size = ViewportSize(width=width, height=height)
     context = browser.new_context(
@@ -99,13 +99,13 @@ def take(browser: Browser, site: Site, path: str, width: int, height: int, colou
 
 
 def failed_task(client: Client) -> str:
-    """The page of a task that has failed."""
+    """Return the address of a failed task."""
     return f"/projects/news/tasks/{client.tasks.list('news', 'failed').items[0].taskid}"
 
 
 @contextmanager
 def crawling(site: Site) -> Iterator[None]:
-    """A crawl of several sites by three fetchers, until the end."""
+    """Run a crawl of several sites by three fetchers, until the end."""
     with ExitStack() as stack:
         ended = Event()
         pool = stack.enter_context(ThreadPoolExecutor())
@@ -119,7 +119,7 @@ def crawling(site: Site) -> Iterator[None]:
 
 
 def fill(client: Client) -> None:
-    """Projects, tasks, a flow, and what an operator has done."""
+    """Create projects, tasks, a flow, and traces of an operator."""
     for name, (group, rate, form) in SITES.items():
         client.projects.set(name, {"rate": rate, "burst": 4 * rate, "retries": 2, "retry_delay": [20, 3600]})
         if group:
@@ -131,7 +131,7 @@ def fill(client: Client) -> None:
 
 
 def submit(client: Client) -> None:
-    """A flow, late enough that it is under way in its picture."""
+    """Submit a flow, late enough that it is running in its picture."""
     flow = client.flow("shop", "nightly")
     front = flow.task("https://shop.example/", priority=9)
     kinds = [flow.task(f"https://shop.example/{kind}/", after=[front], priority=9) for kind in ("men", "women", "kids")]
@@ -152,7 +152,7 @@ def fetch(client: Client, rng: Random, ended: Event) -> None:
 
 
 def run(client: Client, rng: Random, task: Task) -> None:
-    """One task, come what may."""
+    """Run a task, and report a random outcome."""
     if (task.url.startswith("https://shop.example/") and "/item/" not in task.url) or rng.random() < 0.9:
         client.done(task, result={"status": 200, "bytes": rng.randrange(4_000, 90_000)})
     else:

@@ -1,6 +1,7 @@
-"""The pages in a browser behind a reverse proxy that shows them below a path: streams arrive, buttons do what they say.
+"""The dashboard in a browser, below a path of a reverse proxy: streams arrive, buttons work.
 
-Every window watches that nothing is asked for outside of the path, and that nothing is missing; see ``conftest``.
+Every window fails its test if it asks for anything outside of the path, or for something that is missing
+(``conftest``).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ ONE_OF_EACH: Final = (
     *(page for page in PAGES if "?" not in page and "hostile" not in page),
     "/projects/names/tasks/~..",
 )
-"""Where other tasks are shown, links are the same: ``tests.integration.test_below_a_path`` follows all of them."""
+"""Pages of each kind; ``tests.integration.test_below_a_path`` follows all links."""
 
 ONCE: Final = pytest.mark.parametrize("site", ["stripped"], indirect=True)
-"""The pages are the same in both ways, which ``tests.integration.test_below_a_path`` sees of every link."""
+"""Mark of tests that need one proxy only; ``tests.integration.test_below_a_path`` compares the links of both."""
 
 TRUSTED: Final = {
     "TASKQUEUE_WEB_TRUST_PROXY": "127.0.0.1",
@@ -35,7 +36,7 @@ TRUSTED: Final = {
 
 @pytest.fixture(scope="module", params=["stripped", "kept"])
 def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A daemon's own pages behind a proxy; the path is a header of each request, or chosen for the daemon."""
+    """Dashboard behind a proxy; the path is a header of each request, or an option of the web process."""
     strips = request.param == "stripped"
     chosen = TRUSTED if strips else TRUSTED | {"TASKQUEUE_WEB_ROOT_PATH": PATH}
     says = {"X-Forwarded-User": "anna"} | ({"X-Forwarded-Prefix": PATH} if strips else {})

@@ -1,4 +1,4 @@
-"""What an operator does with mouse or keyboard changes the daemon, and the page says so."""
+"""Actions by mouse or keyboard change the daemon, and the dashboard says so."""
 
 from __future__ import annotations
 

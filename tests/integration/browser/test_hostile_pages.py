@@ -1,6 +1,6 @@
-"""Whatever was crawled, reported or set, is text in the pages: nothing of it runs, leads away or is fetched.
+"""Crawled, reported and configured texts stay text in the dashboard: none runs, leads away or is fetched.
 
-What must not happen is watched by every window; see ``conftest``.
+Every window watches for it (``conftest``).
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ KNOCK: Final = """async (address) => {
   const asked = [...images, loaded("script", "a.js"), posted.then(() => "loaded", () => "failed"), spoken];
   return [...new Set(await Promise.all(asked))];
 }"""
-"""What a foreign page can send to any port of the reader's machine; how that ended."""
+"""Requests that a foreign page can send to any port of the user's machine; returns how each ended."""
 
 
 def test_a_foreign_page_that_asks_the_daemons_own_port_for_images_does_nothing_to_it(

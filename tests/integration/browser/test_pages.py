@@ -1,4 +1,4 @@
-"""Every page, as it is opened: nothing in it fails, whatever it has to show, however wide and in which colours."""
+"""Every page of the dashboard opens without a fault, for any content, width and colours."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ WIDEST: Final = """() => {
     && !one.closest("svg, .scroll, .unseen, pre, .packed, dialog, nav, [hidden]"));
   return [document.documentElement.scrollWidth - edge, wide.slice(0, 3).map((one) => one.outerHTML.slice(0, 120))];
 }"""
-"""How much wider than the window the page is, and what of it is."""
+"""Script that returns how much wider than the window the page is, and its widest element."""
 
 NAMED: Final = frozenset(
     ("button", "checkbox", "combobox", "DisclosureTriangle", "image", "link", "navigation", "progressbar", "radio")
 ) | frozenset(("region", "searchbox", "slider", "spinbutton", "textbox"))
-"""Roles of the accessibility tree of which nobody can tell without a name what they are for."""
+"""Roles of the accessibility tree that are useless without a name."""
 
 
 def nameless(page: Page) -> list[str]:
-    """What a screen reader could only call a button, or an image."""
+    """List elements that a screen reader can only call a button or an image."""
     tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")
     roles = [(node["role"]["value"], node["name"]["value"]) for node in tree["nodes"] if not node["ignored"]]
     return [role for role, name in roles if role in NAMED and not name.strip()]
@@ -57,7 +57,7 @@ def test_a_page_opens_without_an_error_fits_a_phone_and_names_all_that_it_has(re
     page = reads(**PHONE, has_touch=True, is_mobile=True).open(path)
 
     wider = page.evaluate(WIDEST)
-    page.set_viewport_size(LAPTOP)  # a phone is not shown all that there is
+    page.set_viewport_size(LAPTOP)  # a phone shows less
     unnamed = nameless(page)
     page.set_viewport_size(PHONE)
     assert wider == [0, []]

@@ -1,4 +1,4 @@
-"""What a reader of the pages does without changing anything, in a real browser."""
+"""Reading the dashboard in a real browser, without changing anything."""
 
 from __future__ import annotations
 
