@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def measured(contender: Contender, load: Load, pin: Pin) -> dict[str, float]:
-    """One round.
+    """Measure one round.
 
     Raises:
         SystemExit: the ledger is wrong.

@@ -1,4 +1,4 @@
-"""Builds of taskqueue that are measured in the same rounds: this one, a compiled one, and one as it was before.
+"""Builds of taskqueue measured in the same rounds: this one, a compiled one, and an earlier one.
 
     python -m benchmarks.lifecycle --compiled build/compiled --before /tmp/before/.venv
 
@@ -22,23 +22,24 @@ CORE: Final = "import taskqueue.core.scheduler as core; print(core.__file__)"
 
 
 class Build(Struct, frozen=True):
-    """One that is measured.
+    """Build to measure.
 
     Attributes:
-        label: what is added to the names of its rows; empty: this one.
-        python: its interpreter; empty: that of the benchmark.
+        label: suffix of its rows' names; empty for this build.
+        python: its interpreter; empty for that of the benchmark.
     """
 
     label: str = ""
     python: str = ""
 
     def of(self, row: str) -> str:
-        """The name of its row."""
+        """Return the name of this build's row."""
         return f"{row}, {self.label}" if self.label else row
 
     def command(self, module: str) -> list[str]:
-        """Run a module of this build, or one of the benchmarks on it, which ``make compiled`` lets it find."""
-        # The sources of this build lie in the folder that it is started in, where another must not look.
+        """Make the command that runs a module of this build, or a benchmark on it, which ``make compiled`` lets it
+        find."""
+        # Another build must not import this build's sources, which lie in the current folder.
         return [self.python, "-P", "-m", module] if self.python else [sys.executable, "-m", module]
 
 
@@ -48,16 +49,16 @@ BEFORE: Final = "before"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """--compiled and --before."""
+    """Add --compiled and --before."""
     parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled, and is measured too")
     parser.add_argument("--before", type=Path, metavar="VENV", help="has an earlier taskqueue, and is measured too")
 
 
 def builds(options: argparse.Namespace) -> list[Build]:
-    """This one, and those that the command line names.
+    """Return this build and those of the command line.
 
     Raises:
-        SystemExit: there is no taskqueue in one of them, or one that should be compiled is not.
+        SystemExit: one of them has no taskqueue, or one that should be compiled is not.
     """
     found = [HERE]
     if options.compiled:
@@ -71,17 +72,17 @@ def builds(options: argparse.Namespace) -> list[Build]:
 
 
 def builds_of_today(options: argparse.Namespace) -> list[Build]:
-    """The same without the earlier one, which may speak another protocol, or know no database."""
+    """Return the builds without the earlier one, which may speak another protocol, or know no database."""
     return [build for build in builds(options) if build.label != BEFORE]
 
 
 def add_option_of_one(parser: argparse.ArgumentParser) -> None:
-    """--compiled of a benchmark that has one daemon."""
+    """Add --compiled to a benchmark with a single daemon."""
     parser.add_argument("--compiled", type=Path, metavar="VENV", help="has taskqueue compiled; only this is measured")
 
 
 def only_build(options: argparse.Namespace) -> Build:
-    """The compiled one, if the command line names it, or this one.
+    """Return the compiled build, if the command line names it, or this one.
 
     Raises:
         SystemExit: it is not compiled.
@@ -96,7 +97,7 @@ def _build(label: str, venv: Path) -> Build:
 
 
 def _core(build: Build) -> Path:
-    """The file of the module that decides."""
+    """Find the file of the core's scheduler module."""
     if not Path(build.python).exists():
         raise SystemExit(f"there is no {build.python}")
     said = subprocess.run([build.python, "-I", "-c", CORE], stdout=subprocess.PIPE, check=False)

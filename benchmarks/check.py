@@ -1,10 +1,10 @@
-"""How long ``taskqueue store check`` takes, as a whole process: CPU time and memory.
+"""Measure ``taskqueue store check`` as a whole process: CPU time and memory.
 
     python -m benchmarks.check                    300,000 tasks, about a minute
     python -m benchmarks.check --tasks 1m         the figures of docs/howto/backup-and-undo.md
 
-Of the tasks one tenth is delayed and a half has succeeded, of which each second one after a failed attempt, which is in
-its history; taskids are hashes, as those of urls are.
+One tenth of the tasks is delayed, and half of them have succeeded, every second one after a failed attempt in its
+history. Taskids are hashes, as those of urls are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fill(path: Path, count: int) -> None:
 
 
 def end(ledger: Ledger, tasks: list[Task]) -> None:
-    """Have tasks succeed, each second one at its second attempt."""
+    """Let tasks succeed, every second one at its second attempt."""
     old = [(task.state, task.key) for task in tasks]
     for task in tasks:
         hand_out(task)
@@ -66,14 +66,14 @@ def is_over(number: int) -> bool:
 
 
 def project(count: int) -> ProjectRecord:
-    """The record of the tasks' project."""
+    """Make the record of the tasks' project."""
     over, delayed = sum(map(is_over, range(count))), sum(map(is_delayed, range(count)))
     counts = TaskCounts(ready=count - over - delayed, delayed=delayed, success=over)
     return ProjectRecord(PROJECT, "bench", counts=counts, unfinished=count - over)
 
 
 def check(store: Path) -> tuple[float, float]:
-    """Seconds of CPU, and MB at most, of a check that has to find a sound store."""
+    """Check a store, which must be sound; return seconds of CPU, and peak memory in MB."""
     command = [sys.executable, "-m", "taskqueue", "store", "check", str(store)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -84,7 +84,7 @@ def check(store: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Make a store, and check it some times."""
+    """Make a store, and check it several times."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--tasks", type=count_of, default=300_000)
     made.add_argument("--rounds", type=int, default=5)
@@ -92,7 +92,7 @@ def main() -> None:
     options = made.parse_args()
     with tempfile.TemporaryDirectory(prefix="taskqueue-bench-") as folder:
         store = options.keep or Path(folder) / "store"
-        # In a process of its own: what a child takes at most is counted from what its parent has.
+        # In a process of its own: a child's peak memory starts at its parent's.
         filling = multiprocessing.get_context("spawn").Process(target=fill, args=(store, options.tasks))
         filling.start()
         filling.join()

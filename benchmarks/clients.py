@@ -42,24 +42,24 @@ from benchmarks.peers.service import not_on_path
 
 PRODUCERS: Final = 16
 PROCESSES: Final = 2
-"""Of producers; each has as many threads as it takes."""
+"""Processes of producers, with as many threads as needed."""
 WARM_UP: Final = 64
 LOOK_SECONDS: Final = 0.01
 LIMIT_SECONDS: Final = 300.0
 SETTLE_SECONDS: Final = 0.5
 IDLE_SHARE: Final = 0.2
-"""Of a core, that workers which have started use at most."""
+"""Share of a core that started workers use at most."""
 
 
 class Contender(Struct, frozen=True):
-    """A package.
+    """Package to measure.
 
     Attributes:
-        module: of benchmarks.peers.
-        part: of the tasks that ours does; slow ones need fewer for the same precision.
-        goal: for how many times its rate ours is.
-        build: of taskqueue, all of whose processes it runs.
-        needs: the command of its server.
+        module: module of benchmarks.peers.
+        part: share of our number of tasks; slow packages need fewer for the same precision.
+        goal: ratio that our rate should reach.
+        build: build of taskqueue for all processes.
+        needs: command of its server.
     """
 
     label: str
@@ -71,7 +71,7 @@ class Contender(Struct, frozen=True):
     build: Build = HERE
 
     def unavailable(self) -> str:
-        """Why it can't be measured here; empty: it can."""
+        """Return why it can't be measured here; empty if it can."""
         try:
             self.load()
         except ImportError as error:
@@ -79,7 +79,7 @@ class Contender(Struct, frozen=True):
         return not_on_path(self.needs) if self.needs else ""
 
     def load(self) -> Ordinary:
-        """Its module."""
+        """Import its module."""
         return cast(Ordinary, import_module(f"benchmarks.peers.{self.module}"))
 
 
@@ -104,12 +104,12 @@ class Shape(NamedTuple):
 
     @property
     def tasks(self) -> int:
-        """Of all."""
+        """Number of all tasks."""
         return self.processes * self.threads * self.each
 
 
 class Took(NamedTuple):
-    """What was measured: tasks a second, and CPU time a task of producers, server and workers."""
+    """Measurement: tasks a second, and CPU time per task of producers, server and workers."""
 
     rate: float
     producers_us: float
@@ -150,7 +150,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=20_000, help="of ours; the slower ones do a part of them")
     made.add_argument("--only", help="contenders whose name begins so")
@@ -163,7 +162,7 @@ def parse() -> argparse.Namespace:
 
 
 def measured(contender: Contender, tasks: int) -> Took:
-    """One round.
+    """Measure one round.
 
     Raises:
         SystemExit: a task was lost, or run twice.
@@ -185,7 +184,7 @@ def measured(contender: Contender, tasks: int) -> Took:
 def working(
     commands: Sequence[Sequence[str]], environment: Mapping[str, str], log: Path
 ) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Workers, each in a group of its own, which ends with it."""
+    """Run workers, each in a process group of its own, which ends with it."""
     with log.open("ab") as out:
         started = [
             subprocess.Popen(
@@ -204,7 +203,7 @@ def working(
 
 
 def settle(workers: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Wait until all workers have started, which shows in that they rest."""
+    """Wait until all workers have started, which shows in that they are idle."""
     while True:
         before = group_cpu_seconds(workers)
         time.sleep(SETTLE_SECONDS)
@@ -213,7 +212,7 @@ def settle(workers: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def group_cpu_seconds(workers: Sequence[subprocess.Popen[bytes]]) -> float:
-    """CPU time of the groups of these processes, as far as they live."""
+    """Sum the CPU time of the processes in these groups that are alive."""
     groups, spent = {str(worker.pid) for worker in workers}, 0.0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -224,10 +223,10 @@ def group_cpu_seconds(workers: Sequence[subprocess.Popen[bytes]]) -> float:
 
 
 class Line(NamedTuple):
-    """Everything of a round that runs.
+    """Processes of a round.
 
     Attributes:
-        environment: of producers and workers.
+        environment: variables of producers and workers.
     """
 
     contender: Contender
@@ -237,7 +236,7 @@ class Line(NamedTuple):
     workers: Sequence[subprocess.Popen[bytes]]
 
     def push(self, shape: Shape) -> Took:
-        """Open the gate for all producers, and wait until everything was run."""
+        """Open the gate for all producers, and wait until every task was run."""
         gate = self.ledger.with_name(f"gate-{os.urandom(4).hex()}")
         before = self.ledger.stat().st_size // ROW_BYTES
         producers = [self.produce(shape, gate) for _ in range(shape.processes)]
@@ -257,11 +256,11 @@ class Line(NamedTuple):
         return Took(shape.tasks / seconds, producers_us, server_us, workers_us)
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Of the server, and of the workers."""
+        """CPU time of the server, and of the workers."""
         return processes.cpu_seconds(self.server.pid), group_cpu_seconds(self.workers)
 
     def produce(self, shape: Shape, gate: Path) -> subprocess.Popen[bytes]:
-        """A process of producers."""
+        """Start a process of producers."""
         numbers = [str(shape.threads), str(shape.each), str(gate)]
         command = [*self.contender.build.command("benchmarks.peers.producer"), self.contender.module, *numbers]
         return subprocess.Popen(
@@ -270,7 +269,7 @@ class Line(NamedTuple):
 
 
 def wait_for(ledger: Path, tasks: int) -> None:
-    """Until so many were run.
+    """Wait until ``tasks`` tasks were run.
 
     Raises:
         SystemExit: it takes too long.
@@ -283,10 +282,10 @@ def wait_for(ledger: Path, tasks: int) -> None:
 
 
 def check(pushed: list[str], done: list[str]) -> None:
-    """Nothing lost, nothing twice.
+    """Check that no task was lost or run twice.
 
     Raises:
-        SystemExit: something was.
+        SystemExit: one was.
     """
     if sorted(pushed) != sorted(done):
         raise SystemExit(f"{len(pushed)} tasks were pushed, {len(done)} run, {len(set(done))} of them different")

@@ -1,9 +1,9 @@
-"""One round of one contender: a server on one core, a producer and a fetcher on another, push → take → done.
+"""One round of a contender: a server on one core, a producer and a fetcher on another, push → take → done.
 
     producer ──batches──► server ──batches──► fetcher
                             ▲ ◄──────done───────┘          three processes, loopback sockets, everything on disk
 
-Every contender is a module of ``benchmarks.peers`` that offers what ``Peer`` says. Producer and fetcher are processes
+Every contender is a module of ``benchmarks.peers`` that implements ``Peer``. Producer and fetcher are processes
 of their own (``benchmarks.peers.role``), write many batches ahead of the answers, and what is pushed is made before the
 clock starts, so that the server is the bottleneck. All push the same: random ids, a url, incompressible bodies.
 
@@ -23,25 +23,25 @@ from msgspec import Struct
 from benchmarks import processes
 
 WINDOW: Final = 8
-"""Batches that a producer has unanswered at once, and that a fetcher holds at once."""
+"""Unanswered batches of a producer, and batches that a fetcher holds at once."""
 
 
 class Load(NamedTuple):
-    """What is pushed: so many tasks, so many a message, bodies of so many bytes."""
+    """Load to push: number of tasks, tasks a message, bytes a body."""
 
     tasks: int
     batch: int
     body: int
 
     def made(self) -> list[list[Made]]:
-        """The tasks, in batches. Ids are random, so that nothing is in order."""
+        """Make the tasks, in batches, with random ids, so that nothing is in order."""
         body = os.urandom(self.body)
         starts = range(0, self.tasks, self.batch)
         return [[_made(body) for _ in range(min(self.batch, self.tasks - start))] for start in starts]
 
 
 class Made(NamedTuple):
-    """A task that is to be pushed."""
+    """Task to push."""
 
     taskid: str
     url: str
@@ -49,49 +49,49 @@ class Made(NamedTuple):
 
 
 class Server(Protocol):
-    """A server that listens.
+    """Server that listens.
 
     Attributes:
-        address: for the roles; a text that the module understands.
+        address: address for producer and fetcher, in any form that the module understands.
     """
 
     address: str
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used since its start."""
+        """Return CPU time used since its start."""
 
     def meters(self) -> dict[str, float]:
-        """Counters of its own that grow, by name; empty if it has none that are of interest."""
+        """Return its own growing counters by name; empty if none is of interest."""
 
     def check(self, load: Load) -> None:
         """Compare its own counts with what was pushed.
 
         Raises:
-            SystemExit: something was lost, or is still there.
+            SystemExit: a task was lost, or is still there.
         """
 
 
 class Peer(Protocol):
-    """What a module of ``benchmarks.peers`` offers to this contest."""
+    """Interface of a module of ``benchmarks.peers``."""
 
     def unavailable(self) -> str:
-        """Why it can't be measured here; empty: it can."""
+        """Return why it can't be measured here; empty if it can."""
 
     def serve(self, setting: str, core: str) -> AbstractContextManager[Server]:
         """Start the server with one of its settings, on these cores."""
 
     def produce(self, address: str, load: Load) -> dict[str, Any]:
-        """Push all; ``began_at`` and ``ended_at`` in epoch seconds, how many were ``accepted``."""
+        """Push all; return ``began_at`` and ``ended_at`` in epoch seconds, and how many were ``accepted``."""
 
     def fetch(self, address: str, load: Load) -> dict[str, Any]:
-        """Take and finish all; both times, how many were ``finished``, how many of them ``distinct``."""
+        """Take and finish all; return both times, how many were ``finished``, and how many of these ``distinct``."""
 
 
 class Contender(Struct, frozen=True):
-    """A peer and the setting that it is started with.
+    """Peer and its setting.
 
     Attributes:
-        part: of the tasks that others do; a slow one needs fewer for the same precision.
+        part: share of the others' number of tasks; a slow peer needs fewer for the same precision.
     """
 
     label: str
@@ -101,17 +101,17 @@ class Contender(Struct, frozen=True):
 
     @property
     def module(self) -> Peer:
-        """Its module."""
+        """Import its module."""
         return peer_of(self.peer)
 
 
 class Round(NamedTuple):
-    """What was measured.
+    """Measurement of a round.
 
     Attributes:
         rate: lifecycles a second.
-        cpu_us: CPU time of the server a lifecycle.
-        meters: by how much the server's own counters have grown.
+        cpu_us: CPU time of the server per lifecycle.
+        meters: growth of the server's own counters.
     """
 
     rate: float
@@ -128,7 +128,7 @@ class Pin(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Pin:
-        """``0:1``, or nothing."""
+        """Parse ``0:1``, or nothing."""
         server, _, roles = text.partition(":")
         return cls(server, roles)
 
@@ -139,12 +139,12 @@ class Pin(NamedTuple):
 
 
 def peer_of(name: str) -> Peer:
-    """The module of a peer."""
+    """Import the module of a peer."""
     return cast(Peer, import_module(f"benchmarks.peers.{name}"))
 
 
 def run(contender: Contender, load: Load, pin: Pin) -> Round:
-    """One round.
+    """Measure one round.
 
     Raises:
         SystemExit: the ledger is wrong.
@@ -161,13 +161,13 @@ def run(contender: Contender, load: Load, pin: Pin) -> Round:
 
 
 def start_role(contender: Contender, role: str, server: Server, load: Load, pin: Pin) -> Popen[bytes]:
-    """A process that pushes all ("produce") or takes and finishes all ("fetch")."""
+    """Start a process that pushes all ("produce") or takes and finishes all ("fetch")."""
     arguments = [contender.peer, role, server.address, *(str(number) for number in load)]
     return processes.start_module("benchmarks.peers.role", arguments, pin.roles)
 
 
 def check(contender: Contender, server: Server, load: Load, pushed: dict[str, Any], done: dict[str, Any]) -> None:
-    """See that nothing was lost, and nothing happened twice.
+    """Check that nothing was lost, and nothing happened twice.
 
     Raises:
         SystemExit: something was, or did.

@@ -5,7 +5,7 @@
             peer.send(...)
         daemon.cpu_seconds(), daemon.rss_bytes(), daemon.status()
 
-It listens on a free port of loopback and keeps everything in a temporary folder, which goes with it.
+It listens on a free loopback port and keeps everything in a temporary folder, which is deleted with it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from taskqueue.protocol.daemon import StatusReply, StatusShow
 from taskqueue.protocol.messages import AnyRequest
 
 SILENT_MS: Final = 60_000
-"""A peer that waits so long for a message raises ``zmq.Again``: a benchmark that goes wrong must end."""
+"""Silence after which a peer raises ``zmq.Again``: a benchmark that goes wrong must end."""
 
 
 class Daemon:
-    """``taskqueue daemon start`` in a process of its own.
+    """Process of ``taskqueue daemon start``.
 
     Args:
-        config_text: of its config file; ``bind``, ``log_level`` and ``path`` of the store need not be in it.
+        config_text: text of its config file; ``bind``, ``log_level`` and ``path`` of the store may be left out.
         core: cores that it runs on, such as "0"; empty: any.
-        python: the interpreter of another build, which takes what is installed there; empty: this one.
+        python: interpreter of another build, which imports what is installed there; empty: this one.
         store: url of a database that is its store; empty: a folder.
 
     Attributes:
-        url: stays the same over restarts.
-        folder: its config file, ``log`` and ``store`` are in it.
+        url: address of the daemon, the same after restarts.
+        folder: folder of its config file, ``log`` and ``store``.
     """
 
     def __init__(self, config_text: str, core: str = "0", python: str = "", store: str = "") -> None:
@@ -66,12 +66,12 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs."""
+        """Pid of the running process."""
         assert self._process is not None, "the daemon was not started"
         return self._process.pid
 
     def start(self) -> None:
-        """Start it; it may still be busy with that when this returns. ``status`` waits until it answers."""
+        """Start the process without waiting; ``status`` waits until the daemon answers."""
         command = [
             *self._python,
             "-m",
@@ -86,20 +86,20 @@ class Daemon:
             self._process = processes.start([*command, *options], self._core, log)
 
     def stop(self) -> None:
-        """SIGTERM: an orderly end."""
+        """Stop the daemon in order, with SIGTERM."""
         if self._process is not None:
             processes.stop(self._process)
             self._process = None
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the daemon with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used, in all threads, since its start."""
+        """CPU time of all its threads since its start."""
         return processes.cpu_seconds(self.pid)
 
     def rss_bytes(self) -> int:
@@ -107,11 +107,11 @@ class Daemon:
         return processes.rss_bytes(self.pid)
 
     def disk_bytes(self) -> int:
-        """What its store takes on disk."""
+        """Size of its store on disk."""
         return processes.disk_bytes(self.folder / "store")
 
     def wait(self) -> None:
-        """Return as soon as it listens: a socket of ZeroMQ would try again each 100 ms only.
+        """Wait until the daemon listens: a ZeroMQ socket would try again every 100 ms only.
 
         Raises:
             SystemExit: it has ended instead.
@@ -124,21 +124,21 @@ class Daemon:
             raise SystemExit(f"{error}: {self.log()[-2000:]}") from None
 
     def status(self) -> StatusReply:
-        """How it is; waits until it answers."""
+        """Fetch the status; waits until the daemon answers."""
         self.wait()
         with Peer(self.url, f"status-{os.urandom(8).hex()}") as peer:
             return peer.status()
 
     def log(self) -> str:
-        """What it has written."""
+        """Output of the daemon so far."""
         return (self.folder / "log").read_text()
 
 
 class Peer:
-    """A session that speaks the protocol over one DEALER.
+    """Session that speaks the protocol over one DEALER.
 
     Args:
-        session: its name; a new one each time, because its requests are numbered from 1.
+        session: its name; use a new one each time, because its requests are numbered from 1.
     """
 
     def __init__(self, url: str, session: str) -> None:
@@ -158,7 +158,7 @@ class Peer:
         self.socket.close()
 
     def number(self) -> int:
-        """Of the next request."""
+        """Number of the next request."""
         self.n += 1
         return self.n
 
@@ -167,11 +167,11 @@ class Peer:
         self.socket.send(encode(request))
 
     def receive(self) -> Any:
-        """The next message."""
+        """Return the next message."""
         return decode_outgoing(self.socket.recv())
 
     def status(self) -> StatusReply:
-        """How the daemon is; waits until it listens."""
+        """Fetch the daemon's status; waits until it listens."""
         self.send(StatusShow(session=self.session, n=self.number()))
         reply = self.receive()
         assert isinstance(reply, StatusReply)

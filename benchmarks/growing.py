@@ -1,4 +1,4 @@
-"""A store that grows, and what is asked of it at each size. ``benchmarks.growth`` says what for."""
+"""A growing store, and the measurements taken at each size (see ``benchmarks.growth``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from taskqueue.protocol.fetchers import Hello, Select
 from taskqueue.protocol.values import PLAIN, Schedule
 
 CONFIG: Final = f"[projects.{PROJECT}]\nrate = inf\n"
-"""All else is as it comes, ``durability = "commit"`` and the cache included."""
+"""Config with the defaults of all other settings, ``durability = "commit"`` and the cache included."""
 
 FILL_BATCH: Final = 1000
 BATCH: Final = 256
@@ -27,26 +27,26 @@ PROGRESS: Final = 500_000
 """Tasks between two lines of progress."""
 
 FRESH: Final = 16
-"""Tasks that the first ``select`` after a start brings at most."""
+"""Tasks in the first ``select`` after a start, at most."""
 
 NEVER_SEEN: Final = 1 << 50
-"""Numbers from here on are of tasks that nobody has pushed."""
+"""First number of tasks that are never pushed."""
 
 SETTLED: Final = 0.02
-"""Share of a core below which a daemon that has nothing to do has settled: nothing is compacted any more."""
+"""Share of a core below which an idle daemon has settled: nothing is compacted any more."""
 SETTLE_SECONDS: Final = 300.0
 
 
 class Growing:
-    """A daemon whose tasks are those of the numbers below ``size``.
+    """Daemon that knows the tasks of all numbers below ``size``.
 
     Attributes:
-        size: how many tasks it knows.
-        traffic: to it, while it runs.
+        size: number of known tasks.
+        traffic: traffic to the daemon while it runs.
     """
 
     def __init__(self, body: int, build: Build = HERE, store: str = "") -> None:
-        """``store``: url of a database that is the daemon's store; empty: a folder."""
+        """Start the daemon; ``store`` is the url of a database, or empty for a folder."""
         self.daemon = Daemon(CONFIG, python=build.python, core="" if store else "0", store=store)
         self.size = 0
         self._body = body
@@ -65,24 +65,24 @@ class Growing:
     # ------------------------------------------------------------------------------------------------ growing
 
     def push_to(self, size: int) -> None:
-        """Push until so many are known; nothing is handed out."""
+        """Push until ``size`` tasks are known, dispatching none."""
         for numbers in self._parts(size):
             self.traffic.push(numbers, FILL_BATCH)
 
     def do_to(self, size: int) -> None:
-        """Push and do until so many are known, and none waits."""
+        """Push and run until ``size`` tasks are known, and none waits."""
         for numbers in self._parts(size):
             self.traffic.lifecycles(numbers, FILL_BATCH)
 
     def lifecycles(self, count: int) -> dict[str, float]:
-        """So many new tasks are pushed, and as many done: a second, and CPU."""
+        """Push ``count`` new tasks and run as many; return the rate and CPU."""
         before = self.daemon.cpu_seconds()
         seconds = self.traffic.lifecycles(self.next(count), BATCH)
         cpu = self.daemon.cpu_seconds() - before
         return {"rate": count / seconds, "cpu": 1e6 * cpu / count}
 
     def lookups(self, count: int, chance: int) -> dict[str, float]:
-        """Push so many, nine of ten of them known, in an order of chance; the rest changes nothing either.
+        """Push ``count`` tasks in random order, nine of ten of them known; the rest changes nothing either.
 
         Raises:
             SystemExit: something changed.
@@ -94,18 +94,18 @@ class Growing:
         return {"lookups": figures["rate"], "lookup_cpu": figures["cpu"], "find": 1e6 * find / count}
 
     def pushed(self, numbers: list[int], schedule: Scheduled = now) -> tuple[dict[str, float], Counter[str]]:
-        """Push these: how many a second, CPU, and what became of them."""
+        """Push these tasks; return the rate, CPU, and outcomes."""
         before, began_at = self.daemon.cpu_seconds(), time.perf_counter()
         outcomes = self.traffic.push(numbers, BATCH, schedule)
         seconds, cpu = time.perf_counter() - began_at, self.daemon.cpu_seconds() - before
         return {"rate": len(numbers) / seconds, "cpu": 1e6 * cpu / len(numbers)}, outcomes
 
     def meters(self) -> dict[str, float]:
-        """Of the daemon's loop."""
+        """Fetch meters of the daemon's loop."""
         return self.daemon.status().shell
 
     def next(self, count: int) -> range:
-        """Numbers of tasks that are known from now on."""
+        """Return the next unused numbers, which count as known from now on."""
         numbers = range(self.size, self.size + count)
         self.size = numbers.stop
         return numbers
@@ -113,16 +113,17 @@ class Growing:
     # ------------------------------------------------------------------------------------------------ starting
 
     def start_clean(self) -> float:
-        """Stop in order, start: seconds from then to the first task handed out."""
+        """Stop in order and start; return seconds from the start to the first dispatched task."""
         self.traffic.close()
         self.daemon.stop()
         return self._start()
 
     def start_killed(self, pushed: int) -> float:
-        """kill -9 after so many acknowledged tasks, while more are on their way, start: seconds as before.
+        """Kill after ``pushed`` acknowledged tasks, while more are in flight, and start; return seconds as
+        ``start_clean`` does.
 
         Raises:
-            SystemExit: something acknowledged was lost.
+            SystemExit: an acknowledged task was lost.
         """
         numbers = range(self.size, self.size + pushed)
         more = range(numbers.stop, numbers.stop + 2 * WINDOW * FILL_BATCH)
@@ -141,7 +142,7 @@ class Growing:
         return seconds
 
     def do_waiting(self) -> None:
-        """Do all that waits."""
+        """Run all waiting tasks."""
         if waiting := self.daemon.status().counts.ready:
             self.traffic.fetch(waiting, FILL_BATCH)
 
@@ -163,12 +164,12 @@ class Growing:
     # ------------------------------------------------------------------------------------------------ small things
 
     def _connect(self) -> None:
-        """Wait until it answers."""
+        """Connect, and wait until the daemon answers."""
         self.daemon.status()
         self.traffic = Traffic(self.daemon.url, self._body)
 
     def _parts(self, size: int) -> Iterator[range]:
-        """The numbers up to there; a line of progress after each part of them."""
+        """Yield the numbers up to ``size`` in parts, with a line of progress after each."""
         while self.size < size:
             began_at, numbers = time.perf_counter(), self.next(min(PROGRESS, size - self.size))
             yield numbers
@@ -178,7 +179,7 @@ class Growing:
 
 
 def settle(daemon: Daemon) -> None:
-    """Wait until it has nothing to do in the background either; SETTLE_SECONDS at most."""
+    """Wait until the daemon's background work ends; SETTLE_SECONDS at most."""
     until = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < until:
         before = daemon.cpu_seconds()
@@ -188,13 +189,13 @@ def settle(daemon: Daemon) -> None:
 
 
 def peak_bytes(pid: int) -> int:
-    """The most resident memory that the process ever had."""
+    """Read the peak of the process's resident memory."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
 
 def chosen(known: int, count: int, seed: int) -> list[int]:
-    """Numbers by chance, nine of ten of them known; with none known, all unknown."""
+    """Choose random numbers, nine of ten of them known; with none known, all unknown."""
     chance = random.Random(seed)
     return [
         chance.randrange(known) if known and position % 10 else NEVER_SEEN + chance.randrange(NEVER_SEEN)
@@ -203,5 +204,5 @@ def chosen(known: int, count: int, seed: int) -> list[int]:
 
 
 def dropped_if_unknown(number: int) -> Schedule:
-    """To cancel what is unknown changes nothing, so that such a push is a look-up and no more."""
+    """Schedule a cancellation: for an unknown task it changes nothing, so the push is only a look-up."""
     return Schedule(cancel=True) if number >= NEVER_SEEN else PLAIN

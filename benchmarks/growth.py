@@ -55,7 +55,7 @@ STARTS: Final = [
 
 
 def main() -> None:
-    """Both reports."""
+    """Make both reports."""
     options = parse()
     stay_on("1")
     levels = sorted({count_of(level) for level in options.levels.split(",")} | ({FULL} if options.full else set()))
@@ -66,7 +66,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--levels", default="0,1m,3m,10m", help="tasks in the store at which it is measured")
     made.add_argument("--full", action="store_true", help="30 million, too")
@@ -78,7 +77,7 @@ def parse() -> argparse.Namespace:
 
 
 def count_of(text: str) -> int:
-    """``10m``, ``100k``, ``5000``."""
+    """Parse ``10m``, ``100k``, ``5000``."""
     factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     return int(text.rstrip("kKmM")) * factor
 
@@ -87,7 +86,7 @@ def count_of(text: str) -> int:
 
 
 def grow_known(options: argparse.Namespace, levels: list[int]) -> None:
-    """Tasks that have been done."""
+    """Grow a store of finished tasks."""
     top = label(most_wanted(levels))
     goals = [
         Goal(f"rate at {top} known, of that of an empty store", "share", top, "≥ 80 %"),
@@ -109,7 +108,7 @@ def grow_known(options: argparse.Namespace, levels: list[int]) -> None:
 
 
 def grow_pending(options: argparse.Namespace, levels: list[int]) -> None:
-    """Tasks that wait."""
+    """Grow a store of waiting tasks."""
     top = label(most_wanted(levels))
     goals = [
         Goal(f"memory with {top} pending", "rss", top, "≤ 500 MB"),
@@ -133,7 +132,7 @@ def grow_pending(options: argparse.Namespace, levels: list[int]) -> None:
 
 
 def measure_size(report: Report, level: str, growing: Growing) -> None:
-    """Memory, and disk after all that is done in the background."""
+    """Measure memory, and disk once all background work has ended."""
     settle(growing.daemon)
     figures = {"rss": growing.daemon.rss_bytes() / 1e6, "peak": peak_bytes(growing.daemon.pid) / 1e6}
     if growing.size:
@@ -142,7 +141,7 @@ def measure_size(report: Report, level: str, growing: Growing) -> None:
 
 
 def measure_lookups(report: Report, level: str, growing: Growing, options: argparse.Namespace) -> None:
-    """As many before it to warm up."""
+    """Measure look-ups, after as many to warm up."""
     for number in range(options.rounds + 1):
         figures = growing.lookups(count_of(options.tasks), chance=number)
         if number:
@@ -150,7 +149,7 @@ def measure_lookups(report: Report, level: str, growing: Growing, options: argpa
 
 
 def measure_lifecycles(report: Report, level: str, growing: Growing, options: argparse.Namespace) -> None:
-    """In turns with a store that is empty at first."""
+    """Measure lifecycles in turns with a store that is empty at first."""
     count = count_of(options.tasks)
     with Growing(options.body, only_build(options)) as empty:
         for number in range(options.rounds):
@@ -162,7 +161,7 @@ def measure_lifecycles(report: Report, level: str, growing: Growing, options: ar
 
 
 def measure_starts(report: Report, level: str, growing: Growing, options: argparse.Namespace) -> None:
-    """There is something to hand out."""
+    """Measure starts while tasks are ready."""
     growing.push_to(growing.size + 1000)
     for _ in range(options.rounds):
         report.add(level, {"clean": growing.start_clean()})
@@ -171,17 +170,17 @@ def measure_starts(report: Report, level: str, growing: Growing, options: argpar
 
 
 def most_wanted(levels: list[int]) -> int:
-    """The level that the goals are about, or the nearest to it."""
+    """Return the level of the goals, or the nearest to it."""
     return min(levels, key=lambda level: abs(level - GOAL_LEVEL))
 
 
 def label(level: int) -> str:
-    """Of a row."""
+    """Format the level as the label of a row."""
     return f"{level:,}"
 
 
 def plot(x_label: str) -> Plot:
-    """What does not change when it should not is a level line."""
+    """Plot lines; a cost that does not grow is a level line."""
     return Plot("lines", x_label=x_label)
 
 

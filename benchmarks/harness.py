@@ -1,17 +1,17 @@
-"""What every benchmark shares: rounds that alternate, medians with their range, ratios of the same round, a file.
+"""Shared parts of benchmarks: rounds that alternate, medians with their range, ratios within a round, a file.
 
     report = Report("idle", "Idle", "python -m benchmarks.idle", [Column("cpu", "CPU", "s/min", 3)])
     for number, contender in alternate(rounds, contenders):
         report.add(contender.label, {"cpu": contender.measure()})
     report.missing("beanstalkd", "the command beanstalkd is not on PATH")
     report.print()
-    report.save()              benchmarks/results/idle.json, which ``benchmarks.report`` makes a table and a plot of
+    report.save()              benchmarks/results/idle.json, from which ``benchmarks.report`` makes a table and a plot
 
 Rules:
 1. What is compared was measured in the same run. The speed of a shared machine changes from minute to minute, so
-   contenders take turns within each round, and the order turns round from one round to the next.
+   contenders take turns within each round, and the order reverses from one round to the next.
 2. A ratio is the median of the ratios of the rounds, not the ratio of the medians.
-3. What could not be measured says why. It has no figures, and no ratio is made of it.
+3. A row that could not be measured says why. It has neither figures nor ratios.
 4. A goal is shown beside its ratio and never asserted.
 """
 
@@ -33,20 +33,20 @@ import msgspec
 from msgspec import Struct, field
 
 BUILDS: Final = ("--compiled", "--before")
-"""Options whose value is a place on the machine that measured."""
+"""Options whose value is a path on the measuring machine."""
 RESULTS: Final = Path(__file__).parent / "results"
 
 T = TypeVar("T")
 
 
 class Column(Struct, frozen=True):
-    """What is measured.
+    """Measured quantity.
 
     Attributes:
-        key: by which ``Report.add`` names it.
-        label: for people, without the unit.
-        unit: such as "/s", "ms" or "B"; empty: a plain count.
-        digits: shown after the point.
+        key: name in ``Report.add``.
+        label: name for readers, without the unit.
+        unit: unit such as "/s", "ms" or "B"; empty for a plain count.
+        digits: digits shown after the point.
     """
 
     key: str
@@ -56,16 +56,16 @@ class Column(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The head of the column."""
+        """Header of the column."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
 
 class Ratio(Struct, frozen=True):
-    """``over`` against ``under``, two rows of the same run.
+    """Ratio of row ``over`` to row ``under`` of the same run.
 
     Attributes:
         column: key of the column that is compared.
-        goal: text such as "≥ 1.5", shown beside it; empty: none.
+        goal: text such as "≥ 1.5", shown beside the ratio; empty if there is none.
     """
 
     label: str
@@ -76,7 +76,7 @@ class Ratio(Struct, frozen=True):
 
 
 class Goal(Struct, frozen=True):
-    """What a single figure is to reach; its text is shown beside the figure."""
+    """Goal of a single figure; its text is shown beside the figure."""
 
     label: str
     column: str
@@ -85,13 +85,13 @@ class Goal(Struct, frozen=True):
 
 
 class Plot(Struct, frozen=True):
-    """How the figures are drawn.
+    """Drawing of the figures.
 
     Attributes:
-        kind: bars: a group a row. lines: the rows' labels are numbers, along the x axis.
-        scale: of the figures.
-        x_label: of lines.
-        columns: which are drawn; empty: all.
+        kind: bars, a group a row, or lines, whose x values are the rows' labels.
+        scale: scale of the figures.
+        x_label: label of the x axis of lines.
+        columns: columns to draw; empty for all.
     """
 
     kind: Literal["bars", "lines"] = "bars"
@@ -101,7 +101,7 @@ class Plot(Struct, frozen=True):
 
 
 class Row(Struct):
-    """The figures of one contender, by column, one a round; or why there are none."""
+    """Figures of one contender, by column, one a round; or the reason why there are none."""
 
     label: str
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Row(Struct):
 
 
 class Result(Struct):
-    """What is in a file of benchmarks/results."""
+    """Contents of a file in benchmarks/results."""
 
     name: str
     title: str
@@ -124,16 +124,16 @@ class Result(Struct):
     notes: list[str] = field(default_factory=list)
 
     def row(self, label: str) -> Row | None:
-        """The row of this label."""
+        """Return the row with this label, if there is one."""
         return next((row for row in self.rows if row.label == label), None)
 
 
 class Report:
-    """Collects the figures of one benchmark.
+    """Figures of a benchmark, as they are collected.
 
     Args:
-        name: of the file and of the table.
-        command: by which anybody can measure the same.
+        name: name of the file and of the table.
+        command: command that repeats the measurement.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Report:
         """Add figures of one round to a row; a column that is left out has no figure in this round.
 
         Raises:
-            KeyError: there is no such column.
+            KeyError: a column is unknown.
         """
         keys = {column.key for column in self.result.columns}
         row = self._row(label)
@@ -176,23 +176,23 @@ class Report:
         self._row(label).missing = why
 
     def note(self, text: str) -> None:
-        """Add a sentence that is shown below the table."""
+        """Add a sentence below the table."""
         self.result.notes.append(text)
 
     def print(self) -> None:
-        """Show the tables."""
+        """Print the tables."""
         print(f"\n{self.result.title}: {about(self.result)}\n")
         print("\n".join(tables(self.result)), flush=True)
 
     def save(self, folder: Path = RESULTS) -> Path:
-        """Write the file, instead of an earlier one."""
+        """Write the file, replacing an earlier one."""
         folder.mkdir(exist_ok=True)
         path = folder / f"{self.result.name}.json"
         path.write_text(json.dumps(msgspec.to_builtins(self.result), indent=1, ensure_ascii=False) + "\n")
         return path
 
     def finish(self, options: argparse.Namespace) -> None:
-        """Print, and save if the command line said so, with what else it said."""
+        """Print, and save with ``--save``, recording the options of the command line."""
         self.result.command = as_said(self.result.command, sys.argv[1:])
         self.print()
         if options.save:
@@ -207,12 +207,12 @@ class Report:
 
 
 def load(path: Path) -> Result:
-    """A saved result."""
+    """Read a saved result."""
     return msgspec.json.decode(path.read_bytes(), type=Result)
 
 
 def parser(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
-    """A command line that knows --rounds and --save."""
+    """Make a parser of command lines with --rounds and --save."""
     made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--rounds", type=int, default=rounds, help=f"of each contender; default: {rounds}")
     made.add_argument("--save", action="store_true", help="write benchmarks/results, for python -m benchmarks.report")
@@ -220,20 +220,20 @@ def parser(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
 
 
 def as_said(command: str, arguments: Sequence[str]) -> str:
-    """The command with the options that it was given, so that anybody can measure the same."""
+    """Return the command with its options, so that readers can repeat the measurement."""
     words = [*command.split()[:3], *(argument for argument in arguments if argument != "--save")]
     return " ".join("VENV" if before in BUILDS else word for before, word in zip(["", *words], words, strict=False))
 
 
 def alternate(rounds: int, contenders: Sequence[T]) -> Iterator[tuple[int, T]]:
-    """Every contender once in each round, from 1; every second round goes backwards."""
+    """Yield every contender once in each round, from 1; every second round goes backwards."""
     for number in range(1, rounds + 1):
         for contender in contenders if number % 2 else reversed(contenders):
             yield number, contender
 
 
 def machine() -> dict[str, str]:
-    """What it was measured on."""
+    """Describe the measuring machine."""
     return {
         "cores": str(os.cpu_count()),
         "cpu": _cpu_model(),
@@ -244,7 +244,8 @@ def machine() -> dict[str, str]:
 
 
 def build(options: str) -> str:
-    """How an interpreter was built, from the options of its ``configure``: profiles take a seventh of the time away."""
+    """Describe how an interpreter was built, from its ``configure`` options: a build with profiles takes a seventh less
+    time."""
     profiles = "--enable-optimizations" in options
     links = "--with-lto" in options and "--with-lto=no" not in options
     shared = ", shared library" if "--enable-shared" in options else ""
@@ -260,7 +261,7 @@ def _cpu_model() -> str:
 
 
 def tables(result: Result) -> list[str]:
-    """The lines of the tables: figures, then ratios and goals, then notes."""
+    """Format the tables: figures, then ratios and goals, then notes."""
     compared = _ratio_lines(result) + _goal_lines(result)
     lines = _head(["", *(column.title for column in result.columns)])
     lines += [_cells(row.label, *_figures(result, row)) for row in result.rows]
@@ -272,7 +273,7 @@ def tables(result: Result) -> list[str]:
 
 
 def about(result: Result) -> str:
-    """When and on what."""
+    """Describe date and machine."""
     on, rounds = result.machine, most_rounds(result)
     how = f" built {on['build']}" if "build" in on else ""
     return (
@@ -282,12 +283,12 @@ def about(result: Result) -> str:
 
 
 def most_rounds(result: Result) -> int:
-    """How often it was measured."""
+    """Count the rounds of the column with the most."""
     return max((len(values) for row in result.rows for values in row.values.values()), default=0)
 
 
 def ratio_values(result: Result, ratio: Ratio) -> list[float]:
-    """The ratio in each round in which both were measured."""
+    """Compute the ratio in each round that measured both."""
     over, under = (result.row(label) for label in (ratio.over, ratio.under))
     if over is None or under is None:
         return []
@@ -296,7 +297,7 @@ def ratio_values(result: Result, ratio: Ratio) -> list[float]:
 
 
 def shown(values: Sequence[float], digits: int) -> str:
-    """The median, and the range if there are several rounds."""
+    """Format the median, and the range if there are several rounds."""
     middle = f"{median(values):,.{digits}f}"
     return middle if len(values) == 1 else f"{middle} ({min(values):,.{digits}f} to {max(values):,.{digits}f})"
 

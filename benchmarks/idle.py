@@ -36,7 +36,7 @@ COLUMNS: Final = [
 BATCH: Final = 1000
 DAY: Final = 86_400
 SAVED_SECONDS: Final = 65
-"""After that all windows are saved (``core/moves/statistics.py``)."""
+"""Time after which all windows are saved (``core/moves/statistics.py``)."""
 
 
 def main() -> None:
@@ -58,7 +58,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--projects", type=int, default=1000)
     made.add_argument("--tasks", type=int, default=1_000_000, help="of all projects together")
@@ -68,7 +67,7 @@ def parse() -> argparse.Namespace:
 
 
 def fill(daemon: Daemon, projects: int, tasks: int) -> None:
-    """As many in each project, due at random moments between one and thirty days from now."""
+    """Push as many tasks into each project, due at random moments between one and thirty days from now."""
     chance, now = random.Random(1), time.time()
     daemon.wait()
     with Traffic(daemon.url) as traffic:
@@ -81,7 +80,7 @@ def fill(daemon: Daemon, projects: int, tasks: int) -> None:
 
 
 def watch(daemon: Daemon, seconds: int) -> dict[str, float]:
-    """So long, without asking it anything; one turn is that of the second question."""
+    """Measure for ``seconds`` without asking the daemon anything; one of the turns is that of the second status."""
     turns, cpu = daemon.status().shell["turns"], cpu_nanoseconds(daemon.pid)
     time.sleep(seconds)
     cpu = cpu_nanoseconds(daemon.pid) - cpu
@@ -96,7 +95,7 @@ def watch(daemon: Daemon, seconds: int) -> dict[str, float]:
 
 
 def cpu_nanoseconds(pid: int) -> int:
-    """Of all threads that live."""
+    """Sum the CPU time of all live threads."""
     return sum(int(path.read_text().split()[0]) for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 

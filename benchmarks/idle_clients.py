@@ -45,11 +45,11 @@ COLUMNS: Final = [
 ]
 PINGS_MS: Final = {"no pings": 0, "a ping each 10 s": 10_000, f"a ping each {PING_MS / 1000:g} s, as now": PING_MS}
 CONNECTED_SECONDS: Final = 5
-"""After that the daemon has nothing left to do about clients that have just come."""
+"""Time after which the daemon has finished its work on new clients."""
 
 
 def main() -> None:
-    """Connect, wait, watch: a daemon of its own for each row and round."""
+    """Connect, wait and measure, with a new daemon for each row and round."""
     options = parse()
     stay_on("1")
     raise_limit()
@@ -68,7 +68,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--clients", type=int, default=1000)
     made.add_argument("--seconds", type=int, default=60)
@@ -77,7 +76,7 @@ def parse() -> argparse.Namespace:
 
 @contextmanager
 def silent_clients(url: str, number: int, ping_ms: int) -> Iterator[None]:
-    """Have so many clients connected, each of which has said hello and been welcomed."""
+    """Connect ``number`` clients, each of which has said hello and been welcomed."""
     with zmq.Context() as context:
         context.max_sockets = number + 100
         sockets = [context.socket(zmq.DEALER) for _ in range(number)]

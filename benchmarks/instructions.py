@@ -1,4 +1,4 @@
-"""Instructions of a lifecycle in the core and the ledger, on a store in memory: the same in each run of the same code.
+"""Instructions of a lifecycle in the core and the ledger, on a store in memory: identical in each run of the same code.
 
     python -m benchmarks.instructions                       of this checkout
     python -m benchmarks.instructions --beside ../before    and of another one, which is run with its own code
@@ -49,10 +49,10 @@ RATIOS: Final = [
 
 
 def main() -> None:
-    """Measure, or (``--batches``) be measured."""
+    """Measure, or (with ``--batches``) be measured."""
     options = parse()
     if options.batches:
-        gc.disable()  # the daemon collects so rarely that no run of this length has its share of it
+        gc.disable()  # collections are too rare for a run of this length to have its share
         Replay(options.batch).run(options.batches)
         return
     report = Report("instructions", "Instructions of a lifecycle", "python -m benchmarks.instructions", COLUMNS, RATIOS)
@@ -67,7 +67,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--beside", help="folder of another checkout")
     made.add_argument("--batches", type=int, default=0, help=argparse.SUPPRESS)
@@ -77,13 +76,13 @@ def parse() -> argparse.Namespace:
 
 
 def of_lifecycle(folder: Path, batch: int) -> float:
-    """Instructions of a lifecycle in batches of so many tasks, with the code in a folder."""
+    """Count instructions per lifecycle in batches of this size, with the code in a folder."""
     short, long = LENGTHS[batch]
     return (instructions(folder, batch, long) - instructions(folder, batch, short)) / (long - short) / batch
 
 
 def instructions(folder: Path, batch: int, batches: int) -> int:
-    """Instructions of a run of so many batches with the code in a folder."""
+    """Count instructions of a run of this many batches, with the code in a folder."""
     tool = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
     program = [sys.executable, __file__, "--batches", str(batches), "--batch", str(batch)]
     paths = os.pathsep.join([str(folder), str(Path(__file__).parents[1])])
@@ -94,7 +93,7 @@ def instructions(folder: Path, batch: int, batches: int) -> int:
 
 
 class Replay:
-    """A scheduler on a store in memory, with a producer and a fetcher, and so many tasks a batch."""
+    """Scheduler on a store in memory, with a producer and a fetcher that work in batches of one size."""
 
     def __init__(self, batch: int) -> None:
         self._batch = batch
@@ -106,7 +105,7 @@ class Replay:
         self._turns = 0
 
     def run(self, batches: int) -> None:
-        """Push and do so many batches."""
+        """Push and run this many batches."""
         self._turn(Hello(session="fetcher", n=next(self._numbers), capacity=4 * self._batch, name="fetcher"))
         for batch in range(batches):
             numbers = range(batch * self._batch, (batch + 1) * self._batch)

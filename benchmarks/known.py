@@ -47,7 +47,7 @@ RATIOS: Final = [
 
 
 def main() -> None:
-    """All rounds."""
+    """Run all rounds."""
     options = parse()
     stay_on("1")
     report = Report("known", "Known tasks", COMMAND, COLUMNS, RATIOS)
@@ -60,7 +60,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--known", type=int, default=1_000_000)
     made.add_argument("--tasks", type=int, default=100_000, help="of each kind in a round")
@@ -70,7 +69,7 @@ def parse() -> argparse.Namespace:
 
 
 def measure(growing: Growing, tasks: int, share: float, seed: int) -> dict[str, float]:
-    """Push so many, this share of them known."""
+    """Push tasks, ``share`` of them known."""
     chance = random.Random(seed)
     known = growing.size
     fresh = iter(growing.next(tasks - int(share * tasks)))
@@ -89,7 +88,7 @@ def measure(growing: Growing, tasks: int, share: float, seed: int) -> dict[str, 
 
 
 def written_bytes(daemon: Daemon) -> int:
-    """Given to the operating system since its start."""
+    """Read the bytes that the daemon has written to files since its start."""
     lines = Path(f"/proc/{daemon.pid}/io").read_text().splitlines()
     return int(dict(line.split(": ") for line in lines)["wchar"])
 

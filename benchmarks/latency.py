@@ -49,18 +49,18 @@ BATCH: Final = 16
 BODY_BYTES: Final = 300
 WARM_UP: Final = 20
 START_SECONDS: Final = 1.5
-"""Until the load has started."""
+"""Time until the load has started."""
 PAUSE_SECONDS: Final = (0.001, 0.006)
 LOADED_SECONDS: Final = 0.02
-"""Of a probe under load, and the pause after it: more than it takes, so that the load goes on meanwhile."""
+"""Length of a probe under load with its pause: more than it takes, so that the load goes on meanwhile."""
 PIN: Final = Pin("0", "1")
 
 
 class Contender(Struct, frozen=True):
-    """A server with a setting, and the line that belongs to it.
+    """Server with a setting, and its line.
 
     Attributes:
-        flat_out: tasks by which it is found out what the server can take: some seconds of work.
+        flat_out: tasks of the run that finds the server's full speed: some seconds of work.
     """
 
     label: str
@@ -79,7 +79,7 @@ PEERS: Final = [
 
 
 def contenders(options: argparse.Namespace) -> list[Contender]:
-    """Those of the builds, and the others."""
+    """Return contenders of the builds, and the others."""
     mine = [
         Contender(build.of(f"taskqueue, {durability}"), "ours", ours.setting(durability, build), OurLine)
         for durability in ("commit", "interval")
@@ -89,7 +89,7 @@ def contenders(options: argparse.Namespace) -> list[Contender]:
 
 
 def ratios(measured: list[Contender]) -> list[Ratio]:
-    """Of each build with ``commit``."""
+    """Return the ratios of each build with ``commit``."""
     return [
         Ratio(f"{when} p50, {each.label} : beanstalkd sync each", f"{column}_p50", each.label, SYNC_EACH.label, goal)
         for each in measured
@@ -99,7 +99,7 @@ def ratios(measured: list[Contender]) -> list[Ratio]:
 
 
 def main() -> None:
-    """All rounds."""
+    """Run all rounds."""
     options = parse()
     processes.stay_on(PIN.roles)
     plot = Plot("bars", "log", columns=("idle_p50", "idle_p99", "load_p50", "load_p99"))
@@ -114,7 +114,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=5)
     made.add_argument("--probes", type=int, default=300, help="tasks whose way is measured in a round; default: 300")
     made.add_argument("--only", help="rows whose names begin so")
@@ -126,13 +125,13 @@ def parse() -> argparse.Namespace:
 
 
 def idle(contender: Contender, probes: int) -> dict[str, float]:
-    """Alone."""
+    """Measure without load."""
     with contest.peer_of(contender.peer).serve(contender.setting, PIN.server) as server:
         return ways(contender, server.address, probes, "idle")
 
 
 def loaded(contender: Contender, probes: int) -> dict[str, float]:
-    """Beside the load."""
+    """Measure beside the load."""
     most = contest.run(
         contest.Contender(contender.label, contender.peer, contender.setting),
         Load(contender.flat_out, BATCH, BODY_BYTES),
@@ -154,7 +153,7 @@ def loaded(contender: Contender, probes: int) -> dict[str, float]:
 
 
 def ways(contender: Contender, address: str, probes: int, name: str) -> dict[str, float]:
-    """p50 and p99 of so many tasks' ways, in milliseconds."""
+    """Push ``probes`` tasks; return p50 and p99 of their times in milliseconds."""
     chance = random.Random(os.getpid())
     seconds: list[float] = []
     with contender.line(address) as line:
@@ -166,7 +165,7 @@ def ways(contender: Contender, address: str, probes: int, name: str) -> dict[str
 
 
 def _start(module: str, *parts: str | float | Load) -> subprocess.Popen[bytes]:
-    """A process that takes its part in the load."""
+    """Start a process of the load."""
     words: list[str] = []
     for part in parts:
         words += [str(number) for number in part] if isinstance(part, Load) else [str(part)]

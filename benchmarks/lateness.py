@@ -44,10 +44,10 @@ COLUMNS: Final = [
 ]
 DAY: Final = 86_400
 LEASES: Final = "[limits]\nmax_leases = 200_000\n"
-"""The fetcher has one connection, which may have half of them."""
+"""Limit of leases: the fetcher has one connection, which may have half of them."""
 LEAD_SECONDS: Final = 4.0
 PUTS_A_SECOND: Final = 8_000
-"""Slower than any of the three."""
+"""Rate below that of each of the three systems."""
 
 OURS: Final = "taskqueue"
 DONE: Final = "taskqueue, each reported done"
@@ -57,11 +57,11 @@ REDIS: Final = "Redis, asked each millisecond"
 
 
 class Contender(Struct, frozen=True):
-    """A system, with timers for later days in it or not.
+    """System, with or without timers for later days.
 
     Attributes:
-        serve: starts it.
-        far: how many.
+        serve: function that starts it.
+        far: number of timers for later days.
     """
 
     label: str
@@ -71,17 +71,17 @@ class Contender(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Of its row."""
+        """Name of its row."""
         return named(self.label, self.far)
 
 
 def named(label: str, far: int) -> str:
-    """With what is there besides."""
+    """Name the row of a system with ``far`` timers for later days."""
     return f"{label}, and {far:,} for later days" if far else label
 
 
 def main() -> None:
-    """All rounds."""
+    """Run all rounds."""
     options = parse()
     stay_on("1")
     rows = [named(build.of(OURS), far) for far in dict.fromkeys([0, options.far]) for build in builds(options)]
@@ -98,7 +98,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--timers", type=int, default=100_000, help="taskqueue's fetcher can hold 100,000")
     made.add_argument("--seconds", type=int, default=10)
@@ -109,7 +108,7 @@ def parse() -> argparse.Namespace:
 
 
 def contenders(options: argparse.Namespace) -> list[Contender]:
-    """Each with and without timers for later days."""
+    """Return each system with and without timers for later days."""
     others = builds(options)
     made = []
     for far in dict.fromkeys([0, options.far]):
@@ -128,7 +127,7 @@ def contenders(options: argparse.Namespace) -> list[Contender]:
 
 
 def measure(result: Report, contender: Contender, options: argparse.Namespace) -> None:
-    """One contender, once."""
+    """Measure one contender once."""
     with contextmanager(contender.serve)() as timers:
         timers.put(later_days(options.timers, contender.far))
         due = soon(options.timers, options.seconds)
@@ -142,20 +141,20 @@ def measure(result: Report, contender: Contender, options: argparse.Namespace) -
 
 
 def soon(count: int, seconds: int) -> dict[int, float]:
-    """Due at random moments within so many seconds, not before all are put there."""
+    """Choose random moments within ``seconds``, none before all timers are set."""
     chance = random.Random()
     first = time.time() + LEAD_SECONDS + count / PUTS_A_SECOND
     return {number: first + chance.uniform(0, seconds) for number in range(count)}
 
 
 def later_days(above: int, count: int) -> dict[int, float]:
-    """Of other numbers."""
+    """Choose moments of timers in later days, with numbers from ``above``."""
     chance, now = random.Random(), time.time()
     return {above + number: now + chance.uniform(DAY, 30 * DAY) for number in range(count)}
 
 
 def figures(out: Sequence[Out], due: Wanted) -> dict[str, float]:
-    """Of what came out."""
+    """Compute figures of the timers that came out."""
     due_at = {taskid_of(number): at for number, at in due.items()}
     late = sorted(1000 * (timer.at - due_at[timer.taskid]) for timer in out)
     return {
@@ -167,7 +166,7 @@ def figures(out: Sequence[Out], due: Wanted) -> dict[str, float]:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """Of sorted values, the one below which this share of them lies."""
+    """Return the sorted value below which this share of them lies."""
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
@@ -175,30 +174,30 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def in_taskqueue(build: Build) -> Iterator[Timers]:
-    """The fetcher holds what it gets."""
+    """Start a daemon whose fetcher holds the tasks it gets."""
     with in_commit(build) as daemon:
         yield InTaskqueue(daemon.address)
 
 
 def in_taskqueue_reporting(build: Build) -> Iterator[Timers]:
-    """The fetcher reports what it gets."""
+    """Start a daemon whose fetcher reports the tasks it gets."""
     with in_commit(build) as daemon:
         yield InTaskqueueDone(daemon.address)
 
 
 def in_commit(build: Build) -> ours.Ours:
-    """A daemon whose fetcher can hold 100,000."""
+    """Start a daemon whose fetcher can hold 100,000 tasks."""
     return ours.Ours(ours.CONFIG.format(durability="commit") + LEASES, "0", build.python)
 
 
 def in_beanstalkd() -> Iterator[Timers]:
-    """With a binlog."""
+    """Start beanstalkd with a binlog."""
     with beanstalkd.serve("50", "0") as server:
         yield InBeanstalkd(server.address)
 
 
 def in_redis() -> Iterator[Timers]:
-    """With an append-only file."""
+    """Start Redis with an append-only file."""
     with redis.serve("everysec", "0") as server:
         yield InRedis(server.address)
 

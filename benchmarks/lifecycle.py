@@ -69,14 +69,14 @@ AGAINST: Final = (
     ("commit", GRAPHILE, "≥ 1.5"),
     ("interval", GRAPHILE_LOOSE, ""),
 )
-"""Our durability, the peer, and the goal."""
+"""Opponents: our durability, the peer, and the goal."""
 
 STEPS: Final = ("hear", "find", "step", "keep", "reply")
-"""Parts of a turn, in the loop's own thread; ``server.meters`` says what they are."""
+"""Parts of a turn, in the loop's own thread (``server.meters``)."""
 
 LEAST_TASKS: Final = 500
 USUAL: Final = 256
-"""The batch in which builds of ours are compared."""
+"""Batch size in which builds of taskqueue are compared."""
 
 ROW: Final = "taskqueue, commit"
 
@@ -99,7 +99,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--tasks", type=int, default=200_000, help="in batches of 256 and more; fewer in smaller ones")
     made.add_argument("--batch", default="1,16,64,256,1024", help="tasks a message, both ways; several with commas")
@@ -113,7 +112,7 @@ def parse() -> argparse.Namespace:
 
 
 def chosen(options: argparse.Namespace, others: list[Build]) -> list[Contender]:
-    """Those that are to be measured; ``none`` only if it is named."""
+    """Choose the contenders to measure; ``none`` only if it is named."""
     durabilities = [options.durability] if options.durability else ["commit", "interval"]
     mine = [
         Contender(build.of(f"taskqueue, {durability}"), "ours", ours.setting(durability, build))
@@ -125,13 +124,13 @@ def chosen(options: argparse.Namespace, others: list[Build]) -> list[Contender]:
 
 
 def tasks_of(tasks: float, batch: int) -> int:
-    """Small batches are slow: fewer of them say as much."""
+    """Reduce the tasks of small batches, which are slow and precise enough with fewer."""
     part = 1.0 if batch >= 256 else 1 / 4 if batch >= 16 else 1 / 16
     return max(LEAST_TASKS, batch, int(tasks * part))
 
 
 class Reports:
-    """The rates of all, what they cost, and where the time of one of our tasks goes."""
+    """Rates of all contenders, their costs, and the time of each step of our tasks."""
 
     def __init__(self, batches: list[int], others: list[Build]) -> None:
         self._batches = batches
@@ -175,7 +174,7 @@ class Reports:
 
     @property
     def _fastest(self) -> Build:
-        """The compiled one, if it is measured: that is what is compared with others."""
+        """Compiled build, if it is measured; the one compared with others."""
         return next((build for build in self._others if build.label == COMPILED), HERE)
 
     def _ratios(self) -> list[Ratio]:
@@ -195,7 +194,7 @@ class Reports:
         ]
 
     def available(self, contenders: list[Contender]) -> list[Contender]:
-        """Those that can be measured; the others are said to be missing."""
+        """Return the contenders that can be measured, and report the others as missing."""
         there = []
         for contender in contenders:
             if why := contender.module.unavailable():
@@ -206,7 +205,7 @@ class Reports:
         return there
 
     def add(self, number: int, contender: Contender, load: Load, took: Round) -> None:
-        """One round of one size."""
+        """Add a round of one size."""
         print(
             f"round {number}  {contender.label:<36} batch {load.batch:>4} {took.rate:>9,.0f} lifecycles/s"
             f"  CPU {took.cpu_us:6.1f} µs{_turns(took)}",
@@ -233,7 +232,7 @@ class Reports:
 
 
 def add_best(result: Result, batches: Sequence[int]) -> None:
-    """Copy the rates of the depth at which a row has its highest median into its column of the best one."""
+    """Copy the rates of the depth with a row's highest median into its column of the best one."""
     for row in result.rows:
         if measured := [batch for batch in batches if row.values.get(f"rate_{batch}")]:
             best = max(measured, key=lambda batch: median(row.values[f"rate_{batch}"]))

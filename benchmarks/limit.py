@@ -27,7 +27,7 @@ DURABILITIES: Final = ("commit", "interval")
 
 
 def contenders(load: Load, measured: list[Build]) -> list[Contender]:
-    """Ours with each durability and of each build; a bare one of each but the compiled, which writes the same."""
+    """Return our rows by durability and build, and the bare ones; a compiled build writes the same as its source."""
     found = []
     for durability in DURABILITIES:
         for build in measured:
@@ -39,7 +39,7 @@ def contenders(load: Load, measured: list[Build]) -> list[Contender]:
 
 
 def ratios(rows: list[str]) -> list[Ratio]:
-    """The share of each of ours of each bare one."""
+    """Return the ratios of our rows to the bare ones."""
     shares = [
         Ratio(f"{row.removeprefix('taskqueue, ')}: share of {limit}", "rate", row, limit, "≥ 0.5")
         for row in rows

@@ -1,7 +1,7 @@
-"""One task at a time from a producer to a waiting fetcher, in three systems. ``benchmarks.latency`` says what for.
+"""Lines that carry a task at a time from a producer to a waiting fetcher, in three systems (``benchmarks.latency``).
 
-Everything that is sent is made before the clock starts; it stops when the fetcher's socket has given the task. Then the
-task is finished, and all answers are taken, before the next one.
+Everything to send is made before the clock starts; the clock stops when the fetcher's socket has given the task. Then
+the task is finished, and all answers are taken, before the next one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from taskqueue.protocol.tasks import Done, DoneReply, NewTasks, NewTasksReply
 from taskqueue.protocol.values import NewTask, TaskReport
 
 NAME: Final = "probe"
-"""Of the project, tube or list; the load has another one."""
+"""Name of the project, tube or list; the load uses another one."""
 BODY_BYTES: Final = 300
 
 
 class Line(Protocol):
-    """A producer and a fetcher."""
+    """Producer and fetcher of a system."""
 
     def hand_over(self) -> float:
-        """Push one task; seconds until the waiting fetcher has it."""
+        """Push one task; return the seconds until the waiting fetcher has it."""
 
 
 class Connections:
-    """A line whose connections end with it."""
+    """Line that closes its connections at its end."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -51,7 +51,7 @@ class Connections:
 
 
 class OurLine(Connections):
-    """Two sessions."""
+    """Line of two sessions."""
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -65,7 +65,6 @@ class OurLine(Connections):
         self._expect(fetcher, Welcome)
 
     def hand_over(self) -> float:
-        """See ``Line``."""
         producer, fetcher = self._producer, self._fetcher
         task = NewTask(os.urandom(16).hex(), "http://example.com/", body=self._body)
         frame = encode(NewTasks(session=producer.session, n=producer.number(), project=NAME, tasks=[task]))
@@ -87,7 +86,7 @@ class OurLine(Connections):
 
 
 class BeanstalkdLine(Connections):
-    """Two connections; the fetcher's has reserved before anything is put."""
+    """Line of two connections; the fetcher's has reserved before a job is put."""
 
     def __init__(self, address: str) -> None:
         super().__init__()
@@ -99,10 +98,9 @@ class BeanstalkdLine(Connections):
         self._ask(self._fetcher, b"ignore default")
 
     def hand_over(self) -> float:
-        """See ``Line``."""
         self._fetcher.sendall(b"reserve\r\n")
         command = b"put 0 0 600 %d\r\n%b\r\n" % (len(self._body), self._body)
-        time.sleep(0.0005)  # until it waits
+        time.sleep(0.0005)  # until the fetcher waits
         began_at = time.perf_counter()
         self._producer.sendall(command)
         came = self._fetcher.recv(CHUNK_BYTES)
@@ -120,7 +118,7 @@ class BeanstalkdLine(Connections):
 
 
 class RedisLine(Connections):
-    """A list: LPUSH and BRPOP, which leaves nothing to finish."""
+    """Line through a list: LPUSH and BRPOP, which leaves nothing to finish."""
 
     def __init__(self, address: str) -> None:
         super().__init__()
@@ -130,9 +128,8 @@ class RedisLine(Connections):
         self._pop = redis.packed(b"BRPOP", NAME.encode(), b"0")
 
     def hand_over(self) -> float:
-        """See ``Line``."""
         self._fetcher.send_packed(self._pop)
-        time.sleep(0.0005)  # until it waits
+        time.sleep(0.0005)  # until the fetcher waits
         began_at = time.perf_counter()
         self._producer.send_packed(self._push)
         self._fetcher.receive()

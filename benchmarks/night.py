@@ -1,12 +1,12 @@
-"""Ten questions of a night: what an operator asks at three, of a daemon with 200,000 tasks in 30 projects.
+"""Ask ten questions of a night on call, of a daemon with 200,000 tasks in 30 projects.
 
     python -m benchmarks.night                    builds the daemon, asks, prints a table; about a minute
     python -m benchmarks.night --tasks 3000       with fewer tasks
     python -m benchmarks.night --whole            with the whole of each answer
 
-Each question is one command, and each command a whole process, timed from its start to its end. Twenty projects crawl,
-with hosts that fail; ten have what can be wrong with one. Everything was brought about from outside: by a config file,
-clients and fetchers. Commands that change something run once, the others some times.
+Each question is one command, run as a whole process and timed from its start to its end. Twenty projects crawl hosts
+that fail; each of ten others has one thing wrong. All of it was caused from outside: by a config file, clients and
+fetchers. Commands that change something run once, the others several times.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from taskqueue.protocol.values import Assignment, Fetched, TaskReport
 GROUP: Final = "night"
 SHOPS: Final = tuple(f"shop-{number:02}" for number in range(1, 21))
 SHOWN: Final = 3
-"""Lines of an answer that are printed."""
+"""Printed lines of an answer."""
 
 PATIENCE_SECONDS: Final = 60.0
 
 HOSTS: Final = 50
 BROKEN: Final = "http://host-7.example/"
-"""Site of which no page can be had."""
+"""Site whose pages all fail."""
 
 SPECIAL: Final = "news", "papers", "archive", "bank", "forum", "images", "blog", "reports", "calendar", "slow"
 """Projects that show one thing each."""
 
 PARENT: Final = "january"
-"""Taskid that the tasks of reports wait for; nobody has pushed it."""
+"""Taskid that the tasks of reports wait for, and that is never pushed."""
 
 FETCHED: Final = "news", "slow", "blog", *SHOPS
 """Projects that the two large fetchers ask for."""
@@ -72,11 +72,11 @@ slot.by = "host"
 
 
 class Question(NamedTuple):
-    """A question, and the command that answers it.
+    """Question, and the command that answers it.
 
     Attributes:
-        says: what the first SHOWN lines of the answer have to say, as a regular expression; empty: nothing yet.
-        once: it changes something, so that it is asked a single time.
+        says: regular expression that the first SHOWN lines of the answer must match; empty: none yet.
+        once: True if the command changes something, so that it runs a single time.
     """
 
     asks: str
@@ -86,7 +86,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a command printed, and what it took from its start to its end: seconds, and seconds of its own CPU."""
+    """Output of a command, its elapsed seconds, and its own CPU seconds."""
 
     question: Question
     status: int
@@ -113,7 +113,7 @@ QUESTIONS: Final = (
     why("no fetcher", "forum", "no fetcher asks for them"),
     why("hung", "images", HUNG),
     why("slot put off", "blog", r'no slot that may go on now; next, "blog.example" .* may go on in'),
-    why("parents", "reports", rf'blocked(.|\n)*"{PARENT}" \(unknown: nobody has pushed it yet\)'),
+    why("parents", "reports", rf'blocked(.|\n)*"{PARENT}" \(unknown: '),
     Question("which host fails?", ("failures", "--by", "host"), r"host-7\.example"),
     Question("which fetcher is stuck, on what?", ("fetcher", "list", "--sort", "hung", "--limit", "1"), HUNG),
     Question("who changed the rate, from what?", ("log", "news", "--limit", "2"), r"rate=5 \(was 20\)"),
@@ -142,14 +142,14 @@ FULL: Final = (
     why("disk full", "forum", "room on the disk"),
     Question("alive, with a full disk?", ("status",), "full"),
 )
-"""Questions while less of the disk is free than the daemon leaves."""
+"""Questions about a disk with less free space than the daemon demands."""
 
 
 # ------------------------------------------------------------------------------------------------ fetchers
 
 
 class Fetcher:
-    """A fetcher that holds what it is sent, and reports when it is told to."""
+    """Fetcher that holds its tasks, and reports when it is told to."""
 
     def __init__(self, url: str, name: str, projects: Sequence[str], capacity: int) -> None:
         self._peer = Peer(url, f"{name}-{os.urandom(8).hex()}")
@@ -166,7 +166,7 @@ class Fetcher:
         self._peer.__exit__(None, None, None)
 
     def hello(self, **facts: Any) -> None:
-        """Say what it takes, and what it has."""
+        """Say what the fetcher wants, and what it holds."""
         self._peer.send(
             Hello(
                 session=self._peer.session,
@@ -208,7 +208,7 @@ class Fetcher:
 
 
 def outcome_of(task: Assignment) -> dict[str, Any]:
-    """How the fetch of a task ends: one host can't be reached, another project is slow, all else succeeds."""
+    """Choose the outcome of a task: one host is unreachable, another project is slow, all else succeeds."""
     if task.project == "slow":
         return {"ok": False, "error": "TimeoutError: timed out", "kind": "TimeoutError: timed out"}
     if task.project == "blog":
@@ -222,10 +222,10 @@ def outcome_of(task: Assignment) -> dict[str, Any]:
 
 
 class Night:
-    """A daemon in the middle of a night. Close it.
+    """Daemon in the middle of a night; close it after use.
 
     Args:
-        tasks: in all projects; 600 at least.
+        tasks: number of tasks in all projects, 600 at least.
     """
 
     def __init__(self, tasks: int) -> None:
@@ -251,7 +251,7 @@ class Night:
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
-        """Have the daemon think that its disk is full."""
+        """Make the daemon believe that its disk is full."""
         with Client(self.daemon.url) as client:
             self._leave_free("1000000 GiB")
             _until(lambda: not client.daemon.show().has_room)
@@ -294,7 +294,7 @@ class Night:
             begun.enter_context(Fetcher(self.daemon.url, name, FETCHED, 1000)).run(count, outcome_of)
 
     def _hang(self, client: Client, fetcher: Fetcher) -> None:
-        """Have the fetcher say that its handler goes on although its task was cancelled."""
+        """Let the fetcher report that its handler goes on although its task was cancelled."""
         (task,) = fetcher.held
         client.tasks.cancel(task.project, [task.taskid])
         running = [task.token]
@@ -308,7 +308,7 @@ def _until(is_so: Callable[[], bool]) -> None:
     """Wait until it is so.
 
     Raises:
-        SystemExit: it has not become so.
+        SystemExit: it takes too long.
     """
     ends_at = time.monotonic() + PATIENCE_SECONDS
     while not is_so():
@@ -333,7 +333,7 @@ def ask(url: str, command: Sequence[str], question: Question | None = None) -> A
 
 
 def answers(url: str, questions: Sequence[Question], rounds: int) -> Iterator[Answer]:
-    """The answer to each question, with the median of its times."""
+    """Yield the answer to each question, with the median of its times."""
     for question in questions:
         asked = [ask(url, question.command, question) for _ in range(1 if question.once else rounds)]
         seconds, cpu_seconds = (median(each) for each in zip(*(answer[3:] for answer in asked), strict=True))
@@ -341,7 +341,7 @@ def answers(url: str, questions: Sequence[Question], rounds: int) -> Iterator[An
 
 
 def table(found: Sequence[Answer], whole: bool) -> Iterator[str]:
-    """Lines of a table: question, command, seconds, the first lines of the answer."""
+    """Yield lines of a table: question, command, seconds, the first lines of the answer."""
     yield "| question | command | s | CPU, s | answer |"
     yield "|---|---|---:|---:|---|"
     for answer in found:
@@ -352,7 +352,7 @@ def table(found: Sequence[Answer], whole: bool) -> Iterator[str]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines that say something, with single spaces."""
+    """Return non-empty lines, with single spaces."""
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 

@@ -51,7 +51,7 @@ COLUMNS: Final = [
 BATCH: Final = 1000
 BODY_BYTES: Final = 300
 PUSHED_A_SECOND: Final = 10_000
-"""Slower than any machine that this is run on: no task is due before the last one has been pushed."""
+"""Rate above that of any machine: no task is due before the last one has been pushed."""
 ALONE_SECONDS: Final = 6.0
 LOAD_RATE: Final = 4_000.0
 LOAD_SECONDS_MOST: Final = 30
@@ -60,11 +60,11 @@ OVERDUE: Final = "overdue"
 DELAYED, DUE = "while they wait", "while they become ready"
 PAUSE_SECONDS: Final = 0.002
 LOOK_EVERY: Final = 8
-"""Tasks between two looks whether any of the others is still delayed."""
+"""Tasks between two checks whether any of the others is still delayed."""
 
 
 def main() -> None:
-    """All rounds."""
+    """Run all rounds."""
     options = parse()
     stay_on("1")
     measured = builds(options)
@@ -77,7 +77,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=3)
     made.add_argument("--tasks", type=int, default=1_000_000, help="overdue tasks; default: 1,000,000")
     add_options(made)
@@ -86,12 +85,12 @@ def parse() -> argparse.Namespace:
 
 
 def named(build: Build, beside: str, *, is_loaded: bool) -> str:
-    """Name of a row."""
+    """Name a row."""
     return build.of(f"{beside}{', beside a load' if is_loaded else ''}")
 
 
 def ratios(build: Build) -> list[Ratio]:
-    """Of a build."""
+    """Return the ratios of a build."""
     return [
         Ratio(
             build.of(f"p99, {DUE} : {DELAYED}{', beside a load' if is_loaded else ''}"),
@@ -105,7 +104,7 @@ def ratios(build: Build) -> list[Ratio]:
 
 
 def measure(report: Report, build: Build, tasks: int, *, is_loaded: bool) -> None:
-    """One round with one build."""
+    """Measure one round with one build."""
     with ours.serve(ours.setting("commit", build), "0") as daemon:
         due_at = time.time() + tasks / PUSHED_A_SECOND + ALONE_SECONDS
         with Traffic(daemon.url, BODY_BYTES) as traffic, OurLine(daemon.url) as line:
@@ -132,7 +131,7 @@ def make_project(address: str) -> None:
 
 @contextmanager
 def load(address: str, *, is_loaded: bool) -> Iterator[None]:
-    """Another producer and another fetcher, until the end of the block."""
+    """Run another producer and fetcher until the end of the block."""
     work = Load(int(LOAD_RATE * LOAD_SECONDS_MOST), 16, BODY_BYTES)
     words = [str(number) for number in work]
     started = []
@@ -146,7 +145,7 @@ def load(address: str, *, is_loaded: bool) -> Iterator[None]:
 
 
 def until(line: OurLine, is_over: Callable[[], bool]) -> list[float]:
-    """Milliseconds of the ways of tasks until something is over."""
+    """Push tasks one by one until a condition holds; return their times in milliseconds."""
     ways: list[float] = []
     for number in count(1):
         ways.append(1000 * line.hand_over())
@@ -157,7 +156,7 @@ def until(line: OurLine, is_over: Callable[[], bool]) -> list[float]:
 
 
 def figures(ways: list[float]) -> dict[str, float]:
-    """Of these ways."""
+    """Compute the figures of these times."""
     ways.sort()
     return {"p50": quantile(ways, 0.50), "p99": quantile(ways, 0.99), "most": ways[-1]}
 

@@ -1,8 +1,8 @@
-"""A producer that pushes at a given rate, as a process of its own; what answers it gets it throws away.
+"""Producer process that pushes at a given rate and discards the answers.
 
     python -m benchmarks.paced PEER ADDRESS RATE TASKS BATCH BODY
 
-``benchmarks.peers.role`` plays the fetcher that belongs to it, and checks that all tasks came.
+``benchmarks.peers.role`` runs its fetcher, and checks that all tasks came.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FRAMES: Final[dict[str, Callable[[Load], list[bytes]]]] = {
 
 
 def main() -> None:
-    """Push, as the command line says."""
+    """Push as the command line says."""
     peer, address, rate, *numbers = sys.argv[1:]
     load = Load(*map(int, numbers))
     frames = FRAMES[peer](load)
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _push(frames: list[bytes], interval: float, send: Callable[[bytes], Any], drain: Callable[[], None]) -> None:
-    """One frame each ``interval`` seconds; late ones follow at once."""
+    """Send a frame every ``interval`` seconds; late ones follow at once."""
     began_at = time.perf_counter()
     for number, frame in enumerate(frames):
         early = began_at + number * interval - time.perf_counter()

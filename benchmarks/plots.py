@@ -1,6 +1,6 @@
 """Plots of results: a panel a unit, medians as bars or lines, least and greatest as whiskers.
 
-Files are the same for the same figures: no date, no version, no random ids, and text stays text.
+The same figures give the same file: no date, no version, no random ids, and text stays text.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ BAR_INCHES: Final = 0.28
 
 
 def draw(result: Result, path: Path) -> None:
-    """Write the plot of a result; one without figures has none."""
+    """Write the plot of a result; a result without figures gets none."""
     panels = panels_of(result)
     if not panels:
         return
@@ -57,7 +57,7 @@ def draw(result: Result, path: Path) -> None:
 
 
 def panels_of(result: Result) -> list[list[Column]]:
-    """Columns of the same unit share a panel."""
+    """Group columns of the same unit into panels."""
     wanted = result.plot.columns or tuple(column.key for column in result.columns)
     panels: dict[str, list[Column]] = {}
     for column in result.columns:
@@ -67,7 +67,7 @@ def panels_of(result: Result) -> list[list[Column]]:
 
 
 def _bars(result: Result, panels: Sequence[Sequence[Column]]) -> Any:
-    """Groups from top to bottom, in the order of the table."""
+    """Draw groups of bars from top to bottom, in the order of the table."""
     rows = [row for row in result.rows if row.values]
     heights = [BAR_INCHES * len(rows) * (len(columns) + 0.6) + 0.7 for columns in panels]
     figure, axes = _figure(heights)
@@ -99,7 +99,7 @@ def _bars(result: Result, panels: Sequence[Sequence[Column]]) -> Any:
 
 
 def _lines(result: Result, panels: Sequence[Sequence[Column]]) -> Any:
-    """The labels of the rows are the x axis."""
+    """Draw lines over the numbers in the rows' labels."""
     rows = [row for row in result.rows if row.values]
     figure, axes = _figure([2.6 for _ in panels])
     for axis, columns in zip(axes, panels, strict=True):
@@ -123,10 +123,10 @@ def _lines(result: Result, panels: Sequence[Sequence[Column]]) -> Any:
 
 
 def number_of(label: str) -> float:
-    """Of a row of lines: ``3,000,000`` or ``3 million``.
+    """Parse the label of a row of lines: ``3,000,000`` or ``3 million``.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a number.
     """
     digits, _, word = label.replace(",", "").partition(" ")
     return float(digits) * {"": 1, "million": 1_000_000}[word]
@@ -144,7 +144,7 @@ def _figure(heights: Sequence[float]) -> tuple[Any, list[Any]]:
 
 
 def _figures(rows: Sequence[Row], column: Column) -> tuple[list[float], tuple[list[float], list[float]]]:
-    """Medians, and how far the least and the greatest are from them."""
+    """Return medians, and their distances to the least and the greatest value."""
     values = [row.values[column.key] for row in rows]
     middles = [median(each) for each in values]
     below = [middle - min(each) for middle, each in zip(middles, values, strict=True)]
@@ -153,7 +153,7 @@ def _figures(rows: Sequence[Row], column: Column) -> tuple[list[float], tuple[li
 
 
 def _colours(rows: Sequence[Row], columns: Sequence[Column], place: int) -> list[str]:
-    """Ours stands out; where several columns share a panel, each has its own."""
+    """Choose colours: taskqueue's rows stand out, or, if columns share a panel, each column has its own."""
     if len(columns) > 1:
         return [_cycle(len(columns))[place]] * len(rows)
     are_ours = [row.label.startswith("taskqueue") for row in rows]

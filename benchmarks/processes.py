@@ -1,4 +1,4 @@
-"""Processes of benchmarks: on cores of their own, with what they cost and what they print at their end."""
+"""Processes of benchmarks: their cores, their costs, and what they print at their end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def start(command: Sequence[str], cores: str, log: IO[Any] | None = None) -> sub
     """Start a command on these cores ("0", "0,1"; empty: any).
 
     Args:
-        log: gets what it writes, also to stdout; None: stdout is a pipe.
+        log: file for its output, stdout included; None: stdout is a pipe.
     """
     prefix = ["taskset", "-c", cores] if cores else []
     out = subprocess.PIPE if log is None else log
@@ -26,12 +26,12 @@ def start(command: Sequence[str], cores: str, log: IO[Any] | None = None) -> sub
 
 
 def start_module(name: str, arguments: Sequence[str], cores: str) -> subprocess.Popen[bytes]:
-    """Start ``python -m`` name; ``printed`` gives what it says at its end."""
+    """Start ``python -m`` name; ``printed`` returns what it prints at its end."""
     return start([sys.executable, "-m", name, *arguments], cores)
 
 
 def printed(process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """Wait for its end; the one JSON object that it printed.
+    """Wait for its end; return the one JSON object that it printed.
 
     Raises:
         SystemExit: it failed.
@@ -44,7 +44,7 @@ def printed(process: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM, and wait; kill -9 after 30 seconds."""
+    """Send SIGTERM and wait; send SIGKILL after 30 seconds."""
     process.terminate()
     try:
         process.wait(30)
@@ -60,18 +60,18 @@ def cpu_seconds(pid: int) -> float:
 
 
 def cpu_seconds_with_children(pid: int) -> float:
-    """The same of a process and of its children, those that live included."""
+    """Sum the CPU time of a process and of its children, those alive included."""
     while True:
         living = children(pid)
         with suppress(FileNotFoundError):
             spent = sum(map(cpu_seconds, [pid, *living]))
-            # What has ended meanwhile would be missing, or be there twice.
+            # A child that ends meanwhile would be missing, or counted twice.
             if children(pid) == living:
                 return spent
 
 
 def children(pid: int) -> list[int]:
-    """Those that it has started and that live."""
+    """List its children that are alive."""
     return [int(child) for task in Path(f"/proc/{pid}/task").glob("*/children") for child in task.read_text().split()]
 
 
@@ -81,12 +81,12 @@ def rss_bytes(pid: int) -> int:
 
 
 def disk_bytes(folder: Path) -> int:
-    """What the files of a folder take, with those below."""
+    """Size of all files in a folder, subfolders included."""
     return sum(file.stat().st_blocks * 512 for file in folder.rglob("*") if file.is_file())
 
 
 def free_port() -> int:
-    """A port of loopback that nobody uses."""
+    """Return an unused loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -94,10 +94,10 @@ def free_port() -> int:
 
 
 def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
-    """Return as soon as somebody listens at this port of loopback.
+    """Wait until the process listens at this loopback port.
 
     Raises:
-        SystemExit: the process has ended instead.
+        SystemExit: it has ended instead.
     """
     while True:
         if process.poll() is not None:
@@ -109,6 +109,6 @@ def wait_until_it_listens(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def stay_on(cores: str) -> None:
-    """Keep this process, and what it starts without saying where, on these cores; empty: any."""
+    """Keep this process, and its children by default, on these cores; empty: any."""
     if cores:
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})

@@ -1,4 +1,4 @@
-"""How honest the remaining time is: six simulated crawls, and what the daemon tells of their end while they run.
+"""Accuracy of the remaining time: six simulated crawls, and the daemon's forecasts of their end while they run.
 
     python -m benchmarks.remaining              a table
     python -m benchmarks.remaining --seed 7     with other chances
@@ -40,23 +40,23 @@ BEGIN: Final = 1_700_000_000.0
 STEP_SECONDS: Final = 5
 LOOK_SECONDS: Final = 60
 GIVEN_UP_SECONDS: Final = 4 * 3600.0
-"""A crawl that has not ended by then is not going to."""
+"""Time after which a crawl that has not ended never will."""
 
 PUSHED_AT_ONCE: Final = 1000
 PLACES: Final = 20
 
 
 class Crawl(NamedTuple):
-    """A crawl.
+    """Simulated crawl.
 
     Attributes:
         seeds: pages that it begins with.
-        settings: of its project.
-        seconds: that a page takes, at most; a third at least.
-        links: numbers of the pages that a page leads to.
-        fails: part of the attempts that fail.
-        away: whether there are no fetchers, so many seconds after the beginning.
-        ends: whether it has an end.
+        settings: settings of its project.
+        seconds: longest time of a page; the shortest is a third.
+        links: function that returns the numbers of the pages that a page leads to.
+        fails: share of attempts that fail.
+        away: function that says whether there are no fetchers, by seconds after the beginning.
+        ends: True if it has an end.
     """
 
     seeds: int
@@ -69,7 +69,7 @@ class Crawl(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What was told, so many seconds after the beginning, when so many tasks had ended."""
+    """Forecast, with the seconds after the beginning and the number of finished tasks."""
 
     elapsed: float
     done: int
@@ -77,24 +77,24 @@ class Look(NamedTuple):
 
 
 class Told(NamedTuple):
-    """All that was told of a crawl; ``end``: when it ended, inf: it did not."""
+    """All forecasts of a crawl; ``end`` is when it ended, inf if it did not."""
 
     looks: list[Look]
     end: float
 
     @property
     def half_way(self) -> Look:
-        """The first look at which half of its tasks had ended."""
+        """First forecast at which half of its tasks had ended."""
         return next(look for look in self.looks if 2 * look.done >= self.looks[-1].done)
 
     def is_true(self, look: Look) -> bool:
-        """Whether the end lies in the range that was told."""
+        """Whether the end lies in the forecast range."""
         told, left = look.told, self.end - look.elapsed
         return not told.reason and told.soonest_seconds <= left <= told.latest_seconds
 
 
 def _more_than_one(chance: random.Random) -> list[int]:
-    """In the long run 1.2 new pages for each: ten of them at once, or none."""
+    """Return ten new pages, or none: 1.2 on average."""
     return [chance.getrandbits(60) for _ in range(10)] if chance.random() < 0.12 else []
 
 
@@ -115,7 +115,7 @@ CRAWLS: Final[dict[str, Crawl]] = {
 
 
 def simulate(crawl: Crawl, seed: int = 1) -> Told:
-    """Let it run to its end, and look once a minute."""
+    """Run the crawl to its end, with a forecast each minute."""
     return _Run(crawl, seed).told()
 
 
@@ -133,7 +133,7 @@ class _Run:
         self._done = self._seen = 0
 
     def told(self) -> Told:
-        """What was told, once a minute."""
+        """Yield a forecast each minute."""
         for first in range(0, self._crawl.seeds, PUSHED_AT_ONCE):
             self._push(list(range(first, min(first + PUSHED_AT_ONCE, self._crawl.seeds))))
         looks: list[Look] = []

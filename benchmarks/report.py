@@ -124,10 +124,10 @@ def _filled(match: re.Match[str], results: dict[str, Result]) -> str:
 
 
 def excerpt(result: Result, keys: Sequence[str]) -> Result:
-    """Keep these columns, in their order, and leave out an earlier build; no keys: all columns.
+    """Keep these columns, in their order, without earlier builds; no keys: all columns.
 
     Raises:
-        NoPlace: there is no such column.
+        NoPlace: a column is unknown.
     """
     columns = {column.key: column for column in result.columns}
     if unknown := [key for key in keys if key not in columns]:
@@ -145,7 +145,7 @@ def excerpt(result: Result, keys: Sequence[str]) -> Result:
 
 
 def block(result: Result, plots: str) -> list[str]:
-    """Lines of one result: command, machine, tables, and its plot in the folder ``plots``."""
+    """Format one result: command, machine, tables, and its plot in the folder ``plots``."""
     plot = ["", f"![{result.title}]({plots}/{result.name}.svg)"] if most_rounds(result) else []
     return [f"`{result.command}`: {about(result)}.", "", *tables(result), *plot]
 
@@ -161,7 +161,7 @@ def docstring_of(module: str) -> str:
 
 
 def markdown_of(docstring: str) -> Iterator[str]:
-    """Lines of a docstring as Markdown: code between single backticks, indented lines fenced."""
+    """Turn a docstring into Markdown: code between single backticks, indented lines fenced."""
     fenced = False
     for line in docstring.replace("``", "`").splitlines():
         if line.startswith("    ") != fenced and line:

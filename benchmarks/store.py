@@ -1,4 +1,4 @@
-"""Ways to lay tasks out in RocksDB: CPU, bytes written, refill, look-ups and disk space, side by side.
+"""Layouts of tasks in RocksDB: CPU, bytes written, refill, look-ups and disk space, side by side.
 
     python -m benchmarks.store                      one million tasks, about five minutes
     python -m benchmarks.store --tasks 1m,10m       the figures of docs/why/decisions/0001-record-layout.md
@@ -7,7 +7,7 @@
 Each layout runs in a process and a directory of its own, with the store's own tuning, through push (look the taskids
 up, insert), select and done, in batches of 256 with a sync every 16. Taskids are random, bodies have 300 bytes, half
 of them random; one task in ten is delayed, to a random time. All but the last layout handle bare bytes, so that they
-differ in nothing else; the last one is the first one through the Ledger, with all that Python does to a real task.
+differ in nothing else; the last one is the first one through the Ledger, with all the Python work of a real task.
 
 CPU is that of the process, RocksDB's own threads included, without the making of the tasks. Bytes written are those
 given to the operating system: log, flushes and compactions. Reads are per second of CPU too, so that other work on
@@ -102,7 +102,7 @@ def finish(task: Task) -> None:
 
 
 class Subject(Protocol):
-    """A way to keep tasks. ``push`` first looks the taskids up."""
+    """Layout of tasks. ``push`` looks the taskids up first."""
 
     def push(self, tasks: list[Task]) -> None: ...
 
@@ -115,12 +115,12 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class Shape:
-    """Where a layout has things.
+    """Places of the parts of a task.
 
     Attributes:
         body: "seq" (apart, by seq), "taskid" (apart, by taskid) or "order" (in the record of the order).
-        small: a small record by taskid lies apart; if not, the record by taskid has the body in it.
-        over: what is over is indexed by time.
+        small: True if a small record by taskid lies apart; if False, the record by taskid has the body in it.
+        over: True if finished tasks are indexed by time.
     """
 
     body: str
@@ -129,7 +129,7 @@ class Shape:
 
 
 class Bare:
-    """A shape on bare bytes."""
+    """Shape on bare bytes."""
 
     def __init__(self, store: RocksStore, shape: Shape) -> None:
         self._store = store
@@ -191,7 +191,7 @@ class Bare:
         return layout.id_key(PROJECT, task.taskid)
 
     def _value(self, task: Task, record: bytes, spec: bytes) -> bytes:
-        """Of the entry in the order: what must be there because it can't be found from the key."""
+        """Make the value of the entry in the order: what can't be found from its key."""
         if self._shape.body == "order":
             return record + spec
         if not self._shape.small or task.state == SUCCESS:
@@ -211,7 +211,7 @@ class Bare:
         return self._neighbours([layout.spec_key_of(key) for key, _ in entries])
 
     def _neighbours(self, keys: list[bytes]) -> list[bytes | None]:
-        """As ``lookup`` does it: read on where keys are close together, look up what is not."""
+        """Look keys up as ``lookup`` does: read on where keys are close together, look up the others."""
         specs: list[bytes | None] = []
         for first in range(0, len(keys), 1024):
             some = keys[first : first + 1024]
@@ -224,7 +224,7 @@ class Bare:
 
 
 class ThroughLedger:
-    """Real records, as the daemon has them; what is done has its attempt beside it, in the place of its success."""
+    """Real records, as the daemon has them; a finished task has its attempt beside it, in place of its success."""
 
     def __init__(self, store: RocksStore) -> None:
         self._ledger = Ledger(store)
@@ -257,7 +257,7 @@ SUBJECTS: Final[dict[str, Callable[[RocksStore], Subject]]] = {
     "no index of over": lambda store: Bare(store, Shape("seq", over=False)),
     "by seq, Ledger": ThroughLedger,
 }
-"""The first is what the store does; each of the others differs from it in one thing."""
+"""Layouts: the first is the store's; each of the others differs from it in one thing."""
 
 # ------------------------------------------------------------------------------------------------ measuring
 
@@ -285,7 +285,7 @@ class Meter:
         self.own_seconds += time.thread_time() - started
 
     def per_task(self, tasks: int) -> tuple[float, float]:
-        """CPU µs and bytes written a task, after RocksDB has come to rest."""
+        """CPU µs and bytes written per task, after RocksDB has come to rest."""
         settle(self.store)
         others = (time.process_time() - self._process) - (time.thread_time() - self._thread)
         return (self.own_seconds + others) / tasks * 1e6, (written_bytes() - self._written) / tasks
@@ -303,7 +303,7 @@ def settle(store: RocksStore) -> None:
 
 
 def per_second(count: Callable[[], int], times: int) -> float:
-    """Median of so many readings."""
+    """Compute the median rate of several readings."""
     readings = []
     for _ in range(times):
         started = time.thread_time()
@@ -321,7 +321,7 @@ Figures = dict[str, float]
 
 
 def measure(name: str, tasks: int, path: Path) -> Figures:
-    """All figures of one layout."""
+    """Measure all figures of one layout."""
     store = RocksStore(path)
     subject = SUBJECTS[name](store)
     figures: Figures = {}
@@ -423,7 +423,7 @@ def shown(value: float) -> str:
 
 
 def count_of(text: str) -> int:
-    """``10m``, ``100k``, ``5000``."""
+    """Parse ``10m``, ``100k``, ``5000``."""
     factor = {"k": 1000, "m": 1_000_000}.get(text[-1:].lower(), 1)
     return int(text.rstrip("kKmM")) * factor
 

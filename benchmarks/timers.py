@@ -1,7 +1,7 @@
-"""Timers in three systems: put them there, and see when each comes out. ``benchmarks.lateness`` says what for.
+"""Timers in three systems: set them, and see when each comes out (see ``benchmarks.lateness``).
 
 A timer is a number; ``due`` gives, by number, the wall-clock second before which it must not come out. Every fetcher
-does as little as possible: it notes when a message came and what was in it.
+does as little as possible: it records when a message came and its contents.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from taskqueue.protocol.values import Schedule, TaskReport
 BATCH: Final = 1000
 BODY_BYTES: Final = 100
 CHUNK: Final = 16
-"""Jobs that are put into beanstalkd at once: few, so that it is known when it began to count each one's seconds."""
+"""Jobs put into beanstalkd at once: few, so that the start of each one's delay is known."""
 WINDOW: Final = 256
-"""Jobs that are reserved ahead."""
+"""Jobs reserved ahead."""
 RESERVE: Final = b"reserve\r\n"
 POLL_SECONDS: Final = 0.001
 
@@ -44,36 +44,34 @@ Wanted = Mapping[int, float]
 
 
 class Out(NamedTuple):
-    """A timer that came out: its task's id, and the wall-clock second in which the fetcher had it."""
+    """Timer that came out: its task's id, and the wall-clock second in which the fetcher had it."""
 
     taskid: str
     at: float
 
 
 class Timers(Protocol):
-    """A system that keeps timers."""
+    """System that keeps timers."""
 
     def put(self, due: Wanted) -> None:
-        """Put them there; all are acknowledged afterwards."""
+        """Set timers; return once all are acknowledged."""
 
     def fetch(self, count: int) -> list[Out]:
-        """Wait for so many."""
+        """Wait for ``count`` timers."""
 
 
 class InTaskqueue:
-    """Delayed tasks of one project. The fetcher holds all that it gets."""
+    """Delayed tasks of one project; the fetcher holds all that it gets."""
 
     def __init__(self, url: str) -> None:
         self._url = url
 
     def put(self, due: Wanted) -> None:
-        """See ``Timers``."""
         with Traffic(self._url, BODY_BYTES) as traffic:
             outcomes = traffic.push(list(due), BATCH, lambda number: Schedule(exetime=due[number]))
         expect(outcomes, "new", len(due))
 
     def fetch(self, count: int) -> list[Out]:
-        """See ``Timers``."""
         out: list[Out] = []
         with Peer(self._url, f"fetcher-{os.urandom(8).hex()}") as peer:
             peer.send(Hello(session=peer.session, n=peer.number(), capacity=MAX_CAPACITY, projects=[PROJECT]))
@@ -87,11 +85,11 @@ class InTaskqueue:
         return out
 
     def note(self, peer: Peer, message: AnyOutgoing) -> None:
-        """What the fetcher does about a message."""
+        """Process a message of the fetcher."""
 
 
 class InTaskqueueDone(InTaskqueue):
-    """The fetcher reports what it gets, as soon as it has the answer to its last report."""
+    """Delayed tasks that the fetcher reports as soon as it has the answer to its last report."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -99,7 +97,6 @@ class InTaskqueueDone(InTaskqueue):
         self._unanswered = False
 
     def note(self, peer: Peer, message: AnyOutgoing) -> None:
-        """See ``InTaskqueue``."""
         if isinstance(message, Select):
             self._reported += [TaskReport(task.project, task.taskid, task.token) for task in message.tasks]
         elif isinstance(message, DoneReply):
@@ -110,10 +107,10 @@ class InTaskqueueDone(InTaskqueue):
 
 
 class InBeanstalkd:
-    """Delayed jobs. A delay is whole seconds: it is rounded up, or the job would come out too early.
+    """Delayed jobs. A delay is whole seconds, rounded up, or the job would come out too early.
 
     Attributes:
-        rounded: what ``due`` became, by number.
+        rounded: rounded due times, by number.
     """
 
     def __init__(self, address: str) -> None:
@@ -121,7 +118,6 @@ class InBeanstalkd:
         self.rounded: dict[int, float] = {}
 
     def put(self, due: Wanted) -> None:
-        """See ``Timers``."""
         numbers = list(due)
         with connect(self._address) as sock:
             for start_at in range(0, len(numbers), CHUNK):
@@ -133,7 +129,7 @@ class InBeanstalkd:
                     answered += sock.recv(CHUNK_BYTES).count(b"INSERTED")
 
     def fetch(self, count: int) -> list[Out]:
-        """See ``Timers``. WINDOW jobs are reserved ahead, none is deleted."""
+        """Wait for ``count`` timers; WINDOW jobs are reserved ahead, none is deleted."""
         out: list[Out] = []
         reader = beanstalkd.Reader()
         with connect(self._address) as sock:
@@ -154,13 +150,12 @@ class InBeanstalkd:
 
 
 class InRedis:
-    """A sorted set by time, which the fetcher asks each millisecond for what is due."""
+    """Sorted set by time, which the fetcher asks each millisecond for what is due."""
 
     def __init__(self, address: str) -> None:
         self._address = address
 
     def put(self, due: Wanted) -> None:
-        """See ``Timers``."""
         numbers = list(due)
         with connect(self._address) as sock:
             connection = redis.Connection(sock)
@@ -171,7 +166,6 @@ class InRedis:
                 connection.receive()
 
     def fetch(self, count: int) -> list[Out]:
-        """See ``Timers``."""
         out: list[Out] = []
         with connect(self._address) as sock:
             connection = redis.Connection(sock)

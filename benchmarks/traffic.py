@@ -1,13 +1,13 @@
 """Made-up tasks by their number, pushed and done by one process that speaks the protocol and does nothing else.
 
     with Traffic(daemon.url) as traffic:
-        traffic.push(range(1000), 256)                 push them; their outcomes, counted
-        traffic.lifecycles(range(1000, 2000), 256)     push them, and do as many, both at once; seconds
-        traffic.fetch(1000, 256)                       do so many of those that wait; seconds
+        traffic.push(range(1000), 256)                 push them; returns counts of their outcomes
+        traffic.lifecycles(range(1000, 2000), 256)     push them, and run as many meanwhile; returns seconds
+        traffic.fetch(1000, 256)                       run 1,000 waiting tasks; returns seconds
 
-A task's id is the MD5 of its number: random, as those of a crawler are, and known again without a list of them. Bodies
-are incompressible, also many of them in one block of a file. Producer and fetcher are two sessions; several batches are
-on their way, so that the daemon never waits.
+A task's id is the MD5 of its number: random, as those of a crawler are, and found again without a list of them. Bodies
+are incompressible, even many of them in one block of a file. Producer and fetcher are two sessions; several batches are
+in flight, so that the daemon never waits.
 """
 
 from __future__ import annotations
@@ -30,35 +30,35 @@ from taskqueue.protocol.values import PLAIN, NewTask, Schedule, TaskReport
 
 PROJECT: Final = "bench"
 WINDOW: Final = 8
-"""Batches that the producer has unanswered at once, and that the fetcher holds."""
+"""Unanswered batches of the producer, and batches that the fetcher holds."""
 BODY_BYTES: Final = 300
 BODIES: Final = 4096
-"""Different ones; further apart than any compression looks."""
+"""Different bodies; equal ones lie further apart than any compression looks."""
 EVERYTHING: Final = 2**62
-"""As the number of the last ``select`` that was seen: what is under way needn't come."""
+"""Number of the last ``select`` seen; with this one, tasks in flight needn't come again."""
 
 Numbers = Sequence[int]
 Scheduled = Callable[[int], Schedule]
-"""The schedule of the task of this number."""
+"""Function that returns the schedule of the task of a number."""
 
 
 def taskid_of(number: int) -> str:
-    """As random as that of a real url."""
+    """Return the taskid of a number, as random as that of a real url."""
     return md5(b"%d" % number, usedforsecurity=False).hexdigest()
 
 
 def now(number: int) -> Schedule:
-    """Whatever the number is."""
+    """Return the schedule of a task that is due at once."""
     return PLAIN
 
 
 def body_of(size: int) -> msgspec.Raw:
-    """Random bytes that take so many as MessagePack, from 5 on."""
+    """Make random bytes that take ``size`` bytes as MessagePack, from 5 on."""
     return msgspec.Raw(msgspec.msgpack.encode(os.urandom(max(2, size - (2 if size < 258 else 3)))))
 
 
 class Traffic:
-    """A producer and a fetcher of one daemon.
+    """Producer and fetcher of one daemon.
 
     Args:
         body: bytes of each task's body.
@@ -78,13 +78,13 @@ class Traffic:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._producer.close()
 
     def push(
         self, numbers: Numbers, batch: int, schedule: Scheduled = now, project: str = PROJECT, window: int = WINDOW
     ) -> Counter[str]:
-        """Push these tasks; what became of them, when all is acknowledged."""
+        """Push these tasks; return counts of their outcomes when all are acknowledged."""
         producer = self._producer
         producer.begin(project, self.batches(numbers, batch, schedule), window)
         while producer.is_busy:
@@ -92,10 +92,10 @@ class Traffic:
         return producer.outcomes
 
     def lifecycles(self, numbers: Numbers, batch: int, project: str = PROJECT) -> float:
-        """Push these new tasks, and meanwhile do as many, whichever come; seconds until all is acknowledged.
+        """Push these new tasks, and run as many meanwhile, in any order; return the seconds until all is acknowledged.
 
         Raises:
-            SystemExit: one was not new, or a ``done`` did not count.
+            SystemExit: a task was not new, or a ``done`` did not count.
         """
         producer = self._producer
         with Fetcher(self._url, len(numbers), batch, project) as fetcher:
@@ -107,7 +107,7 @@ class Traffic:
         return seconds
 
     def fetch(self, count: int, batch: int, project: str = PROJECT) -> float:
-        """Do so many of the tasks that wait; seconds until all is acknowledged."""
+        """Run ``count`` waiting tasks; return the seconds until all is acknowledged."""
         began_at = time.perf_counter()
         with Fetcher(self._url, count, batch, project) as fetcher:
             while fetcher.is_busy:
@@ -115,7 +115,7 @@ class Traffic:
         return time.perf_counter() - began_at
 
     def batches(self, numbers: Numbers, batch: int, schedule: Scheduled = now) -> Iterator[list[NewTask | None]]:
-        """Their tasks, made as they are asked for."""
+        """Yield batches of tasks, made on demand."""
         for start_at in range(0, len(numbers), batch):
             yield [self._task(number, schedule(number)) for number in numbers[start_at : start_at + batch]]
 
@@ -125,10 +125,10 @@ class Traffic:
 
 
 class Producer:
-    """Pushes batches, a window of them ahead of the answers.
+    """Producer that has a window of batches in flight.
 
     Attributes:
-        outcomes: of what was pushed since ``begin``, counted.
+        outcomes: counts of outcomes since ``begin``.
     """
 
     def __init__(self, url: str) -> None:
@@ -140,11 +140,11 @@ class Producer:
 
     @property
     def is_busy(self) -> bool:
-        """Something is unanswered."""
+        """Whether a batch is unanswered."""
         return self._unanswered > 0
 
     def begin(self, project: str, batches: Iterator[list[NewTask | None]], window: int) -> None:
-        """Send the first ones."""
+        """Send the first batches."""
         self.outcomes = Counter()
         self._project = project
         self._batches = batches
@@ -160,7 +160,7 @@ class Producer:
         self._send_next()
 
     def close(self) -> None:
-        """Let go of the connection; what is unanswered stays so."""
+        """Close the connection without waiting for answers."""
         self.peer.socket.close()
 
     def _send_next(self) -> None:
@@ -172,13 +172,13 @@ class Producer:
 
 
 class Fetcher:
-    """Does ``count`` tasks and gives back what it got beyond that.
+    """Fetcher that runs ``count`` tasks and releases the rest.
 
     Args:
-        project: whose tasks; None: any project's.
+        project: project of its tasks; None: any.
 
     Attributes:
-        peer: a new session.
+        peer: session of the fetcher.
     """
 
     def __init__(self, url: str, count: int, batch: int, project: str | None) -> None:
@@ -202,7 +202,7 @@ class Fetcher:
 
     @property
     def is_busy(self) -> bool:
-        """Not all of its work is done and acknowledged."""
+        """Whether some of its work is not done and acknowledged."""
         return self._unanswered > 0
 
     def hear(self) -> None:
@@ -233,7 +233,7 @@ class Fetcher:
 
 
 def hear_both(producer: Producer, fetcher: Fetcher) -> None:
-    """Let both work until both have done all."""
+    """Let producer and fetcher work until both have finished."""
     poller = zmq.Poller()
     both = {each.peer.socket: each for each in (producer, fetcher)}
     for socket in both:
@@ -244,7 +244,7 @@ def hear_both(producer: Producer, fetcher: Fetcher) -> None:
 
 
 def expect(outcomes: Counter[str], outcome: str, count: int) -> None:
-    """All of them are ``outcome``.
+    """Check that all of them are ``outcome``.
 
     Raises:
         SystemExit: they are not.

@@ -1,4 +1,4 @@
-"""What a store in PostgreSQL costs, beside one in a folder.
+"""Benchmarks of a store in PostgreSQL, beside one in a folder.
 
-Here may live benchmarks that need a database's server; it is Debian's, with the settings of ``peers.ours_postgres``.
+They need Debian's PostgreSQL server, with the settings of ``peers.ours_postgres``.
 """

@@ -4,7 +4,7 @@
                                                                 transaction is open from minute 2 to 4
     python -m benchmarks.database.inbox --minutes 3 --until 2
 
-A row is there for a moment only: the daemon takes it and deletes it. While an older transaction is open, such as that
+A row exists for a moment only: the daemon takes it and deletes it. While an older transaction is open, such as that
 of a dump, the database keeps the dead row, and each look into the table passes over it, a bounded part at a time. A
 line a minute: the looks, how far the daemon was behind the producer at most, and the size of the table.
 """
@@ -27,7 +27,7 @@ from benchmarks.traffic import PROJECT
 
 COMMAND: Final = "python -m benchmarks.database.inbox"
 BATCHES: Final = 10
-"""Transactions of the producer's a second."""
+"""Transactions of the producer per second."""
 
 COLUMNS: Final = [
     Column("rate", "rows taken up", "/s"),
@@ -39,12 +39,12 @@ PLOT: Final = Plot("lines", x_label="minute", columns=("look", "size"))
 
 
 def main() -> None:
-    """The minutes, and the table."""
+    """Run all minutes, and print the table."""
     options = parse()
     report = Report("database-inbox", "The inbox beside an old snapshot", COMMAND, COLUMNS, plot=PLOT)
     report.note(
         f"A row is a minute. From the beginning of minute {options.snapshot} to the end of minute {options.until} "
-        "somebody's transaction was open."
+        "another transaction was open."
     )
     with (
         Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server,
@@ -65,7 +65,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--minutes", type=int, default=6)
     made.add_argument("--rate", type=int, default=2000, help="rows a second")
@@ -78,7 +77,7 @@ def parse() -> argparse.Namespace:
 def minute_of(
     daemon: Daemon, producer: psycopg.Connection[tuple[object, ...]], load: argparse.Namespace, minute: int
 ) -> dict[str, float]:
-    """Insert so many rows a second, each with a notification; how the daemon kept up."""
+    """Insert rows at a steady rate, each with a notification; return how the daemon kept up."""
     insert = (
         "insert into taskqueue.inbox (project, url, body) select %s, 'http://site/' || %s || '/' || number, "
         "to_json(%s::text) from generate_series(1, %s) as number"

@@ -56,7 +56,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=5)
     made.add_argument("--tasks", type=int, default=100_000, help="in batches of 256; fewer in smaller ones")
     made.add_argument("--body", type=int, default=300, help="bytes")
@@ -65,7 +64,7 @@ def parse() -> argparse.Namespace:
 
 
 def columns() -> list[Column]:
-    """Of the table."""
+    """Return the columns of the table."""
     return [
         *(Column(f"rate_{batch}", f"batches of {batch}", "lifecycles/s") for batch in BATCHES),
         Column("daemon", "CPU of the daemon", "µs", 1),
@@ -75,7 +74,7 @@ def columns() -> list[Column]:
 
 
 def ratios(mine: list[Build]) -> list[Ratio]:
-    """Of each build: the database against the folder; and against somebody else on the same server."""
+    """Return each build's ratios: database to folder, and to other queues on the same server."""
     found = [
         Ratio(
             build.of(f"PostgreSQL : RocksDB, {durability}"),
@@ -96,7 +95,7 @@ def ratios(mine: list[Build]) -> list[Ratio]:
 
 
 def figures_of(batch: int, load: Load, took: Round) -> dict[str, float]:
-    """Of a round; what a lifecycle costs is that of large batches."""
+    """Return figures of a round; the cost of a lifecycle is that of large batches."""
     figures = {f"rate_{batch}": took.rate}
     if batch != USUAL:
         return figures

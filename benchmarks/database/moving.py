@@ -36,7 +36,7 @@ COLUMNS: Final = [
 
 
 def main() -> None:
-    """The way there and back, and the table."""
+    """Move there and back, and print the table."""
     options = parse()
     count = count_of(options.tasks)
     report = Report("database-moving", "Moving to a database and back", COMMAND, COLUMNS)
@@ -65,7 +65,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--tasks", default="1m", help="tasks that are moved")
     made.add_argument("--body", type=int, default=300, help="bytes")
@@ -73,7 +72,7 @@ def parse() -> argparse.Namespace:
 
 
 def lines(count: int, body: str) -> Iterator[dict[str, object]]:
-    """An export of so many tasks."""
+    """Yield an export of ``count`` tasks."""
     yield {"taskqueue": 1, "projects": [{"name": f"p{number}"} for number in range(PROJECTS)]}
     for number in range(count):
         url = f"http://site{number % 97}/{number}"
@@ -87,14 +86,14 @@ def lines(count: int, body: str) -> Iterator[dict[str, object]]:
 
 
 def run(step: str, store: str, file: Path) -> float:
-    """Export to the file, or import from it; returns the seconds that it took."""
+    """Export to the file, or import from it; return the seconds that it took."""
     began_at = time.monotonic()
     taskqueue(*(("export", "-o", str(file)) if step == "export" else ("import", str(file))), "--store", store)
     return time.monotonic() - began_at
 
 
 def taskqueue(*arguments: str) -> str:
-    """Run ``taskqueue store``; returns what it says."""
+    """Run ``taskqueue store``; return its output."""
     command = [sys.executable, "-m", "taskqueue", "store", *arguments]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 

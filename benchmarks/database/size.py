@@ -33,7 +33,7 @@ COLUMNS: Final = [
 
 
 def main() -> None:
-    """Both levels, and the table."""
+    """Measure both levels, and print the table."""
     options = parse()
     levels = sorted(count_of(level) for level in options.levels.split(","))
     known, top = label(min(KNOWN_LEVEL, max(levels))), label(min(GOAL_LEVEL, max(levels)))
@@ -51,7 +51,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--levels", default="1m,10m", help="known tasks at which it is measured")
     made.add_argument("--tasks", default="50k", help="lifecycles, and look-ups, of a round")
@@ -60,13 +59,13 @@ def parse() -> argparse.Namespace:
 
 
 def measure(report: Report, row: str, growing: Growing, server: Postgres, options: argparse.Namespace) -> None:
-    """One level."""
+    """Measure one level."""
     count = count_of(options.tasks)
     size = float(server.ask("select pg_database_size('postgres')"))
     report.add(row, {"rss": growing.daemon.rss_bytes() / 1e6, "disk": size / growing.size})
     for chance in range(options.rounds + 1):
         found = growing.lookups(count, chance=chance)
-        if chance:  # the first is to warm up
+        if chance:  # the first round warms up
             report.add(row, {"lookups": found["lookups"], "find": found["find"]})
     server.ask("create database empty")
     with Growing(options.body, store=f"{server.address.removesuffix('/postgres')}/empty") as empty:

@@ -28,7 +28,7 @@ REWRITTEN: Final = ("kv_ready", "kv_leases", "kv_projects", "kv_outcomes", "kv_c
 BATCH: Final = 500
 STEADY: Final = ("database-steady", "Steady load on a database")
 SNAPSHOT: Final = ("database-snapshot", "Steady load on a database beside an old snapshot")
-"""Names and titles of what is reported."""
+"""Name and title of the report beside an old snapshot."""
 
 COLUMNS: Final = [
     Column("rate", "lifecycles", "/s"),
@@ -41,12 +41,12 @@ PLOT: Final = Plot("lines", x_label="minute", columns=("turn", "kv_ready", "kv_l
 
 
 def main() -> None:
-    """The minutes, and the table."""
+    """Run all minutes, and print the table."""
     options = parse()
     report = Report(*(SNAPSHOT if options.snapshot else STEADY), COMMAND, COLUMNS, plot=PLOT)
     report.note("A row is a minute.")
     if options.snapshot:
-        report.note(f"In minute {options.snapshot} somebody's transaction was open.")
+        report.note(f"In minute {options.snapshot} another transaction was open.")
     with Postgres([*SETTINGS, "autovacuum_naptime=15s"], "") as server, Growing(300, store=server.address) as growing:
         for minute in range(1, options.minutes + 1):
             holder = hold_a_snapshot(server) if minute == options.snapshot else None
@@ -59,7 +59,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--minutes", type=int, default=20)
     made.add_argument("--rate", type=int, default=3000, help="lifecycles a second")
@@ -68,7 +67,7 @@ def parse() -> argparse.Namespace:
 
 
 def minute_of(growing: Growing, rate: int) -> dict[str, float]:
-    """One minute of load; what was done of it, and what a turn took."""
+    """Load the daemon for a minute; return lifecycles done, and the length of a turn."""
     before, began_at, done = growing.meters(), time.monotonic(), 0
     while (passed := time.monotonic() - began_at) < 60:
         if done < rate * passed:
@@ -82,7 +81,7 @@ def minute_of(growing: Growing, rate: int) -> dict[str, float]:
 
 
 def sizes(server: Postgres) -> dict[str, float]:
-    """Of the tables, with their indexes."""
+    """Return the sizes of the tables, with their indexes."""
     said = server.ask("select relname, pg_total_relation_size(relid) from pg_stat_user_tables")
     found = {name: int(size) / 1e6 for name, size in (line.split("|") for line in said.splitlines())}
     rest = sum(size for name, size in found.items() if name not in REWRITTEN)
@@ -90,7 +89,7 @@ def sizes(server: Postgres) -> dict[str, float]:
 
 
 def hold_a_snapshot(server: Postgres) -> subprocess.Popen[str]:
-    """Begin a transaction that sees what is there now, and keep it open until the client's input ends."""
+    """Begin a transaction with a snapshot, and keep it open until the client's input ends."""
     holder = subprocess.Popen(
         ["psql", "-q", server.address], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, bufsize=1
     )

@@ -1,9 +1,9 @@
-"""The limit: a bare ROUTER and a bare RocksDB write batch, with no scheduling at all.
+"""Bare ROUTER and bare RocksDB write batch, without any scheduling: the limit of what a daemon can reach.
 
-It plays a recording back: when as many frames have come as a turn had heard, it writes what that turn had written and
-sends what that turn had said. Nothing is decoded, looked up, decided, packed or encoded. Store, tuning and the thread
-that syncs are the daemon's own; producer and fetcher are those of ``ours``. The setting is the durability and the load,
-because it records before the clock starts, and the interpreter of another build, if it is that which is recorded.
+It plays a recording back: when as many frames have come as a turn had heard, it writes the records of that turn and
+sends its frames. Nothing is decoded, looked up, decided, packed or encoded. Store, tuning and the syncing thread are
+the daemon's own; producer and fetcher are those of ``ours``. The setting names the durability and the load, because it
+records before the clock starts, and the interpreter of another build if that is recorded.
 
     python -m benchmarks.peers.bare PORT FOLDER DURABILITY TASKS BATCH BODY [PYTHON]
 """
@@ -31,7 +31,7 @@ HELLO: Final = b"\xa5hello"
 
 
 class Bare(Service):
-    """The server."""
+    """Server process of the playback."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -39,36 +39,32 @@ class Bare(Service):
         return self
 
     def check(self, load: Load) -> None:
-        """It has no counts of its own."""
+        """Check nothing: it has no counts of its own."""
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     return ""
 
 
 def setting(durability: str, load: Load, build: Build = HERE) -> str:
-    """What ``serve`` wants to hear."""
+    """Make the setting of ``serve``."""
     return " ".join([durability, *(str(number) for number in load), build.python]).strip()
 
 
 def serve(setting: str, core: str) -> Bare:
-    """See ``Peer``."""
     return Bare([sys.executable, "-m", "benchmarks.peers.bare", "{port}", "{folder}", *setting.split(" ", 4)], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return ours.produce(address, load)
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return ours.fetch(address, load)
 
 
 class Playback:
-    """Plays the turns of a recording back to one producer and one fetcher."""
+    """Playback of a recording's turns to one producer and one fetcher."""
 
     def __init__(self, socket: zmq.Socket[bytes], store: RocksStore, durability: Durability, record: Record) -> None:
         self._socket = socket
@@ -85,7 +81,7 @@ class Playback:
         self._poller.register(self._syncer, zmq.POLLIN)
 
     def run(self) -> None:
-        """Until all is played back."""
+        """Run until all is played back."""
         while self._turns or self._unsynced:
             self._drain()
             if not self._play():
@@ -111,7 +107,7 @@ class Playback:
             self._new_in += 1
 
     def _play(self) -> bool:
-        """Take the next turn, if all that it heard has come."""
+        """Play the next turn if all its frames have come."""
         if not (self._fetcher and self._turns and self._has_come(self._turns[0])):
             return False
         turn = self._turns.popleft()
@@ -130,7 +126,7 @@ class Playback:
         return turn.new_in <= self._new_in and turn.done_in <= self._done_in
 
     def _answer(self) -> None:
-        """Say what waited for a sync that is done."""
+        """Send answers whose sync has ended."""
         covered = self._syncer.check()
         while self._unsynced and self._unsynced[0][0] <= covered:
             _, turn = self._unsynced.popleft()

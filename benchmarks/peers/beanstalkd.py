@@ -1,4 +1,4 @@
-"""beanstalkd in the contest, with its binlog on: ``put``, ``reserve`` and ``delete``, many in each write.
+"""beanstalkd in the contest, with its binlog: ``put``, ``reserve`` and ``delete``, many in each write.
 
 The setting is ``-f``, milliseconds between syncs of the binlog: ``50`` is its default, ``0`` syncs each write. A job is
 a taskid, the url and the body, one after the other.
@@ -18,22 +18,23 @@ COMMAND: Final = ["beanstalkd", "-l", "127.0.0.1", "-p", "{port}", "-b", "{folde
 TTR_SECONDS: Final = 600
 ID_BYTES: Final = 32
 PAUSE_SECONDS: Final = 0.0005
-"""Between two reads where many answers are under way. Each answer is sent by itself, and to wake up for each would cost
-the client, and the server that wakes it up, more than the answer."""
+"""Pause between reads while many answers are in flight. Each answer is sent by itself, and waking up for each would
+cost
+client and server more than the answer.
+"""
 LINE: Final = b"\r\n"
 
 
 class Beanstalkd(Service):
-    """The daemon, as a Server."""
+    """Server process of beanstalkd."""
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         left = {name: self.stats()[name] for name in ("current-jobs-ready", "current-jobs-reserved", "total-jobs")}
         if list(left.values()) != ["0", "0", str(load.tasks)]:
             raise SystemExit(f"beanstalkd counts {left}")
 
     def stats(self) -> dict[str, str]:
-        """What it says of itself."""
+        """Fetch its own statistics."""
         with connect(self.address) as sock:
             sock.sendall(b"stats" + LINE)
             lines = sock.recv(CHUNK_BYTES).decode().splitlines()
@@ -41,17 +42,14 @@ class Beanstalkd(Service):
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     return not_on_path("beanstalkd")
 
 
 def serve(setting: str, core: str) -> Beanstalkd:
-    """See ``Peer``."""
     return Beanstalkd([*COMMAND, "-f", setting], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     writes = deque((len(batch), b"".join(map(put, batch))) for batch in load.made())
     sent = answered = accepted = 0
     with connect(address) as sock:
@@ -61,7 +59,7 @@ def produce(address: str, load: Load) -> dict[str, Any]:
                 jobs, commands = writes.popleft()
                 sock.sendall(commands)
                 sent += jobs
-            # Each answer is one line; INSERTED is the only one that has an S.
+            # Each answer is one line; of all answers, only INSERTED has an S.
             chunk = _received(sock, load)
             answered += chunk.count(b"\n")
             accepted += chunk.count(b"S")
@@ -70,7 +68,7 @@ def produce(address: str, load: Load) -> dict[str, Any]:
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``. Deletes each batch that it has got, and reserves as many more."""
+    """Take and finish all: delete each received batch, and reserve as many more."""
     taken: list[bytes] = []
     jobs: list[bytes] = []
     reserved = finished = 0
@@ -96,17 +94,17 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
 
 
 class Reader:
-    """Reads ``RESERVED job bytes`` and ``DELETED`` from chunks that end anywhere."""
+    """Reader of ``RESERVED job bytes`` and ``DELETED`` in chunks that end anywhere."""
 
     def __init__(self) -> None:
         self._waiting = b""
 
     def feed(self, chunk: bytes) -> None:
-        """More has come."""
+        """Add a chunk."""
         self._waiting += chunk
 
     def read(self) -> list[tuple[bytes, bytes]]:
-        """What is complete: rows of (job, taskid) of a reserved job, ("", "") of a deleted one."""
+        """Return complete answers: rows of (job, taskid) of a reserved job, ("", "") of a deleted one."""
         waiting, at = self._waiting, 0
         found = []
         while (end := waiting.find(LINE, at)) >= 0:
@@ -127,13 +125,13 @@ class Reader:
 
 
 def put(made: Made) -> bytes:
-    """The command that pushes this task."""
+    """Make the command that pushes this task."""
     job = made.taskid.encode() + made.url.encode() + made.body
     return b"put 0 0 %d %d\r\n%b\r\n" % (TTR_SECONDS, len(job), job)
 
 
 def _reserve(sock: socket.socket, before: bytes, jobs: int) -> int:
-    """Send what comes before, and reserve so many."""
+    """Send ``before`` and reserve ``jobs`` more; return their number."""
     sock.sendall(before + b"reserve\r\n" * jobs)
     return jobs
 

@@ -12,15 +12,13 @@ run = app.task(name="bench.run")(note)
 
 
 def server(build: Build) -> Redis:
-    """See ``Ordinary``."""
     return Redis()
 
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
-    """See ``Ordinary``. The setting is how many processes the pool has; Celery's default is one a core."""
+    """Return the commands; the setting is the size of the pool, by default one process per core."""
     return [[script("celery"), "-A", "benchmarks.peers.celery", "worker", "-c", setting, "-l", "error"]]
 
 
 def push(taskid: str) -> object:
-    """See ``Ordinary``."""
     return run.delay(taskid)

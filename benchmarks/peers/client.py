@@ -19,23 +19,20 @@ PROCESSES = 2
 
 
 def server(build: Build) -> Daemon:
-    """See ``Ordinary``."""
     return Daemon(CONFIG, core="", python=build.python)
 
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
-    """See ``Ordinary``."""
     options = ["benchmarks.peers.client:run", "-j", str(SLOTS // PROCESSES), "--daemon", url]
     return [[*build.command("taskqueue"), "work", *options]] * PROCESSES
 
 
 def push(taskid: str) -> object:
-    """See ``Ordinary``."""
     return _client().push("bench", f"http://example.com/{taskid}", taskid=taskid)
 
 
 async def run(task: Task) -> None:
-    """The handler."""
+    """Record the task."""
     note(task.taskid)
 
 

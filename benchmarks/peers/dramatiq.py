@@ -16,16 +16,13 @@ if URL:
 
 
 def server(build: Build) -> Redis:
-    """See ``Ordinary``."""
     return Redis()
 
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
-    """See ``Ordinary``."""
     shape = ["-p", str(PROCESSES), "-t", str(SLOTS // PROCESSES)]
     return [[script("dramatiq"), *shape, "benchmarks.peers.dramatiq"]]
 
 
 def push(taskid: str) -> object:
-    """See ``Ordinary``."""
     return run.send(taskid)

@@ -2,9 +2,9 @@
 
     push   add_jobs([...])                                          N jobs a call, WINDOW calls at once
     take   a local queue of WINDOW × N jobs, 24 of them at once     one statement each time that it is empty
-    done   all that have ended since the last time                  one statement
+    done   all jobs that have ended since the last time             one statement
 
-Options are those with which the project publishes its figures; producer and fetcher are ``graphile.js``. PostgreSQL is
+Options are those of the project's published figures; producer and fetcher are ``graphile.js``. PostgreSQL is
 the server that has a core for itself; all else that the package does, it does in the fetcher. The setting is
 ``synchronous_commit``: ``on`` or ``off``, which may lose what was committed in the last 0.6 s. Nothing is looked up
 before a push, nothing is paced, and nothing is known of what is done.
@@ -26,7 +26,7 @@ SCRIPT: Final = Path(__file__).with_suffix(".js")
 
 
 class Graphile(Postgres):
-    """The server with the package's tables, as a Server."""
+    """Database server with the package's tables."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -34,14 +34,12 @@ class Graphile(Postgres):
         return self
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         left = self.ask("select count(*) from graphile_worker.jobs")
         if left != "0":
             raise SystemExit(f"graphile worker has {left} jobs left")
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     if why := postgres_server.unavailable() or not_on_path("node"):
         return why
     found = subprocess.run(["node", "-e", "require.resolve('graphile-worker')"], check=False, stderr=subprocess.DEVNULL)
@@ -49,21 +47,18 @@ def unavailable() -> str:
 
 
 def serve(setting: str, core: str) -> Graphile:
-    """See ``Peer``."""
     return Graphile([f"synchronous_commit={setting}"], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return node("produce", address, *load, WINDOW)
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return node("fetch", address, *load, WINDOW)
 
 
 def node(*arguments: str | int) -> dict[str, Any]:
-    """Run the script; what it says at its end."""
+    """Run the script; return its result."""
     result: dict[str, Any] = json.loads(run(["node", str(SCRIPT), *map(str, arguments)]))
     return result

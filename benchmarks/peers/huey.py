@@ -1,4 +1,4 @@
-"""Huey's ordinary client: a task that is called, and a consumer with threads.
+"""Huey's ordinary client: a called task, and a consumer with threads.
 
 Two consumers of eight threads, one a core as the others have, did 0.64 of its rate (0.29 to 0.92 in three rounds).
 """
@@ -15,15 +15,12 @@ run = queue.task()(note)
 
 
 def server(build: Build) -> Redis:
-    """See ``Ordinary``."""
     return Redis()
 
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
-    """See ``Ordinary``."""
     return [[script("huey_consumer"), "benchmarks.peers.huey.queue", "-w", str(SLOTS), "-k", "thread", "-q"]]
 
 
 def push(taskid: str) -> object:
-    """See ``Ordinary``."""
     return run(taskid)

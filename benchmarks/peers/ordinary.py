@@ -1,4 +1,4 @@
-"""What tasks of ordinary clients do: one line in a ledger, which shows that each was run, how often, and when.
+"""Tasks of ordinary clients: each writes a line into a ledger, which shows that it was run, how often, and when.
 
     TASKQUEUE_BENCH_URL       the server
     TASKQUEUE_BENCH_LEDGER    the file: rows of taskid and epoch seconds, ROW_BYTES each
@@ -25,14 +25,14 @@ LEDGER: Final = os.environ.get("TASKQUEUE_BENCH_LEDGER", os.devnull)
 ROOT: Final = Path(__file__).parents[2]
 ROW_BYTES: Final = 32 + 1 + 17 + 1
 SLOTS: Final = 16
-"""Workers at once."""
+"""Tasks that run at once, in all workers."""
 
 
 class Running(Protocol):
-    """A server that listens.
+    """Server that listens.
 
     Attributes:
-        url: for clients.
+        url: address for clients.
     """
 
     url: str
@@ -42,38 +42,38 @@ class Running(Protocol):
 
 
 class Ordinary(Protocol):
-    """What a module of an ordinary client offers."""
+    """Interface of a module of an ordinary client."""
 
     def server(self, build: Build) -> AbstractContextManager[Running]:
-        """Start it, as its package does. The build is that of taskqueue, where that is what is measured."""
+        """Start the server as its package does; ``build`` is that of taskqueue, if that is measured."""
 
     def workers(self, url: str, setting: str, build: Build) -> list[list[str]]:
-        """Commands of processes with SLOTS slots in all."""
+        """Return commands of worker processes that run SLOTS tasks at once in all."""
 
     def push(self, taskid: str) -> object:
         """Push one task, and wait until it is accepted."""
 
 
 class Row(NamedTuple):
-    """A task was run."""
+    """Run of a task, in the ledger."""
 
     taskid: str
     at: float
 
 
 def note(taskid: str) -> None:
-    """The task: say that it was run. One write, which is atomic."""
+    """Record that a task was run, in one atomic write."""
     os.write(_ledger(), b"%s %.6f\n" % (taskid.encode(), time.time()))
 
 
 def rows(ledger: Path) -> list[Row]:
-    """What was run so far."""
+    """Read the runs so far."""
     lines = (line.split() for line in ledger.read_text().splitlines())
     return [Row(taskid, float(at)) for taskid, at in lines]
 
 
 class Redis(Service):
-    """Redis as its package starts it, snapshots included, in a folder of its own."""
+    """Redis as its package starts it, snapshots included, in a private folder."""
 
     def __init__(self) -> None:
         super().__init__(["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{folder}"], "")
@@ -81,7 +81,7 @@ class Redis(Service):
 
 
 def script(name: str) -> str:
-    """A command that a package has installed beside this Python."""
+    """Return the path of a command that a package has installed beside this Python."""
     return str(Path(sys.executable).parent / name)
 
 

@@ -35,42 +35,38 @@ rate = inf
 
 
 class Ours(Daemon):
-    """The daemon, as a Server."""
+    """Daemon that implements ``Server``."""
 
     @property
     def address(self) -> str:
-        """Its url."""
+        """Url of the daemon."""
         return self.url
 
     def meters(self) -> dict[str, float]:
-        """Those of the loop."""
+        """Fetch meters of the loop."""
         return self.status().shell
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         status = self.status()
         if status.counts.success != load.tasks or status.totals.selected != load.tasks:
             raise SystemExit(f"the daemon counts {status.counts} and {status.totals}")
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     return ""
 
 
 def setting(durability: str, build: Build = HERE) -> str:
-    """What ``serve`` wants to hear."""
+    """Make the setting of ``serve``."""
     return f"{durability} {build.python}".strip()
 
 
 def serve(setting: str, core: str) -> Ours:
-    """See ``Peer``."""
     durability, _, python = setting.partition(" ")
     return Ours(CONFIG.format(durability=durability), core, python)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     frames = deque(new_task_frames(load.made()))
     accepted = ahead = 0
     with Peer(address, PRODUCER) as peer:
@@ -88,7 +84,7 @@ def produce(address: str, load: Load) -> dict[str, Any]:
 
 
 def new_task_frames(batches: list[list[Made]]) -> list[bytes]:
-    """One a batch."""
+    """Make a frame per batch."""
     body = msgspec.Raw(msgspec.msgpack.encode(batches[0][0].body))
     frames = []
     for n, batch in enumerate(batches, 1):
@@ -98,12 +94,12 @@ def new_task_frames(batches: list[list[Made]]) -> list[bytes]:
 
 
 def hello(load: Load, n: int = 1) -> Hello:
-    """What the fetcher says of itself."""
+    """Make the fetcher's hello."""
     return Hello(session=FETCHER, n=n, capacity=max(LEAST_CAPACITY, WINDOW * load.batch), projects=[PROJECT])
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``. Reports each ``select`` as done, in batches."""
+    """Take and finish all, reporting each ``select`` as done in batches."""
     selects: list[Select] = []
     finished = 0
     with Peer(address, FETCHER) as peer:
@@ -125,7 +121,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
 
 
 def done(n: int, select: Select, start: int, end: int) -> Done:
-    """All is well with so many of these tasks."""
+    """Report tasks ``start`` to ``end`` of a message as success."""
     tasks: list[TaskReport | None] = [
         TaskReport(task.project, task.taskid, task.token) for task in select.tasks[start:end]
     ]

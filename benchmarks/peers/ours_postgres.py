@@ -1,7 +1,7 @@
 """taskqueue in the contest, with its store in PostgreSQL: a real daemon and a real server, both on the server's cores.
 
-The setting is the durability and, if it is another build, its interpreter. The server has its defaults but for a WAL
-that is as long as anybody would set it who has such a load.
+The setting is the durability and, if it is another build, its interpreter. The server has its defaults, except a WAL as
+long as operators would set it for this load.
 """
 
 from __future__ import annotations
@@ -21,20 +21,19 @@ WAL: Final = "select pg_current_wal_insert_lsn() - '0/0'"
 
 
 class OnPostgres(Ours):
-    """The daemon, as a Server; its meters have what the database's server spends, too."""
+    """Daemon that implements ``Server``; its meters include the database server."""
 
     def __init__(self, durability: str, core: str, python: str, postgres: Postgres) -> None:
         super().__init__(ours.CONFIG.format(durability=durability), core, python, store=postgres.address)
         self._postgres = postgres
 
     def meters(self) -> dict[str, float]:
-        """Those of the loop; CPU seconds of the database's server, and bytes of its log."""
+        """Fetch meters of the loop, CPU seconds of the database server, and bytes of its log."""
         spent = {"server_seconds": self._postgres.cpu_seconds(), "wal_bytes": float(self._postgres.ask(WAL))}
         return super().meters() | spent
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     return postgres_server.unavailable()
 
 
@@ -47,15 +46,12 @@ def _served(setting: str, core: str) -> Iterator[OnPostgres]:
 
 
 def serve(setting: str, core: str) -> AbstractContextManager[OnPostgres]:
-    """See ``Peer``."""
     return _served(setting, core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return ours.produce(address, load)
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return ours.fetch(address, load)

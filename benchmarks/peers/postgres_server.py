@@ -1,7 +1,7 @@
-"""A PostgreSQL server in a temporary folder, on a free port of loopback, for whoever keeps something in it.
+"""PostgreSQL server in a temporary folder, on a free loopback port.
 
-Debian's package ``postgresql`` puts its commands into a folder of its version, where they are looked for; initdb
-refuses to be root, so that root lends it the user that the package has made.
+Debian's package ``postgresql`` puts its commands into a folder of its version, which is searched. initdb refuses to run
+as root, so it runs as the user that the package has made.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ COMMAND: Final = ["-D", "{folder}/data", "-h", "127.0.0.1", "-p", "{port}", "-k"
 
 
 class Postgres(Service):
-    """The server, with its defaults but for the settings that are named, such as ``shared_buffers=1GB``."""
+    """Server with its defaults but for the named settings, such as ``shared_buffers=1GB``."""
 
-    end_signal = signal.SIGQUIT  # at once, but its children first: if it were killed, they would go on for a while
+    end_signal = signal.SIGQUIT  # at once, and its children first: after SIGKILL they would go on for a while
 
     def __init__(self, settings: Sequence[str], core: str) -> None:
         said = [part for setting in settings for part in ("-c", setting)]
@@ -41,26 +41,26 @@ class Postgres(Service):
         return super().__enter__()
 
     def cpu_seconds(self) -> float:
-        """See ``Server``. Each connection has a process."""
+        """Sum the CPU time of its processes, one per connection."""
         return processes.cpu_seconds_with_children(self.pid)
 
     def listens(self) -> bool:
-        """Whether it takes connections yet."""
+        """Whether it accepts connections."""
         ready = subprocess.run([_command("pg_isready"), "-q", "-d", self.address], check=False)
         return ready.returncode == 0
 
     def ask(self, statement: str) -> str:
-        """What a statement gives, as text."""
+        """Run a statement; return its result as text."""
         return run([_command("psql"), "-At", "-c", statement, self.address]).strip()
 
 
 def unavailable() -> str:
-    """Why it can't be started here; empty: it can."""
+    """Return why it can't be started here; empty if it can."""
     return "" if _command("postgres") else "PostgreSQL is not installed"
 
 
 def run(command: list[str]) -> str:
-    """What a command prints.
+    """Run a command; return its output.
 
     Raises:
         SystemExit: it failed.
@@ -72,11 +72,11 @@ def run(command: list[str]) -> str:
 
 
 def _as_user() -> list[str]:
-    """What comes before a command that refuses to be root."""
+    """Return the beginning of a command that refuses to run as root."""
     return [] if os.geteuid() else AS_USER
 
 
 def _command(name: str) -> str:
-    """Where it is: on PATH, or in the folder of the newest version; empty: nowhere."""
+    """Find a command on PATH, or in the folder of the newest version; empty if there is none."""
     versions = sorted(DEBIAN.glob(f"*/bin/{name}"), key=lambda path: float(path.parents[1].name))
     return shutil.which(name) or (str(versions[-1]) if versions else "")

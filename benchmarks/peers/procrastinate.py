@@ -4,9 +4,9 @@
     take   a job                            one statement and one commit, WORKERS of them at once
     done   a job, which is deleted          one statement and one commit, more of them at once
 
-A job that is done is deleted (``delete_jobs``), so that the table stays small; while it lives, triggers note what
-happens to it in a second table. Nothing is looked up before a push, nothing is paced, and nothing is known of what is
-done. The table is analysed once it has jobs, as it would be soon: a plan that was made for an empty one would be kept.
+A job that is done is deleted (``delete_jobs``), so that the table stays small; until then, triggers record what
+happens to it in a second table. Nothing is looked up before a push, nothing is paced, and finished jobs are forgotten.
+The table is analysed once it has jobs, as it soon would be anyway; otherwise plans made for an empty one would stay.
 The setting is ``synchronous_commit``.
 """
 
@@ -27,11 +27,11 @@ from benchmarks.peers.postgres_server import Postgres
 TASK: Final = "bench"
 WORKERS: Final = 8
 CONCURRENCY: Final = 4
-"""Workers, and jobs at once of each: a worker asks for one job after the other, and each waits for the disk."""
+"""Jobs at once per worker: a worker asks for one job after the other, and each waits for the disk."""
 
 
 class Procrastinate(Postgres):
-    """The server with the package's tables, as a Server."""
+    """Database server with the package's tables."""
 
     def __enter__(self) -> Self:
         super().__enter__()
@@ -39,26 +39,23 @@ class Procrastinate(Postgres):
         return self
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         left = self.ask("select count(*) from procrastinate_jobs")
         if left != "0":
             raise SystemExit(f"procrastinate has {left} jobs left")
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     if why := postgres_server.unavailable():
         return why
     return "" if find_spec("procrastinate") else "the package procrastinate is not installed"
 
 
 def serve(setting: str, core: str) -> Procrastinate:
-    """See ``Peer``."""
     return Procrastinate([f"synchronous_commit={setting}"], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``. A body of bytes goes as base64, since arguments are JSON."""
+    """Push all; bodies go as base64, since arguments are JSON."""
     batches = [
         [{"taskid": made.taskid, "url": made.url, "body": base64.b64encode(made.body).decode()} for made in batch]
         for batch in load.made()
@@ -67,7 +64,6 @@ def produce(address: str, load: Load) -> dict[str, Any]:
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     return asyncio.run(_fetch(address, load))
 
 
@@ -95,7 +91,7 @@ async def _produce(address: str, batches: list[list[dict[str, str]]]) -> dict[st
 async def _fetch(address: str, load: Load) -> dict[str, Any]:
     distinct: set[str] = set()
     finished, over = 0, asyncio.Event()
-    # Each worker has one connection more, by which it listens.
+    # Each worker has one more connection, on which it listens.
     app = _app(address, WORKERS * (CONCURRENCY + 1))
 
     async def run(taskid: str, url: str, body: str) -> None:
@@ -121,7 +117,7 @@ async def _fetch(address: str, load: Load) -> dict[str, Any]:
         ]
         await over.wait()
         for worker in workers:
-            worker.cancel()  # it waits for the jobs that it runs, until their rows are gone
+            worker.cancel()  # it waits until the rows of its running jobs are deleted
         await asyncio.gather(*workers, return_exceptions=True)
         ended_at = time.time()
     return {"began_at": began_at, "ended_at": ended_at, "finished": finished, "distinct": len(distinct)}

@@ -1,4 +1,4 @@
-"""A process of ordinary producers: threads that push one task after the other. Prints one JSON object at its end.
+"""Process of ordinary producers: threads that push one task after the other. Prints one JSON object at its end.
 
     python -m benchmarks.peers.producer PEER THREADS TASKS GATE
 
@@ -21,7 +21,7 @@ LOOK_SECONDS: Final = 0.002
 
 
 def main() -> None:
-    """Push so many tasks in each thread."""
+    """Push a number of tasks in each thread."""
     peer, threads, tasks, gate = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), Path(sys.argv[4])
     push = import_module(f"benchmarks.peers.{peer}").push
     shares = [[os.urandom(16).hex() for _ in range(tasks)] for _ in range(threads)]
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def push_all(push: Callable[[str], object], taskids: list[str]) -> None:
-    """One after the other."""
+    """Push tasks one after the other."""
     for taskid in taskids:
         push(taskid)
 

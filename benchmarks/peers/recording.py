@@ -1,9 +1,9 @@
-"""What a lifecycle consists of, recorded from the real core and the real ledger: frames out, and batches to write.
+"""Frames and batches of a lifecycle, recorded from the real core and the real ledger.
 
-    recorded(load).turns           in each: how many frames came in, what was written, which frames went out
+    recorded(load).turns           turns with numbers of received frames, written batches, sent frames
     recorded_by(python, load)      the same of the build that another interpreter has installed
 
-A turn hears TURN_FRAMES messages of new tasks, as a busy daemon does, and the ``done`` of what it handed out in the
+A turn receives TURN_FRAMES messages of new tasks, as a busy daemon does, and the ``done`` of tasks dispatched in the
 turn before.
 """
 
@@ -40,13 +40,13 @@ WALL: Final = Wall(1_700_000_000.0)
 
 
 class Turn(Struct):
-    """One pass of the daemon.
+    """One turn of the daemon.
 
     Attributes:
-        new_in, done_in: frames that it heard, of each kind.
-        written: in one batch; None: nothing.
+        new_in, done_in: received frames of each kind.
+        written: records written in one batch; None if there are none.
         selects: frames that left at once, for the fetcher.
-        new_out, done_out: answers that left when the batch was safe, for the producer and for the fetcher.
+        new_out, done_out: answers that left after the batch was synced, for the producer and for the fetcher.
     """
 
     new_in: int
@@ -57,28 +57,27 @@ class Turn(Struct):
     done_out: list[bytes] = field(default_factory=list)
 
     def say(self, message: AnyOutgoing) -> None:
-        """Add what was said."""
+        """Add a message to the frames sent."""
         kinds: dict[type, list[bytes]] = {Select: self.selects, NewTasksReply: self.new_out, DoneReply: self.done_out}
         if (frames := kinds.get(type(message))) is not None:
             frames.append(encode(message))
 
 
 class Spy(MemoryStore):
-    """A store in memory that remembers the last batch."""
+    """Store in memory that remembers the last batch."""
 
     last: Batch | None = None
 
     def write(self, epoch: int, batch: Batch) -> None:
-        """See ``Store``."""
         self.last = batch
         super().write(epoch, batch)
 
 
 class Record(NamedTuple):
-    """All turns of so many tasks.
+    """All turns of a load.
 
     Attributes:
-        welcome: the answer to the fetcher's hello.
+        welcome: answer to the fetcher's hello.
     """
 
     turns: list[Turn]
@@ -86,13 +85,13 @@ class Record(NamedTuple):
 
 
 def recorded(load: Load) -> Record:
-    """Of this build."""
+    """Record the turns of this build."""
     recording = Recording(load)
     return Record(recording.turns, recording.welcome)
 
 
 def recorded_by(python: str, load: Load) -> Record:
-    """Of the build that this interpreter has installed. It takes this module from here, and all else from there."""
+    """Record the turns of the build of another interpreter, which imports only this module from here."""
     command = [python, "-I", "-c", START, *(str(number) for number in load)]
     record: Record = pickle.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
     return record
@@ -108,7 +107,7 @@ sys.stdout.buffer.write(pickle.dumps(recorded(Load(*map(int, sys.argv[1:])))))
 
 
 class Recording:
-    """Plays all roles around the real core and the real ledger, and notes each turn."""
+    """Producer, fetcher and daemon around the real core and ledger, recording each turn."""
 
     def __init__(self, load: Load) -> None:
         self.turns: list[Turn] = []
@@ -141,7 +140,7 @@ class Recording:
         result = turn.decide(self._ledger.find(turn.needs))
         self._store.last = None
         self._ledger.commit(result.writes)
-        # Nothing is repeated here, so nothing is answered by what was kept.
+        # No request is repeated here, so no stored answer is sent.
         return [said.message for said in result.outgoing if not isinstance(said.message, Raw)], self._store.last
 
     def _answers(self, select: Select) -> list[AnyRequest]:

@@ -5,7 +5,7 @@
     done   N go from leases and from bodies                        one script
 
 The setting is ``appendfsync``: ``everysec`` is the default of its append-only file. Nothing is looked up before a push,
-and nothing is known of what is done: it does less than a scheduler.
+and nothing is remembered of what is done: it does less than a scheduler.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND: Final = [
     "redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--dir", "{folder}", "--appendonly", "yes",
 ]  # fmt: skip
 EMPTY_SECONDS: Final = 0.001
-"""How long a fetcher waits before it asks an empty queue again."""
+"""Pause before a fetcher asks an empty queue again."""
 
 TAKE: Final = b"""
 local got = redis.call('ZPOPMIN', 'ready', ARGV[1])
@@ -44,10 +44,9 @@ LEASE_SECONDS: Final = 600
 
 
 class Redis(Service):
-    """The server, as a Server."""
+    """Server process of Redis."""
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         with connect(self.address) as sock:
             left = Connection(sock).ask(b"DBSIZE")
         if left != 0:
@@ -55,7 +54,7 @@ class Redis(Service):
 
 
 class Connection:
-    """Commands out, replies in, of one socket."""
+    """Commands out and replies in, on one socket."""
 
     def __init__(self, sock: socket.socket) -> None:
         from hiredis import Reader
@@ -64,15 +63,15 @@ class Connection:
         self._reader = Reader()
 
     def send(self, *parts: bytes) -> None:
-        """One command."""
+        """Send one command."""
         self._sock.sendall(packed(*parts))
 
     def send_packed(self, commands: bytes) -> None:
-        """Commands that were packed before."""
+        """Send packed commands."""
         self._sock.sendall(commands)
 
     def receive(self) -> Any:
-        """The next reply.
+        """Return the next reply.
 
         Raises:
             SystemExit: it is an error.
@@ -84,18 +83,17 @@ class Connection:
         return reply
 
     def ask(self, *parts: bytes) -> Any:
-        """One command, and its reply."""
+        """Send one command, and return its reply."""
         self.send(*parts)
         return self.receive()
 
     def load(self, script: bytes) -> bytes:
-        """The hash of a script that is there from now on."""
+        """Load a script; return its hash."""
         sha: bytes = self.ask(b"SCRIPT", b"LOAD", script)
         return sha
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     try:
         import hiredis  # noqa: F401
     except ImportError:
@@ -104,12 +102,10 @@ def unavailable() -> str:
 
 
 def serve(setting: str, core: str) -> Redis:
-    """See ``Peer``."""
     return Redis([*COMMAND, "--appendfsync", setting], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     numbers = range(0, load.tasks, load.batch)
     batches = deque(push(batch, first) for batch, first in zip(load.made(), numbers, strict=True))
     accepted = ahead = 0
@@ -128,14 +124,14 @@ def produce(address: str, load: Load) -> dict[str, Any]:
 
 
 def push(batch: list[Made], first: int) -> bytes:
-    """The two commands that push these tasks, which come in the order of their numbers."""
+    """Make the two commands that push these tasks, which come in the order of their numbers."""
     bodies = [part for made in batch for part in (made.taskid.encode(), made.url.encode() + made.body)]
     scores = [part for number, made in enumerate(batch, first) for part in (b"%d" % number, made.taskid.encode())]
     return packed(b"HSET", b"bodies", *bodies) + packed(b"ZADD", b"ready", *scores)
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``. Keeps WINDOW requests for tasks ahead, and reports each answer as done."""
+    """Take and finish all, with WINDOW requests for tasks in flight; report each answer as done."""
     taken: list[bytes] = []
     finished = 0
     with connect(address) as sock:
@@ -165,7 +161,7 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
 
 
 def packed(*parts: bytes) -> bytes:
-    """One command in the protocol's own form."""
+    """Encode one command in the Redis protocol."""
     from hiredis import pack_command
 
     command: bytes = pack_command(parts)

@@ -12,7 +12,7 @@
     bucket     what is left of the project's pace, and since when                           a hash
 
 The setting is ``appendfsync``: ``always`` syncs before it answers, ``everysec`` every second. After each round the
-server has to show that all this holds (``prove``).
+server has to prove all this (``prove``).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from benchmarks.peers.service import Service, connect
 PRODUCER: Final = b"producer"
 FETCHER: Final = b"fetcher"
 RATE: Final = 1_000_000_000
-"""Of the bucket, tasks a second, and its burst: it is asked, and never empty."""
+"""Rate of the bucket in tasks a second, and its burst: it is asked, and never empty."""
 KEPT: Final = 1000
-"""Requests of a session whose outcomes are kept."""
+"""Requests of a session whose outcomes are stored."""
 
 BEGIN: Final = (
     b"""
@@ -161,10 +161,9 @@ return keep(ARGV[1], ARGV[2], outcomes)
 
 
 class RedisScheduler(Service):
-    """The server, as a Server."""
+    """Server process of Redis with the scheduler's scripts."""
 
     def check(self, load: Load) -> None:
-        """See ``Server``."""
         with connect(self.address) as sock:
             connection = Connection(sock)
             sizes = [connection.ask(*words.split()) for words in (b"ZCARD ready", b"ZCARD leases", b"HLEN states")]
@@ -175,17 +174,14 @@ class RedisScheduler(Service):
 
 
 def unavailable() -> str:
-    """See ``Peer``."""
     return redis.unavailable()
 
 
 def serve(setting: str, core: str) -> RedisScheduler:
-    """See ``Peer``."""
     return RedisScheduler([*COMMAND, "--appendfsync", setting], core)
 
 
 def produce(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``."""
     accepted = ahead = 0
     with connect(address) as sock:
         connection = Connection(sock)
@@ -203,13 +199,13 @@ def produce(address: str, load: Load) -> dict[str, Any]:
 
 
 def pushing(script: bytes, n: int, batch: list[Made]) -> bytes:
-    """The request that pushes these tasks, as soon as may be."""
+    """Make the request that pushes these tasks, due at once."""
     tasks = [part for made in batch for part in (made.taskid.encode(), b"0", b"0", made.url.encode() + made.body)]
     return packed(b"EVALSHA", script, b"0", PRODUCER, b"%d" % n, *tasks)
 
 
 def fetch(address: str, load: Load) -> dict[str, Any]:
-    """See ``Peer``. Keeps WINDOW requests for tasks ahead, and reports each answer as done."""
+    """Take and finish all, with WINDOW requests for tasks in flight; report each answer as done."""
     taken: list[bytes] = []
     finished = n = 0
     with connect(address) as sock:
@@ -240,11 +236,11 @@ def fetch(address: str, load: Load) -> dict[str, Any]:
     return {"began_at": began_at, "ended_at": ended_at, "finished": finished, "distinct": len(set(taken))}
 
 
-# ------------------------------------------------------------------------------------------------ what it claims
+# ------------------------------------------------------------------------------------------------ its claims
 
 
 def prove(connection: Connection) -> None:
-    """See that it does what a scheduler does.
+    """Check that it does what a scheduler does.
 
     Raises:
         SystemExit: it does not.
@@ -273,19 +269,19 @@ NEW: Final = [1, 1, 0, 1]
 
 
 class Script:
-    """One that is loaded, over a connection."""
+    """Script loaded through a connection."""
 
     def __init__(self, connection: Connection, source: bytes) -> None:
         self._connection = connection
         self._sha = connection.load(source)
 
     def run(self, *arguments: bytes) -> Any:
-        """What it returns."""
+        """Run the script; return its result."""
         return self._connection.ask(b"EVALSHA", self._sha, b"0", *arguments)
 
 
 def expect(what: str, seen: Any, expected: Any) -> None:
-    """Compare.
+    """Compare a result with the expected one.
 
     Raises:
         SystemExit: they differ.

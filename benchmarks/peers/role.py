@@ -1,4 +1,4 @@
-"""A producer or a fetcher as a process of its own: prints one JSON object at its end. See ``benchmarks.contest``.
+"""Producer or fetcher process: prints one JSON object at its end (see ``benchmarks.contest``).
 
 python -m benchmarks.peers.role PEER produce|fetch ADDRESS TASKS BATCH BODY
 """
@@ -12,7 +12,7 @@ from benchmarks.contest import Load, peer_of
 
 
 def main() -> None:
-    """Play the role that the command line names."""
+    """Run the role that the command line names."""
     peer, role, address, *numbers = sys.argv[1:]
     module, load = peer_of(peer), Load(*map(int, numbers))
     act = {"produce": module.produce, "fetch": module.fetch}[role]

@@ -1,4 +1,4 @@
-"""RQ's ordinary client: ``Queue.enqueue`` and a pool of workers, which fork for each job (``Worker``) or don't."""
+"""RQ's ordinary client: ``Queue.enqueue`` and a pool of workers, with a fork for each job (``Worker``) or without."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from benchmarks.peers.ordinary import SLOTS, URL, Redis, note, script
 
 
 def server(build: Build) -> Redis:
-    """See ``Ordinary``."""
     return Redis()
 
 
 def workers(url: str, setting: str, build: Build) -> list[list[str]]:
-    """See ``Ordinary``. The setting is the class of the workers."""
+    """Return the commands; the setting is the class of the workers."""
     return [[script("rq"), "worker-pool", "-n", str(SLOTS), "-u", url, "-w", f"rq.worker.{setting}", "-q", "bench"]]
 
 
 def push(taskid: str) -> object:
-    """See ``Ordinary``."""
     return _queue().enqueue(note, taskid)
 
 

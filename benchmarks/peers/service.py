@@ -1,4 +1,4 @@
-"""Somebody else's server, in a temporary folder on a free port of loopback, and a socket that writes ahead."""
+"""Server process of another project, in a temporary folder on a free loopback port, and a socket for pipelining."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CHUNK_BYTES: Final = 1 << 18
 
 
 def not_on_path(command: str) -> str:
-    """Why it can't be started; empty: it can."""
+    """Return why a command can't be started; empty if it can."""
     return "" if shutil.which(command) else f"the command {command} is not on PATH"
 
 
 class Service:
-    """A server process.
+    """Server process.
 
     Args:
-        command: may hold {port} and {folder}.
+        command: its command, in which {port} and {folder} are replaced.
         core: cores that it runs on; empty: any.
 
     Attributes:
         address: host:port.
-        end_signal: by which it is ended.
+        end_signal: signal that ends it.
     """
 
     end_signal = signal.SIGKILL
@@ -64,20 +64,20 @@ class Service:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs."""
+        """Pid of the running process."""
         assert self._process is not None
         return self._process.pid
 
     def cpu_seconds(self) -> float:
-        """CPU time that it has used since its start."""
+        """CPU time used since its start."""
         return processes.cpu_seconds(self.pid)
 
     def meters(self) -> dict[str, float]:
-        """None are of interest."""
+        """Return no meters."""
         return {}
 
     def listens(self) -> bool:
-        """Whether it takes connections yet."""
+        """Whether it accepts connections."""
         try:
             connect(self.address).close()
         except OSError:
@@ -94,7 +94,7 @@ class Service:
 
 
 def connect(address: str) -> socket.socket:
-    """A connection that sends at once what it is given."""
+    """Connect without delayed sending."""
     host, _, port = address.rpartition(":")
     made = socket.create_connection((host, int(port)))
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

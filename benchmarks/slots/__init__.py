@@ -1,1 +1,1 @@
-"""What slots cost: see ``__main__``."""
+"""Cost of slots; see ``__main__``."""

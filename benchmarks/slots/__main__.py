@@ -51,10 +51,10 @@ PARTS: Final = ("core", "daemon", "memory", "idle", "scrapy")
 UNITS: Final = {"k": 1000, "m": 1_000_000}
 BATCH: Final = 256
 FEW: Final = 10
-"""Tasks of a small turn: as many as may go of 1,000 slots, if one in a hundred may."""
+"""Tasks of a small turn: all that may go of 1,000 slots, if one in a hundred may."""
 SCRAPY_SECONDS_A_DOMAIN: Final = 3e-7
 WITHOUT: Final = "without slots"
-"""The row that everything is beside."""
+"""Row that all others are compared with."""
 
 CORE: Final = [Column("few", f"{FEW} a turn", "/s"), Column("batch", f"{BATCH} a turn", "/s")]
 BATCHES: Final = {"few": FEW, "batch": BATCH}
@@ -82,7 +82,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__, rounds=1)
     made.add_argument("--only", type=lambda text: text.split(","), default=PARTS, help=",".join(PARTS))
     made.add_argument("--slots", type=sizes, default=[1000, 100_000, 1_000_000], help="such as 1k,100k,1m")
@@ -94,22 +93,22 @@ def parse() -> argparse.Namespace:
 
 
 def sizes(text: str) -> list[int]:
-    """Numbers of slots."""
+    """Parse numbers of slots."""
     return [int(each.rstrip("km")) * UNITS.get(each[-1], 1) for each in text.split(",")]
 
 
 def row(slots: int, share: float) -> str:
-    """The label of the slots of which this share may go."""
+    """Label the row of slots of which this share may go."""
     return f"{slots:,} slots, {share:.0%} may go"
 
 
 def fits(slots: int, share: float, batch: int) -> bool:
-    """Whether so many of them may go that a turn can be that large."""
+    """Whether enough slots may go for turns of this size."""
     return slots * share >= batch
 
 
 def core(options: argparse.Namespace) -> Report:
-    """Tasks a second of the core."""
+    """Measure tasks a second of the core."""
     least, most = min(options.slots), max(options.slots)
     ratios = [
         Ratio(f"{most:,} slots against {least:,}, {share:.0%} may go, {column.label}", column.key, *ends, goal="≥ 0.5")
@@ -136,7 +135,7 @@ def core(options: argparse.Namespace) -> Report:
 
 
 def daemon(options: argparse.Namespace) -> Report:
-    """Pushes, starts and runs of a daemon."""
+    """Measure pushes, starts and runs of a daemon."""
     labels = {0: WITHOUT} | {hosts: f"{hosts:,} hosts" for hosts in options.slots}
     ratios = [
         Ratio(f"CPU of a {what}, {labels[hosts]} against none", f"{what}_cpu", labels[hosts], WITHOUT)
@@ -153,7 +152,7 @@ def daemon(options: argparse.Namespace) -> Report:
 
 
 def memory(options: argparse.Namespace) -> Report:
-    """Memory of very many slots with ten tasks each, under the bounds that are the default."""
+    """Measure memory of very many slots with ten tasks each, under the default bounds."""
     hosts = max(options.slots)
     label = f"{hosts:,} hosts × 10 tasks"
     columns = [column for column in DAEMON if column.key != "start"]
@@ -166,7 +165,7 @@ def memory(options: argparse.Namespace) -> Report:
 
 
 def idle(options: argparse.Namespace) -> Report:
-    """What a daemon costs whose slots all wait for hours."""
+    """Measure an idle daemon whose slots all wait for hours."""
     hosts = max(options.slots)
     label = f"{hosts:,} slots wait"
     goal = Goal("CPU of a daemon that has nothing to do", "share", label, "< 0.1 %")
@@ -180,7 +179,7 @@ def idle(options: argparse.Namespace) -> Report:
 
 
 def scrapy(options: argparse.Namespace) -> Report:
-    """Pops of Scrapy's queue, beside tasks selected and reported by the core, of which at least as much is asked."""
+    """Measure pops of Scrapy's queue, beside tasks selected and reported by the core, which is more work."""
     report = Report(
         "slots-scrapy", "A pop of Scrapy's queue", f"{COMMAND} --only scrapy", SCRAPY, plot=Plot(scale="log")
     )
@@ -196,7 +195,7 @@ def scrapy(options: argparse.Namespace) -> Report:
 
 
 def add_pops(report: Report, label: str, rate: float) -> None:
-    """A row of so many a second."""
+    """Add a row with a rate."""
     report.add(label, {"pops": rate, "cpu": 1e6 / rate})
 
 

@@ -1,6 +1,6 @@
-"""A store in memory for millions of entries: what the one for tests does with a list, this does with a list of lists.
+"""Store in memory for millions of entries: the one for tests has a list of keys, this one a list of lists.
 
-A key enters a block of at most 2 × BLOCK keys, so that it costs the same whether there are thousands or millions.
+A key enters a block of at most 2 × BLOCK keys, so its cost is the same among thousands and among millions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BLOCK: Final = 1000
 
 
 class Blocks(Entries):
-    """An ordered map of bytes: a dict, and its keys in sorted blocks."""
+    """Ordered map of bytes: a dict, and its keys in sorted blocks."""
 
     __slots__ = ("_firsts", "_lists")
 
@@ -54,7 +54,7 @@ class Blocks(Entries):
             self.delete(key)
 
     def scan(self, start: bytes, end: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """At most ``limit`` entries of a range."""
+        """Return at most ``limit`` entries of a range."""
         return [(key, self.values[key]) for key in islice(self._keys(start, end), limit)]
 
     def _block_of(self, key: bytes) -> int:
@@ -73,7 +73,7 @@ class Blocks(Entries):
 
 
 class BlockDisk(Disk):
-    """A disk that is never cut off from its power, so that it need not know what was synced."""
+    """Disk without power cuts, which need not know what was synced."""
 
     def __init__(self) -> None:
         super().__init__()

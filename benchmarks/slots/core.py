@@ -1,8 +1,8 @@
 """The core with slots: select and done, on a store in memory and a virtual clock, without sockets.
 
-Each slot that may go has a delay that is over by the next turn, so that each hand-out has it wait, and each turn lets
-those of the last one go on; in the other slots a task was handed out, and the next one may go in a day. In each turn a
-fetcher reports all of its tasks and gets as many; new tasks of the same slots take their place, which isn't counted.
+Each slot that may go has a delay that ends by the next turn, so that it waits after each dispatch and goes on in the
+next turn; in the other slots a task was dispatched, and the next one may go in a day. In each turn a fetcher reports
+all of its tasks and gets as many; new tasks of the same slots, which aren't counted, take their place.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ PROJECT: Final = "bench"
 PUSHED: Final = 1000
 """Tasks in a turn of the preparations."""
 HELD: Final = 2
-"""Tasks of each slot that may go: one is handed out, the other is next."""
+"""Tasks of each slot that may go: one is dispatched, the other is next."""
 PLENTY: Final = 1 << 40
 TURN_SECONDS: Final = 1.0
 DELAY: Final = 0.5
-"""Of the slots that may go: less than a turn."""
+"""Delay of the slots that may go: less than a turn."""
 
 
 class Core:
-    """A scheduler whose project has so many slots, of which some may go.
+    """Scheduler whose project has slots, some of which may go.
 
     Args:
-        slots: how many; 0: the project is not divided, and has as many tasks as with ``beside``.
-        going: the share of them that may go.
-        bounded: with the bounds of memory that a daemon has by default; otherwise all slots are in memory.
+        slots: number of slots; 0: the project is not divided, and has as many tasks as with ``beside``.
+        going: share of slots that may go.
+        bounded: True for a daemon's default bounds of memory; otherwise all slots are in memory.
     """
 
     def __init__(self, slots: int, going: float, *, bounded: bool = False, beside: int = 0) -> None:
@@ -74,7 +74,7 @@ class Core:
             self._push(hosts[:live] if slots else hosts)
 
     def rate(self, tasks: int, batch: int) -> float:
-        """Tasks handed out and reported in a second of CPU, in turns of so many."""
+        """Measure tasks dispatched and reported in a second of CPU, in turns of ``batch``."""
         self._fetch(batch)
         done, self.seconds = 0, 0.0
         while done < tasks:
@@ -93,7 +93,7 @@ class Core:
         return done / seconds
 
     def _let_wait(self, hosts: list[str]) -> None:
-        """Hand out a task of each, have it done, and push another."""
+        """Dispatch a task of each host, report it as done, and push another."""
         for at in range(0, len(hosts), PUSHED):
             self._fetch(PUSHED)
             self._push(hosts[at : at + PUSHED])
@@ -118,7 +118,7 @@ class Core:
         self._turn(Done(session="fetcher", n=next(self._numbers), tasks=reports))
 
     def _turn(self, *requests: AnyRequest) -> None:
-        """A turn, and those that it asks for, at once."""
+        """Run a turn, and the turns that it asks for, at once."""
         self._elapsed += TURN_SECONDS
         heard = [Incoming(Peer(request.session.encode()), request) for request in requests]
         more = True

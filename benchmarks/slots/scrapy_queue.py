@@ -1,8 +1,8 @@
-"""Scrapy's own queue of many domains, ``DownloaderAwarePriorityQueue``, asked for what its engine asks of it.
+"""Scrapy's own queue of many domains, ``DownloaderAwarePriorityQueue``, called as its engine calls it.
 
-A request for each domain, in Scrapy's queue in memory; the next one is popped, is under way until the next is popped,
-and another request of the same domain takes its place, which isn't counted. Its queue prefers the domain with the
-fewest requests under way and knows no time: the delay of a domain is kept by the downloader, after the pop.
+Scrapy's queue in memory has a request for each domain. The next one is popped, is in flight until the next pop, and
+another request of the same domain, which isn't counted, takes its place. The queue prefers the domain with the fewest
+requests in flight and knows no time: the downloader keeps the delay of a domain, after the pop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def missing() -> str:
-    """Why it can't be measured; empty: it can."""
+    """Return why it can't be measured; empty if it can."""
     try:
         import scrapy.pqueues  # noqa: F401
     except ImportError as error:
@@ -22,7 +22,7 @@ def missing() -> str:
 
 
 def rate(domains: int, pops: int) -> float:
-    """Pops a second of CPU."""
+    """Measure pops a second of CPU."""
     from scrapy import Request
     from scrapy.core.downloader import Downloader
     from scrapy.pqueues import DownloaderAwarePriorityQueue
@@ -31,7 +31,7 @@ def rate(domains: int, pops: int) -> float:
     from scrapy.utils.httpobj import urlparse_cached
 
     class Idle(Downloader):  # type: ignore[misc]  # as it may not be installed
-        """A downloader that loads nothing: the domains' slots alone."""
+        """Downloader that loads nothing: the domains' slots alone."""
 
         def __init__(self) -> None:
             self.slots: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The whole daemon with slots: pushed, started again and run over loopback, from its own process."""
+"""The whole daemon with slots: pushed to, restarted and run over loopback, from its own process."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ FILL_BATCH: Final = 1000
 BATCH: Final = 256
 WINDOW: Final = 8
 SHORT: Final = 0.01
-"""Seconds between the tasks of a slot: so few that 1,000 slots keep a fetcher busy."""
+"""Seconds between the tasks of a slot, short enough that 1,000 slots keep a fetcher busy."""
 STEP: Final = 7_368_787
-"""A prime: with it the tasks go round the hosts, once in each round, and not in the order of their numbers."""
+"""Prime with which the tasks visit all hosts in each round, out of the order of their numbers."""
 LONG: Final = 36_000.0
-"""Seconds: whoever waits so long does so until the end."""
+"""Seconds that outlast the benchmark."""
 
 
 class Whole:
-    """A daemon whose project has tasks of so many hosts.
+    """Daemon whose project has tasks of many hosts.
 
     Args:
-        hosts: 0: the project has no slots.
-        delay: seconds, of each slot.
+        hosts: number of hosts; 0: the project has no slots.
+        delay: seconds between tasks of a slot.
     """
 
     def __init__(self, hosts: int, durability: str, delay: float = SHORT) -> None:
@@ -60,7 +60,7 @@ class Whole:
         self.daemon.__exit__(kind, error, trace)
 
     def push(self, count: int) -> dict[str, float]:
-        """Push so many tasks, host by host, each in its turn; how many a second, and what one costs."""
+        """Push ``count`` tasks, host by host in turns; return their rate, and the cost of one."""
         producer = Producer(self.daemon.url)
         cpu, began_at = self.daemon.cpu_seconds(), time.perf_counter()
         producer.begin(PROJECT, self._batches(range(self._pushed, self._pushed + count)), WINDOW)
@@ -73,7 +73,7 @@ class Whole:
         return {"push": count / seconds, "push_cpu": (self.daemon.cpu_seconds() - cpu) / count * 1e6}
 
     def run(self, count: int) -> dict[str, float]:
-        """Do so many; how many a second, and what one costs."""
+        """Run ``count`` tasks; return their rate, and the cost of one."""
         cpu, began_at = self.daemon.cpu_seconds(), time.perf_counter()
         with Fetcher(self.daemon.url, count, BATCH, PROJECT) as fetcher:
             while fetcher.is_busy:
@@ -82,7 +82,7 @@ class Whole:
         return {"run": count / seconds, "run_cpu": (self.daemon.cpu_seconds() - cpu) / count * 1e6}
 
     def start(self) -> dict[str, float]:
-        """Stop and start: seconds from the start to the first task handed out."""
+        """Stop and start; return the seconds from the start to the first dispatched task."""
         self.daemon.stop()
         began_at = time.perf_counter()
         self.daemon.start()
@@ -99,7 +99,7 @@ class Whole:
         return {"start": seconds}
 
     def memory(self) -> dict[str, float]:
-        """Now and at its peak, and what the store has on disk."""
+        """Measure current and peak memory, and the size of the store on disk."""
         return {
             "rss": self.daemon.rss_bytes() / 1e6,
             "peak": peak_bytes(self.daemon.pid) / 1e6,
@@ -107,7 +107,7 @@ class Whole:
         }
 
     def idle(self, seconds: int) -> dict[str, float]:
-        """CPU and turns of a minute in which nobody asks for anything, when everything has been saved."""
+        """Measure CPU and turns of a minute without requests, after everything has been saved."""
         time.sleep(SAVED_SECONDS)
         settle(self.daemon)
         return watch(self.daemon, seconds)

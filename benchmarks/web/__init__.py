@@ -1,1 +1,1 @@
-"""What a dashboard costs: the daemon, the web process and the browser."""
+"""Cost of the dashboard: the daemon, the web process and the browser."""

@@ -42,7 +42,7 @@ LOOKED_AT: Final = "with browsers"
 
 
 def main() -> None:
-    """Fill, then measure both in turn."""
+    """Fill the daemon, then measure with and without browsers in turn."""
     options = parse()
     processes.stay_on("1")
     ratios = [Ratio("CPU of the daemon, with browsers against without", "cpu", LOOKED_AT, ALONE, "≤ 1.02")]
@@ -61,7 +61,6 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
     made = parser(__doc__)
     made.add_argument("--browsers", type=int, default=200)
     made.add_argument("--projects", type=int, default=3000)
@@ -70,14 +69,14 @@ def parse() -> argparse.Namespace:
 
 
 def measure(daemon: Daemon, load: Load, count: int) -> dict[str, float]:
-    """So many lifecycles."""
+    """Measure ``count`` lifecycles."""
     cpu = daemon.cpu_seconds()
     seconds = load.run(count)
     return {"speed": count / seconds, "cpu": (daemon.cpu_seconds() - cpu) / count * 1e6}
 
 
 def with_browsers(daemon: Daemon, load: Load, options: argparse.Namespace) -> dict[str, float]:
-    """The same while browsers look; what they get, and what the web process costs."""
+    """Measure lifecycles while browsers watch, what the browsers receive, and the cost of the web process."""
     with web_process(daemon) as (web, url), browsers_at(url, options.browsers) as browsers:
         cpu, began_at = processes.cpu_seconds(web.pid), time.perf_counter()
         paints: list[float] = []
@@ -100,7 +99,7 @@ def with_browsers(daemon: Daemon, load: Load, options: argparse.Namespace) -> di
 
 @contextmanager
 def web_process(daemon: Daemon) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """``taskqueue web start``, and the address of its page."""
+    """Run ``taskqueue web start``; return it with the address of the dashboard."""
     port = processes.free_port()
     bind = f"127.0.0.1:{port}"
     command = [sys.executable, "-m", "taskqueue.cli.main", "web", "start", "--daemon", daemon.url, "--bind", bind]
@@ -115,7 +114,7 @@ def web_process(daemon: Daemon) -> Iterator[tuple[subprocess.Popen[bytes], str]]
 
 @contextmanager
 def browsers_at(url: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
-    """So many, when all of them have heard the first change."""
+    """Run ``count`` browsers, all of which have received the first change."""
     browsers = processes.start_module("benchmarks.web.browsers", ["--url", url, "--count", str(count)], "1")
     try:
         assert browsers.stdout is not None
@@ -128,7 +127,7 @@ def browsers_at(url: str, count: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def paint(url: str) -> list[float]:
-    """Milliseconds until a real browser has drawn something of the page; [] where there is none."""
+    """Measure milliseconds until a real browser has drawn something of the page; [] without a browser."""
     try:
         from playwright.sync_api import Error, sync_playwright
     except ImportError:

@@ -1,8 +1,8 @@
-"""Browsers that look at a page and follow what changes, without drawing it; in a process of their own.
+"""Browsers that open a page and follow its changes, without drawing it; in a process of their own.
 
     python -m benchmarks.web.browsers --url http://127.0.0.1:7401/ --count 200
 
-It says ``ready`` when all of them have heard the first change, and at SIGTERM prints one JSON object.
+It prints ``ready`` when all of them have received the first change, and at SIGTERM one JSON object.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ AT_ONCE: Final = 20
 
 
 class Browsers:
-    """So many of them.
+    """Browsers and what they received.
 
     Attributes:
         received: bytes of changes, after the first one of each.
@@ -43,7 +43,7 @@ class Browsers:
         self.all_ready = asyncio.Event()
 
     async def look(self, count: int) -> None:
-        """One browser, until it is cancelled."""
+        """Run one browser, until it is cancelled."""
         async with self._gate:
             began_at = time.perf_counter()
             reader, _ = await self._ask(self._path, "close")
@@ -72,7 +72,7 @@ class Browsers:
 
 
 async def watch(url: str, count: int) -> None:
-    """Look until SIGTERM; prints what was received."""
+    """Watch until SIGTERM; print what was received."""
     browsers = Browsers(url)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
@@ -96,7 +96,6 @@ async def watch(url: str, count: int) -> None:
 
 
 def main() -> None:
-    """The command line."""
     made = argparse.ArgumentParser(description=__doc__)
     made.add_argument("--url", required=True)
     made.add_argument("--count", type=int, default=200)

@@ -1,4 +1,4 @@
-"""A daemon of many projects that is as busy as it can be."""
+"""Daemon of many projects at full load."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ durability = "interval"
 rate = inf
 """
 PUSH_BATCH: Final = 32
-"""Tasks of one project in a message; a fetcher reports as many as it was handed at once."""
+"""Tasks of one project in a message; a fetcher reports all tasks of a dispatch at once."""
 WINDOW: Final = 16
 
 
 class Load:
-    """Tasks pushed to so many projects in turn, and done as they come, of whichever project."""
+    """Tasks pushed to many projects in turn, and done as they come, of whichever project."""
 
     def __init__(self, url: str, projects: int) -> None:
         self._url = url
@@ -37,7 +37,7 @@ class Load:
         self._pushed = 0
 
     def run(self, count: int) -> float:
-        """So many lifecycles; seconds until all is acknowledged."""
+        """Run ``count`` lifecycles; return the seconds until all is acknowledged."""
         began_at = time.perf_counter()
         with Peer(self._url, f"producer-{os.urandom(8).hex()}") as producer, self._fetcher(count) as fetcher:
             messages = self._messages(producer, count)
