@@ -1,13 +1,13 @@
-"""Attacks a real daemon in every way that it must bear, and tells what that did to it and to a polite client.
+"""Attack a real daemon in every way that it must bear, and report the effects on it and on a polite client.
 
     .venv/bin/python -m tests.attack                        every row, about fifteen minutes
-    .venv/bin/python -m tests.attack unread wishes          these
-    .venv/bin/python -m tests.attack --list                 which there are
-    .venv/bin/python -m tests.attack --json after.json      put what was measured into a file, row by row
-    .venv/bin/python -m tests.attack --compare before.json  with the rows of that file beside
-    .venv/bin/python -m tests.attack --report               put it into docs/why/results.md, of tests/attack/results
+    .venv/bin/python -m tests.attack unread wishes          only these rows
+    .venv/bin/python -m tests.attack --list                 list the rows
+    .venv/bin/python -m tests.attack --json after.json      write figures to a file, row by row
+    .venv/bin/python -m tests.attack --compare before.json  compare with the rows of that file
+    .venv/bin/python -m tests.attack --report               write tests/attack/results into docs/why/results.md
 
-It needs some GB of memory. A daemon that takes more than --kill-above is killed, and the table says so.
+Needs some GB of memory. A daemon that takes more than --kill-above is killed, and the table says so.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = ("peak MiB", "left MiB", "p50 ms", "max ms", "p50 after", "SIGTERM s")
 
 
 def main() -> int:
-    """Exit with 1 if a bound does not hold."""
+    """Run the attacks; return 1 if a bound does not hold."""
     options = _options()
     if options.list:
         print("\n".join(f"{row.name:24} {row.what}" for row in ROWS.values()))
@@ -67,7 +67,7 @@ def _options() -> Namespace:
     made.add_argument("--list", action="store_true", help="print the rows")
     made.add_argument("--seconds", type=float, default=8.0, help="of an attack that goes on for a time")
     made.add_argument("--scale", type=float, default=1.0, help="share of the usual number of requests, tasks, bytes")
-    made.add_argument("--connections", type=int, choices=(1, MANY), help="only the rows over so many connections")
+    made.add_argument("--connections", type=int, choices=(1, MANY), help="only the rows with this many connections")
     made.add_argument("--kill-above", type=int, default=6, metavar="GIB", help="of memory; then the daemon is killed")
     made.add_argument("--python", default=sys.executable, help="whose taskqueue is attacked")
     made.add_argument("--json", type=Path, metavar="FILE", help="put the figures of these rows into it")

@@ -1,4 +1,4 @@
-"""What every attacker is given: where the daemon is, for how long to go on, and over how many connections.
+"""Parts that attacks share: the daemon's address, their time, and their connections.
 
 An attacker prepares what it needs (tasks, leases), says ``begin``, and attacks.
 """
@@ -19,26 +19,26 @@ from tests.integration.conftest import Peer
 
 PROJECT: Final = "attacked"
 BODY_BYTES: Final = 7_900_000
-"""A body that just fits into a message."""
+"""Largest body of a message."""
 WINDOW: Final = 64
-"""Requests of a flood that wait for their answers, a connection."""
+"""Unanswered requests of a flood per connection."""
 SILENCE_MS: Final = 2000
-"""After which a flood goes on as if it had been answered."""
+"""Silence after which a flood goes on as if it had been answered."""
 TAIL_SECONDS: Final = 5.0
-"""How long a flood waits for the answers to its last window."""
+"""Time that a flood waits for the answers to its last window."""
 LONGER: Final = 6
-"""An attack of a certain number of requests may take so many times as long as one that goes on for a time."""
+"""Longest time of an attack with a fixed number of requests, in multiples of the time of an endless one."""
 
 Request = tuple[str, dict[str, Any]]
 
 
 class Attack:
-    """One attack.
+    """Attack on a daemon.
 
     Attributes:
-        url: of the daemon.
-        connections: over which it goes.
-        scale: the share of the usual number of requests, tasks or bytes; 1 in ``make attack``, less in ``make test``.
+        url: address of the daemon.
+        connections: number of its connections.
+        scale: share of the usual number of requests, tasks or bytes; 1 in ``make attack``, less in ``make test``.
     """
 
     def __init__(self, url: str, seconds: float, connections: int, scale: float = 1.0) -> None:
@@ -49,47 +49,47 @@ class Attack:
         self._until = self._give_up_at = time.monotonic() + 1e9
 
     def begin(self) -> None:
-        """Everything is prepared: the harness measures from now on."""
+        """Report that everything is prepared, so that the harness measures from now on."""
         now = time.monotonic()
         self._until, self._give_up_at = now + self._seconds, now + LONGER * self._seconds
         print("begin", flush=True)
 
     def goes_on(self) -> bool:
-        """Its time is not over."""
+        """Whether there is time left."""
         return time.monotonic() < self._until
 
     def rest(self, times: float = 1.0) -> None:
-        """Do nothing for what is left of its time, or so many times that."""
+        """Wait for the rest of its time, or of a multiple of it."""
         time.sleep(max(0.0, self._until + (times - 1) * self._seconds - time.monotonic()))
 
     def count(self, number: int) -> Iterator[int]:
-        """Numbers up to this one as scaled, for as long as an attack of so many requests may take."""
+        """Yield numbers up to the scaled one, as long as an attack of that many requests may take."""
         for each in range(max(1, round(number * self.scale))):
             if time.monotonic() > self._give_up_at:
                 return
             yield each
 
     def each(self, what: Callable[[int], None]) -> None:
-        """Do this over all connections at once."""
+        """Call this for all connections at once."""
         with ThreadPoolExecutor(self.connections) as pool:
             list(pool.map(what, range(self.connections)))
 
     def peer(self, session: str | None = None) -> Peer:
-        """A connected client."""
+        """Connect a client."""
         it = Peer(self.url, session)
         it.socket.setsockopt(zmq.RCVTIMEO, SILENCE_MS * 15)
         return it
 
     def project(self, name: str = PROJECT) -> Peer:
-        """A client, and a running project."""
+        """Connect a client, and create a project."""
         it = self.peer()
         it.ask("project-do", project=name, action="start")
         return it
 
     def flood(self, requests: Callable[[], Iterator[Request]], *, one_session: bool = True) -> str:
-        """Ask all of that over each connection, a window at a time; what became of it, for people.
+        """Send all requests over each connection, a window at a time; return a summary of the answers.
 
-        A session of its own for each request, unless they come from one.
+        Each request has a session of its own, unless ``one_session``.
         """
         answers: Counter[str] = Counter()
         self.each(lambda _: answers.update(self._flood(requests(), one_session)))
@@ -112,7 +112,7 @@ class Attack:
         peer.close()
 
     def for_ever(self, request: Callable[[], Request]) -> Iterator[Request]:
-        """Requests until its time is over."""
+        """Yield requests until its time is up."""
         while self.goes_on():
             yield request()
 
@@ -125,10 +125,10 @@ def _answer(peer: Peer) -> str:
 
 
 def big_body(number: int = 0) -> bytes:
-    """A body of BODY_BYTES."""
+    """Make a body of BODY_BYTES."""
     return number.to_bytes(4, "big") + bytes(BODY_BYTES - 4)
 
 
 def frame(kind: str, session: str, n: int, **fields: Any) -> bytes:
-    """A request as it goes over the wire."""
+    """Encode a request."""
     return bytes(msgpack.packb({"type": kind, "v": 1, "session": session, "n": n} | fields))

@@ -1,9 +1,9 @@
-"""One attack, in a process of its own; ``measure`` starts it.
+"""Process of one attack, started by ``measure``.
 
     python -m tests.attack.attacker ROW URL SECONDS [SCALE]
 
-The line ``begin`` on stdout says that everything is prepared, the last line what it has to tell; with ``harm: `` before
-it, the attack has reached what it was after.
+It prints ``begin`` when everything is prepared, and its result as the last line; the prefix ``harm: `` means that the
+attack has reached its aim.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.attack.rows import ROWS
 
 
 def main(name: str, url: str, seconds: str, scale: str = "1") -> None:
-    """Attack, and tell."""
+    """Attack, and print the result."""
     row = ROWS[name]
     try:
         print(row.attack(Attack(url, float(seconds), row.connections, float(scale))), flush=True)

@@ -1,9 +1,9 @@
-"""One row: what a daemon and its polite client go through before, during and after an attack.
+"""Measure a row: a daemon and its polite client before, during and after an attack.
 
 before   the polite client alone
-during   the attack, from the moment at which it is prepared until it is over
+during   the attack, from the moment at which it is prepared until its end
 after    the attackers are gone, and REST_SECONDS have passed
-end      the attack once more, and SIGTERM in the midst of it
+end      the attack once more, and SIGTERM in the middle of it
 """
 
 from __future__ import annotations
@@ -30,38 +30,39 @@ from tests.integration.nursery import Forked
 from tests.integration.small_disk import may_mount, mounted
 
 WARM_TASKS: Final = 20
-"""Done by the polite client before anything is measured."""
+"""Tasks of the polite client before anything is measured."""
 BEFORE_SECONDS: Final = 2.0
 REST_SECONDS: Final = 5.0
 AFTER_SECONDS: Final = 3.0
 AGAIN_SECONDS: Final = 3.0
-"""Of the second attack, before SIGTERM."""
+"""Length of the second attack, before SIGTERM."""
 GRACE_SECONDS: Final = 20.0
-"""For an attacker to end by itself when its time is over."""
+"""Time for an attacker to end by itself after its time is up."""
 PREPARE_SECONDS: Final = 120.0
 NEWCOMER_MS: Final = 5_000
 
 MEMORY_MOST_MIB: Final = 1024
 LEFT_MOST_MIB: Final = 256
-"""More than before, some seconds after the attackers are gone: the store's cache (128 MiB) and its write buffers may
-have filled meanwhile."""
+"""Most memory above that before the attack, some seconds after the attackers have gone: the store's cache (128 MiB) and
+its write buffers may have filled meanwhile.
+"""
 P50_MOST_MS: Final = 50.0
 STOP_MOST_SECONDS: Final = 5.0
 LEAST_FREE_MIB: Final = 384
-"""Three quarters of ``store.min_free``, below which only what ends tasks is written."""
+"""Least free space: three quarters of ``store.min_free``, below which the daemon writes only what ends tasks."""
 
 
 class Figures(Struct):
-    """What was measured. Memory in MiB, what the polite client waits for in ms.
+    """Figures of a row: memory in MiB, waits of the polite client in ms.
 
     Attributes:
-        newcomer_ms: of a new client that asks something in the midst of the attack; None: it got no answer.
-        stop_seconds: from SIGTERM to the daemon's end; None: it was not heard.
-        ended: how the daemon ended before its time; empty: it did not.
-        note: what the attackers had to tell.
-        harm: they reached what they were after.
+        newcomer_ms: wait of a new client's request during the attack; None if it got no answer.
+        stop_seconds: time from SIGTERM to the daemon's end; None if the daemon did not obey.
+        ended: how the daemon ended too early; empty if it did not.
+        note: report of the attackers.
+        harm: True if they reached their aim.
         least_free: MiB of the disk, if the store has one of its own.
-        p50_times: bound of the median during the attack, in multiples of that before; 0: none but P50_MOST_MS.
+        p50_times: bound of the median during the attack, in multiples of that before; 0: only P50_MOST_MS.
     """
 
     what: str
@@ -81,7 +82,7 @@ class Figures(Struct):
     p50_times: float = 0.0
 
     def broken(self) -> list[str]:
-        """The bounds that did not hold, in words."""
+        """List the bounds that did not hold, in words."""
         checks = [
             (bool(self.ended), self.ended),
             (self.memory_peak > MEMORY_MOST_MIB, "memory"),
@@ -99,11 +100,11 @@ class Figures(Struct):
 
 
 class Conditions(Struct):
-    """How a row is measured.
+    """Conditions of a measurement.
 
     Attributes:
-        python: has the ``taskqueue`` that is attacked.
-        scale: the share of the usual number of requests, tasks or bytes.
+        python: interpreter with the ``taskqueue`` that is attacked.
+        scale: share of the usual number of requests, tasks or bytes.
     """
 
     python: str
@@ -113,7 +114,7 @@ class Conditions(Struct):
 
 
 def measure(row: Row, under: Conditions) -> Figures:
-    """Attack a new daemon."""
+    """Attack a new daemon; return the figures."""
     with ExitStack() as stack:
         folder = stack.enter_context(_disk(row.disk)) if row.disk else None
         it = stack.enter_context(target(under.python, under.kill_above, row.files, row.hard, folder))
@@ -127,7 +128,7 @@ def measure(row: Row, under: Conditions) -> Figures:
             newcomer = _newcomer(it, under.seconds / 2)
             note = attacking.wait(under.seconds)
             during, seconds = polite.waits(began, time.monotonic()), time.monotonic() - began
-        # What the attack made it take, even if that was only when its connections were closed.
+        # Memory that the attack cost counts even if only the end of its connections took it.
         time.sleep(REST_SECONDS)
         after, left, peak = _alone(polite, AFTER_SECONDS), it.memory(), it.peak_bytes
         ended = _ended(it)
@@ -165,20 +166,20 @@ def _mebibytes(count: int) -> float:
 
 
 class Attacking:
-    """An attack that goes on in another process."""
+    """Attack in another process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
 
     def begin(self) -> float:
-        """Wait until it is prepared; the moment at which it was."""
+        """Wait until it is prepared; return the time."""
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"begin\n":
             raise SystemExit(f"{self._process.args!r} did not begin")
         return time.monotonic()
 
     def wait(self, seconds: float) -> str:
-        """Wait for its end; the last line that it wrote."""
+        """Wait for its end; return the last line that it printed."""
         try:
             said, _ = self._process.communicate(timeout=6 * seconds + GRACE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -188,10 +189,10 @@ class Attacking:
 
 @contextmanager
 def attacker(row: Row, it: Target, under: Conditions, errors: int | None = None) -> Iterator[Attacking]:
-    """One at work; ``errors`` is where its stderr goes, as for a subprocess."""
+    """Run an attacker; ``errors`` is where its stderr goes, as for a subprocess."""
     arguments = [row.name, it.url, str(under.seconds), str(under.scale)]
     command = [sys.executable, "-m", "tests.attack.attacker", *arguments]
-    # Without a buffer, so that what it says soon after its beginning is not read with that, and lost.
+    # Unbuffered, so that lines soon after ``begin`` are not read with it, and lost.
     start = Forked[bytes](command, stdout=subprocess.PIPE, stderr=errors, bufsize=0, start_new_session=True)
     with start as process:
         try:
@@ -208,7 +209,7 @@ def _alone(polite: Listener, seconds: float) -> Waits:
 
 
 def _newcomer(it: Target, seconds: float) -> float | None:
-    """After so many seconds a new client asks something; milliseconds until it was answered."""
+    """Connect a new client after ``seconds``; return milliseconds until its request was answered."""
     time.sleep(seconds)
     peer, began = Peer(it.url), time.monotonic()
     try:

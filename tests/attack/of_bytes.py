@@ -1,4 +1,4 @@
-"""Attacks with bytes: what ZeroMQ keeps for the daemon before the daemon can see it, and what waits to be read."""
+"""Attacks with bytes: what ZeroMQ keeps for the daemon before the daemon can see it, and unread messages."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ PART_BYTES: Final = 1 << 20
 EMPTY_PARTS: Final = 3_000_000
 SHOWS: Final = 1_500
 UNREAD_TIMES: Final = 3.0
-"""As long as other attacks, so that all of it can be answered."""
+"""Time in multiples of other attacks', so that everything can be answered."""
 FRAME_BYTES: Final = 15_000_000
 REQUEST_BYTES: Final = 1_000_000
 IDLE: Final = 1_086
 _SIX_FIELDS: Final = b"\x86"
-"""The head of a map of so many."""
+"""Head of a map of six fields."""
 CONNECT_SECONDS: Final = 10.0
 AGAIN_SECONDS: Final = 0.05
-"""Before a connection that was cut is made anew."""
+"""Pause before a connection that was cut is made anew."""
 
 
 def endless_parts(attack: Attack) -> str:
-    """One message of endless parts of 1 MiB each."""
+    """Message of endless parts of 1 MiB each."""
     return _endless(attack, zmtp.frame(bytes(PART_BYTES), more=True))
 
 
 def endless_empty_parts(attack: Attack) -> str:
-    """One message of endless empty parts: ZeroMQ keeps 64 bytes for each two."""
+    """Message of endless empty parts: ZeroMQ keeps 64 bytes for every two."""
     return _endless(attack, zmtp.EMPTY_PART * 16_384)
 
 
@@ -57,7 +57,7 @@ def _endless(attack: Attack, piece: bytes) -> str:
 
 
 def empty_parts(attack: Attack) -> str:
-    """One message of 3,000,000 empty parts."""
+    """Message of 3,000,000 empty parts."""
     message = zmtp.EMPTY_PART * round(EMPTY_PARTS * attack.scale) + zmtp.LAST_PART
 
     def send(_: int) -> None:
@@ -126,7 +126,7 @@ def idle(attack: Attack) -> str:
     connections = []
     attack.begin()
     for number in attack.count(IDLE):
-        # Of more silent ones of one address the oldest would be closed soon, so that files never got scarce.
+        # Of more silent connections from one address the oldest would be closed soon, so that files never got scarce.
         source = f"127.0.0.{2 + number // SILENT_MOST}"
         with suppress(OSError):
             connections.append(zmtp.connected(attack.url, CONNECT_SECONDS, source=source))

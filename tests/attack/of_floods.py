@@ -1,4 +1,4 @@
-"""Attacks with requests: many at once, or such as take long to answer."""
+"""Attacks with requests: many at once, or requests that take long to answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITEMS: Final = 10_000
 TASKS: Final = 5_000
 URL: Final = "http://a/" + "a" * 2_000
 GLOB: Final = "*a" * 120 + "*b"
-"""Much work for whoever tries to match it with URL."""
+"""Glob that is much work to match with URL."""
 MANY_PROJECTS: Final = 2_000
 SETTINGS_BYTES: Final = 60_000
 
@@ -41,7 +41,7 @@ def _push() -> Request:
 
 
 def _paced(attack: Attack, request: object) -> str:
-    """So many a second in all, from random sessions, whether they are answered or not."""
+    """Send requests at a fixed rate, from random sessions, whether or not they are answered."""
     assert callable(request)
     sent = [0]
 
@@ -114,7 +114,7 @@ def bulk(attack: Attack) -> str:
 
 
 def kept(attack: Attack) -> str:
-    """Changes of 60 kB of settings, from ever more sessions: outcomes that are kept, and entries of the log."""
+    """Changes of 60 kB of settings, from ever more sessions: remembered outcomes, and entries of ``taskqueue log``."""
 
     def requests() -> Iterator[Request]:
         while attack.goes_on():

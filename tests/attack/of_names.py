@@ -22,12 +22,12 @@ WAITS: Final = 103_000
 
 
 def name() -> str:
-    """A random one of NAME characters."""
+    """Make a random name of NAME characters."""
     return names(1)[0]
 
 
 def names(count: int) -> list[str]:
-    """So many of them."""
+    """Make ``count`` random names."""
     chance = os.urandom(count * NAME // 2).hex()
     return [chance[first : first + NAME] for first in range(0, len(chance), NAME)]
 
@@ -44,7 +44,7 @@ def wishes(attack: Attack) -> str:
 
 
 def fetch_maps(attack: Attack) -> str:
-    """560 projects with a list of 65,000 empty maps as what their settings say of fetch."""
+    """560 projects whose setting fetch has a list of 65,000 empty maps."""
     maps: list[dict[str, str]] = [{} for _ in range(MAPS)]
 
     def settings() -> Iterator[Request]:

@@ -1,4 +1,4 @@
-"""Attacks on others: on their leases, on their sessions, on the room for tasks."""
+"""Attacks on other clients: on their leases, on their sessions, on the room for tasks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ AROUND: Final = 50
 JUMP: Final = 2**63 - 1
 WAIT_MS: Final = 2000
 HELLO_EVERY: Final = 16
-"""Messages with tasks after which a hello says that they were seen."""
+"""Messages with tasks between hellos that say they were seen."""
 
 
 class Harm(Exception):
-    """What the attack was after was reached; the text says what that was."""
+    """The attack reached its aim; the text says which."""
 
 
 def leases(attack: Attack) -> str:
-    """100,000 leases, all that there may be, taken by one fetcher."""
+    """100,000 leases, the limit, taken by one fetcher."""
     wanted, peer = round(LEASES * attack.scale), attack.project()
     for first in range(0, wanted + BATCH, BATCH):
         peer.push(PROJECT, *(f"t{first + each}" for each in range(BATCH)))
@@ -43,7 +43,7 @@ def leases(attack: Attack) -> str:
 
 
 def histories(attack: Attack) -> str:
-    """Attempts that fail with errors of 2,048 characters, of 20,000 tasks over and over: histories that are kept."""
+    """Attempts that fail with errors of 2,048 characters, of 20,000 tasks over and over: stored histories."""
     fetcher, failed = attack.project(), 0
     for first in range(0, round(FAILING * attack.scale), BATCH):
         fetcher.push(PROJECT, *(f"t{first + each}" for each in range(BATCH)))
@@ -97,7 +97,7 @@ def tokens(attack: Attack) -> str:
     """50 leases of others, ended with tokens around one that the attacker was given.
 
     Raises:
-        Harm: it ended one.
+        Harm: the attacker ended a lease.
     """
     producer, worker, attacker = attack.project(), attack.peer(), attack.peer()
     foreign = [f"t{number}" for number in range(FOREIGN)]
@@ -122,7 +122,7 @@ def _ends(attacker: Peer, taskid: str, near: list[int]) -> bool:
 
 
 def _tasks_of(peer: Peer, count: int) -> list[dict[str, Any]]:
-    """So many tasks, or those that come in time."""
+    """Receive ``count`` tasks, or those that come in time."""
     tasks: list[dict[str, Any]] = []
     while len(tasks) < count and peer.has_message(WAIT_MS):
         tasks += peer.receive().get("tasks", ())

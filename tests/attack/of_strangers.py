@@ -1,4 +1,4 @@
-"""Attacks at the door: other protocols, ZeroMQ's as no library speaks it, and names that belong to others."""
+"""Attacks on the socket: other protocols, ZMTP that no library speaks, and routing ids of others."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.attack.of_sessions import WAIT_MS, Harm
 from tests.integration.conftest import Peer
 
 GOODBYE_SECONDS: Final = 2.0
-"""For a stranger to be let go."""
+"""Time until the daemon closes a stranger's connection."""
 GREETINGS: Final = 6_000
 AHEAD: Final = 4_000
 """Routing ids that are claimed, of those that libzmq would give next."""
 SPOKEN: Final = 300
-"""Connections that hold what they have claimed, at once."""
+"""Connections that keep what they have claimed, at once."""
 PLAIN_EACH: Final = 4
 """Claims between two connections to which libzmq gives an id."""
 SILENT: Final = 3_000
@@ -51,14 +51,14 @@ STRANGERS: Final = {
 
 
 class Held:
-    """The newest connections of an attack; older ones are closed."""
+    """Newest connections of an attack; older ones are closed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: deque[socket.socket] = deque()
 
     def add(self, connection: socket.socket) -> socket.socket:
-        """Keep it open for as long as it is one of the newest."""
+        """Keep a connection open as long as it is one of the newest."""
         self._open.append(connection)
         if len(self._open) > self._most:
             self._open.popleft().close()
@@ -104,7 +104,7 @@ def greetings(attack: Attack) -> str:
 
 
 def _flipped(said: bytes, chance: Random) -> bytes:
-    """With some bytes changed, left out or put in."""
+    """Change, remove or insert some bytes."""
     made = bytearray(said)
     for _ in range(chance.randint(1, 4)):
         at = chance.randrange(len(made))
@@ -188,7 +188,7 @@ def claimed_ids(attack: Attack) -> str:
 
 
 def _ids_to_come() -> Iterator[bytes]:
-    """Those of a process that has not seeded libc's rand(), as this one has not; then random ones."""
+    """Yield ids of a process that has not seeded libc's rand(), as this one has not; then random ones."""
     libc = ctypes.CDLL(None)
     first = (libc.rand() | libc.rand() << 31) & 0xFFFFFFFF
     for number in range(first, first + AHEAD):
@@ -198,7 +198,7 @@ def _ids_to_come() -> Iterator[bytes]:
 
 
 def stolen_ids(attack: Attack) -> str:
-    """The routing id of a fetcher, claimed by 200 others while it is handed tasks.
+    """Routing id of a fetcher, claimed by 200 others while the fetcher receives tasks.
 
     Raises:
         Harm: the fetcher did not get all of its tasks, or another got anything.

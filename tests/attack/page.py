@@ -1,11 +1,11 @@
-"""Attacks the page's door with quiet connections, and tells who is still served, from where, and how fast.
+"""Attack the dashboard's port with quiet connections, and report which clients are still served, and how fast.
 
     .venv/bin/python -m tests.attack.page                        all rows, about a minute and a half
-    .venv/bin/python -m tests.attack.page --python FILE          another version's
-    .venv/bin/python -m tests.attack.page --fuzz 5000            random bytes for its parser of HTTP instead
+    .venv/bin/python -m tests.attack.page --python FILE          the dashboard of another version
+    .venv/bin/python -m tests.attack.page --fuzz 5000            random bytes for its HTTP parser instead
 
-Attackers take as many connections as one process may have, each with the half of something, and connect at once in
-place of whichever they lose. Meanwhile a polite client at each address asks for /healthz and /metrics in turn, each
+Attackers take as many connections as one process may have, each with half a request, and connect at once in
+place of any they lose. Meanwhile a polite client at each address asks for /healthz and /metrics in turn, each
 time over a new connection.
 """
 
@@ -32,9 +32,9 @@ from taskqueue.web.options import Patience
 from tests.attack.target import target
 
 SECONDS: Final = 8.0
-"""Of each row."""
+"""Length of each row."""
 PAUSE_SECONDS: Final = 0.02
-"""Between two questions of a polite client."""
+"""Pause between requests of a polite client."""
 TIMEOUT_SECONDS: Final = 5.0
 KILL_BYTES: Final = 1 << 30
 
@@ -53,7 +53,7 @@ ALL: Final = Patience().connections
 
 
 class Row(NamedTuple):
-    """What attackers send, over how many connections from each address, and after how long they do so anew."""
+    """Bytes that attackers send, over how many connections from each address, and after how long they repeat it."""
 
     what: str
     begun: bytes = b""
@@ -62,7 +62,7 @@ class Row(NamedTuple):
 
 
 ROWS: Final = (
-    Row("nobody attacks"),
+    Row("no attack"),
     Row("half heads of one address", HALF_HEAD, ((A, ONE),)),
     Row("half heads of two addresses", HALF_HEAD, ((A, ONE), (B, ONE))),
     Row("half heads through a trusted proxy", HALF_HEAD, ((PROXY, ALL),)),
@@ -96,7 +96,7 @@ def main() -> int:
 
 @contextmanager
 def page(python: str) -> Iterator[tuple[int, str, Path]]:
-    """A daemon and its page, which demands tokens; gives the port, a token and the file of its log."""
+    """Start a daemon and its dashboard with tokens; return the port, a token and the log file."""
     with TemporaryDirectory() as folder, target(python, KILL_BYTES) as daemon:
         tokens, log = Path(folder) / "tokens.json", Path(folder) / "log"
         secret = add_token(tokens, "polite", "viewer", None)
@@ -112,7 +112,7 @@ def page(python: str) -> Iterator[tuple[int, str, Path]]:
 
 @contextmanager
 def attacker(row: int, port: int) -> Iterator[None]:
-    """The attackers of a row, in a process of their own, from the moment at which they hold their connections."""
+    """Run the attackers of a row in a process of their own; starts when they have their connections."""
     if not ROWS[row].hosts:
         yield
         return
@@ -127,14 +127,14 @@ def attacker(row: int, port: int) -> Iterator[None]:
 
 
 def attack(row: Row, port: int) -> int:
-    """Hold connections, until the process is killed."""
+    """Keep connections open, until the process is killed."""
     looking, held = select.epoll(), dict[int, tuple[socket.socket, str, float]]()
 
     def hold(host: str) -> None:
         peer = socket.create_connection((A, port), TIMEOUT_SECONDS, (host, 0))
         held[peer.fileno()] = peer, host, time.monotonic()
         looking.register(peer, select.EPOLLRDHUP)
-        with suppress(OSError):  # the next look finds it
+        with suppress(OSError):  # the next round finds it
             peer.sendall(row.begun)
 
     for host, count in row.hosts:
@@ -153,7 +153,7 @@ def attack(row: Row, port: int) -> int:
 
 
 def politely(port: int, secret: str) -> list[str]:
-    """What polite clients at three addresses go through: the share that is served, and how long that takes."""
+    """Measure polite clients at three addresses: the share of answered requests, and their time."""
     waits: dict[str, list[float]] = {A: [], C: [], PROXY: []}
     asked, until = 0, time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -184,7 +184,7 @@ def _is_served(port: int, host: str, secret: str, path: str) -> bool:
 
 
 def fuzz(port: int, secret: str, log: Path, attempts: int, seed: int) -> int:
-    """Send what random changes make of requests; 1 if the process ends, hangs, or writes a traceback."""
+    """Send requests with random changes; return 1 if the process ends, hangs, or writes a traceback."""
     dice, answers = random.Random(seed), dict[bytes, int]()
     for _ in range(attempts):
         answer = _told(port, mutated(dice, secret), dice)
@@ -197,7 +197,7 @@ def fuzz(port: int, secret: str, log: Path, attempts: int, seed: int) -> int:
 
 
 def mutated(dice: random.Random, secret: str) -> bytes:
-    """Some requests behind one another, with random changes."""
+    """Make some requests one after the other, with random changes."""
     requests = bytearray(b"".join(dice.choice(_seeds(secret)) for _ in range(dice.randint(1, 3))))
     for _ in range(dice.choice((0, 1, 1, 2, 4, 16))):
         at = dice.randrange(len(requests) + 1)
@@ -234,7 +234,7 @@ _TOKENS: Final = (
 
 
 def _told(port: int, sent: bytes, dice: random.Random) -> bytes:
-    """The first line that is answered, up to a tenth of a second later; the connection ends in different ways."""
+    """Return the first line of the answer, up to a tenth of a second later; the connection ends in different ways."""
     with socket.create_connection((A, port), TIMEOUT_SECONDS) as peer:
         peer.settimeout(0.1)
         try:

@@ -1,9 +1,9 @@
-"""A client that does what clients should, beside an attacker: pushes a task, is handed it, reports it, and again.
+"""Polite client beside an attacker: it pushes a task, receives it, reports it, and repeats.
 
     python -m tests.attack.polite URL      until it is killed
 
-Each step is a line on stdout: when it ended (seconds of the system's clock that never steps), how long it took, and
-which step it was. It speaks the protocol with plain zmq and msgpack, one step at a time, with a pause between tasks.
+Each step is a line on stdout: when it ended (seconds of the monotonic clock), how long it took, and which step it was.
+It speaks the protocol with plain zmq and msgpack, one step at a time, with a pause between tasks.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ import zmq
 
 PROJECT: Final = "polite"
 PAUSE_SECONDS: Final = 0.02
-"""Between two tasks."""
+"""Pause between two tasks."""
 REPEAT_MS: Final = 2000
-"""Silence after which it repeats itself."""
+"""Silence after which it repeats a request."""
 HELLO_SECONDS: Final = 10.0
-"""Between two hellos in which nothing is new."""
+"""Time between two hellos without news."""
 
 Message = dict[str, Any]
 
 
 class Polite:
-    """A session that produces and fetches."""
+    """Session that produces and fetches."""
 
     def __init__(self, url: str) -> None:
         self._session = uuid.uuid4().hex
@@ -42,7 +42,7 @@ class Polite:
         self._socket.connect(url)
 
     def run(self) -> None:
-        """One task after the other, for ever."""
+        """Process one task after the other, for ever."""
         while True:
             if time.monotonic() - self._hello_at > HELLO_SECONDS:
                 self._hello()
@@ -86,7 +86,7 @@ class Polite:
         return bytes(msgpack.packb({"type": kind, "v": 1, "session": self._session, "n": self._n} | fields))
 
     def _receive(self) -> Message | None:
-        """The next message; None: there was silence."""
+        """Return the next message; None after a silence."""
         try:
             message: Message = msgpack.unpackb(self._socket.recv())
         except zmq.Again:

@@ -24,7 +24,7 @@ BLOCK: Final = re.compile(r"(<!-- table: attacks -->\n).*?(<!-- end -->)", re.DO
 
 
 class Results(Struct):
-    """Rows by their names, each as it was measured last."""
+    """Rows by name, each with its last figures."""
 
     commit: str = ""
     day: str = ""
@@ -33,12 +33,12 @@ class Results(Struct):
 
 
 def load(path: Path) -> Results:
-    """What is in a file; empty if it isn't there."""
+    """Read a file; empty if it doesn't exist."""
     return msgspec.json.decode(path.read_bytes(), type=Results, strict=False) if path.exists() else Results()
 
 
 def save(path: Path, results: Results, python: str) -> None:
-    """Write them, with where and when they were measured."""
+    """Write results, with place and time of the measurement."""
     results.commit = _commit(python)
     results.day = date.today().isoformat()
     results.machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, Linux {platform.release()}"
@@ -48,7 +48,7 @@ def save(path: Path, results: Results, python: str) -> None:
 
 
 def _commit(python: str) -> str:
-    """Of the sources that the environment of this Python lies in; empty: not known."""
+    """Return the commit of the sources around this Python's environment; empty if unknown."""
     asked = ["git", "-C", str(Path(python).parent), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(asked, capture_output=True, text=True, check=False)
     return done.stdout.strip()
@@ -61,7 +61,7 @@ HEAD: Final = [
 
 
 def line(name: str, figures: Figures) -> str:
-    """One row, for a terminal."""
+    """Format a row for a terminal."""
     cells = [_memory(figures.memory_peak), _memory(figures.memory_left)]
     cells += [_ms(figures.during.p50_ms), _ms(figures.during.max_ms), _ms(figures.after.p50_ms)]
     cells += [_seconds(figures), ", ".join(figures.broken()) or "all holds"]
@@ -71,7 +71,7 @@ def line(name: str, figures: Figures) -> str:
 
 
 def table(results: Mapping[str, Figures], before: Mapping[str, Figures]) -> list[str]:
-    """In Markdown, with what was measured before beside it."""
+    """Format results in Markdown, with earlier ones beside them."""
     lines = [f"| {' | '.join(HEAD)} |", "|---|" + "---:|" * (len(HEAD) - 2) + "---|"]
     for name in ROWS:
         if name in results or name in before:

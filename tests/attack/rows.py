@@ -1,4 +1,4 @@
-"""The attacks by their names: one row of the table each."""
+"""Attacks by name: one row of the table each."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from tests.attack.attack import Attack
 
 FEW_FILES: Final = 1_024
 BESIDE: Final = 1.5
-"""``p50_times`` of attacks at the door, which the loop has nothing to do with."""
+"""``p50_times`` of attacks on the socket, which don't involve the loop."""
 MANY: Final = 100
-"""Connections of an attack that comes over many."""
+"""Connections of an attack with many."""
 
 
 class Row(NamedTuple):
-    """An attack.
+    """Attack with its conditions.
 
     Attributes:
-        attack: returns what it has to tell; its docstring says, for people, what it does.
-        connections: over which it goes.
-        files: that the daemon may open at first; 0: as many as this process.
-        hard: it can't raise that.
-        p50_times: what the polite client may wait at the median, in multiples of that without the attack; 0: only the
+        attack: function that attacks and returns its report; its docstring describes it in the table.
+        connections: number of its connections.
+        files: files that the daemon may open at first; 0: as many as this process.
+        hard: True if the daemon can't raise that.
+        p50_times: bound of the polite client's median wait, in multiples of that without the attack; 0: only the
             bound of all rows holds.
         disk: MiB of a file system for its store alone; 0: it lies among other files.
     """
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
     @property
     def what(self) -> str:
-        """For people."""
+        """Description for the table."""
         said = (self.attack.__doc__ or "").strip().splitlines()[0].rstrip(".")
         over = f", over {self.connections} connections" if self.connections > 1 else ""
         limit = f"; the daemon may open {self.files:,} files" if self.files else ""

@@ -1,6 +1,6 @@
-"""The daemon that is attacked: a real ``taskqueue daemon start`` with a store and a port of its own.
+"""Target of attacks: a real ``taskqueue daemon start`` with a store and a port of its own.
 
-A watch looks at its memory all the time, and kills it before it takes the machine's.
+A watch reads its memory all the time, and kills it before it takes the machine's.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from typing import Final
 from tests.attack.polite import PROJECT
 
 LOOK_SECONDS: Final = 0.02
-"""Between two looks at its memory."""
+"""Time between two readings of its memory."""
 MIB: Final = 1 << 20
 ADDRESS_SPACE_BYTES: Final = 12 << 30
-"""The system refuses it more, should the watch be too slow."""
+"""Limit of the system, if the watch is too slow."""
 STOP_SECONDS: Final = 10.0
-"""How long a SIGTERM may take to be heard before that counts as never."""
+"""Time after which a SIGTERM counts as ignored."""
 
 CONFIG: Final = """\
 [daemon]
@@ -51,13 +51,13 @@ sys.exit(main(arguments))
 
 
 class Target:
-    """A running daemon.
+    """Running daemon.
 
     Attributes:
-        url: where it listens.
-        peak_bytes: the most memory that it had so far.
-        least_free_bytes: of the disk of its store.
-        killed: the watch had to kill it.
+        url: address that it listens on.
+        peak_bytes: most memory so far.
+        least_free_bytes: least free space of its store's disk so far.
+        killed: True if the watch had to kill it.
     """
 
     def __init__(self, process: subprocess.Popen[str], url: str, kill_above: int, folder: Path) -> None:
@@ -73,7 +73,7 @@ class Target:
         self._watch.start()
 
     def memory(self) -> int:
-        """Bytes that it has in memory now; 0: it is gone."""
+        """Resident memory in bytes; 0 if it has gone."""
         try:
             lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         except OSError:
@@ -81,18 +81,18 @@ class Target:
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS")), 0)
 
     def comes_below(self, memory: int, seconds: float) -> bool:
-        """Wait until it has less than so many bytes in memory; False: it still has more after so many seconds."""
+        """Wait until it has less than ``memory`` bytes in memory; return False if it has more after ``seconds``."""
         until = time.monotonic() + seconds
         while self.memory() >= memory and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
         return self.memory() < memory
 
     def alive(self) -> bool:
-        """It runs."""
+        """Whether the process runs."""
         return self.process.poll() is None
 
     def stop(self) -> float | None:
-        """SIGTERM; seconds until it had ended. None: it had not after STOP_SECONDS and was killed, or was gone."""
+        """Send SIGTERM; return the seconds until its end, or None if it was killed after STOP_SECONDS, or had gone."""
         if not self.alive():
             return None
         began = time.monotonic()
@@ -106,7 +106,7 @@ class Target:
         return time.monotonic() - began
 
     def close(self) -> None:
-        """Kill it if it still runs."""
+        """Kill the process if it still runs."""
         self._end.set()
         self._watch.join()
         if self.alive():
@@ -136,16 +136,16 @@ def target(
     settings: str = "",
     start: type[subprocess.Popen[str]] = subprocess.Popen,
 ) -> Iterator[Target]:
-    """A started daemon, in a folder that goes when it goes.
+    """Start a daemon, in a folder that is deleted with it.
 
     Args:
-        python: runs the daemon, with the ``taskqueue`` that is installed for it.
+        python: interpreter of the daemon, with its own ``taskqueue``.
         kill_above: bytes of memory at which it is killed.
-        files: that it may open at first; 0: as many as this process.
-        hard: it can't raise that.
-        folder: that its own is made in; None: where temporary files are.
+        files: files that it may open at first; 0: as many as this process.
+        hard: True if it can't raise that.
+        folder: parent of its folder; None: where temporary files are.
         settings: lines of its config, of [store] or with their sections.
-        start: starts the process.
+        start: function that starts the process.
     """
     with TemporaryDirectory(prefix="taskqueue-attack-", dir=folder) as made:
         config = Path(made) / "taskqueue.toml"

@@ -1,4 +1,4 @@
-"""How long a polite client waited, read from what it says."""
+"""Waits of a polite client, read from its output."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from typing import Final, NamedTuple
 from tests.integration.nursery import Forked
 
 EVERY_SECONDS: Final = 0.05
-"""A client that has to wait asks no more meanwhile: a wait stands for all the ones that would have begun during it, at
-this distance. (Gil Tene, 'How NOT to Measure Latency', 2013: coordinated omission.)"""
+"""Distance of corrected waits: a waiting client asks nothing more, so a wait stands for all that would have begun
+during it. (Gil Tene, 'How NOT to Measure Latency', 2013: coordinated omission.)
+"""
 
 
 class Step(NamedTuple):
-    """What the client did: when it ended, in seconds of the monotonic clock, and how long it took."""
+    """Step of the client: when it ended, in seconds of the monotonic clock, and how long it took."""
 
     ended: float
     seconds: float
@@ -27,7 +28,7 @@ class Step(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """For answers and tasks: half of them at most so many milliseconds, the longest one; and tasks done meanwhile."""
+    """Waits for answers and tasks, median and longest in milliseconds, and number of tasks done meanwhile."""
 
     p50_ms: float
     max_ms: float
@@ -35,7 +36,7 @@ class Waits(NamedTuple):
 
 
 class Listener:
-    """Reads what a polite client says while it works."""
+    """Reader of a polite client's output, while it works."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
@@ -44,7 +45,7 @@ class Listener:
         self._reader.start()
 
     def waits(self, since: float, until: float) -> Waits:
-        """Of what ended between two moments, and of what goes on at the second one."""
+        """Return waits that ended between two moments, and those in progress at the second."""
         steps = list(self._steps)
         inside = [step for step in steps if since <= step.ended < until]
         begun = max((step.ended for step in steps if step.ended < until), default=since)
@@ -57,7 +58,7 @@ class Listener:
         return Waits(round(1000 * median(waits), 2), round(1000 * max(waits), 1), tasks)
 
     def wait_for_tasks(self, count: int, seconds: float) -> bool:
-        """Wait until so many tasks more are done; False: they are not after so many seconds."""
+        """Wait until ``count`` more tasks are done; return False if they are not after ``seconds``."""
         until, wanted = time.monotonic() + seconds, self._tasks() + count
         while self._tasks() < wanted:
             if time.monotonic() > until or self.process.poll() is not None:
@@ -76,7 +77,7 @@ class Listener:
 
 
 def corrected(seconds: Sequence[float]) -> list[float]:
-    """These waits, and those that would have begun during each of them."""
+    """Add the waits that would have begun during each of these."""
     return [left for each in seconds for left in _during(each)]
 
 
@@ -88,7 +89,7 @@ def _during(seconds: float) -> Iterator[float]:
 
 @contextmanager
 def polite_client(url: str) -> Iterator[Listener]:
-    """One in a process of its own."""
+    """Run a polite client in a process of its own."""
     command = [sys.executable, "-m", "tests.attack.polite", url]
     with Forked(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -5,8 +5,7 @@
     .venv/bin/python -m tests.chaos --seed 7 --rounds 50   other moments, more of them
     .venv/bin/python -m tests.chaos --write                and put the table into docs/why/results.md
 
-The seed draws the moments and the faults; what the machine does in between is up to it, so that no run is another's
-repetition.
+The seed chooses the moments and the faults; the machine's own timing differs, so no run repeats another.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ HEAD: Final = (
 
 
 def main() -> int:
-    """Play what was asked for; returns the process's exit code."""
+    """Play the requested troubles; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos")
     parser.add_argument("troubles", nargs="*", help=f"of {', '.join(map(repr, TROUBLES))}; all if none is named")
     parser.add_argument("--seed", type=int, default=1)

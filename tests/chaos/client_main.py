@@ -1,9 +1,9 @@
-"""A producer or a fetcher process that uses ``taskqueue.AsyncClient``, with the arguments and records of its twins.
+"""Producer or fetcher process with ``taskqueue.AsyncClient``, with the arguments and records of its twins.
 
     python -m tests.chaos.client_main producer URL PROJECT NAME COUNT RECORD     see tests/integration/producer_main.py
     python -m tests.chaos.client_main fetcher URL PROJECT CAPACITY RECORD SEED   see tests/integration/fetcher_main.py
 
-Those speak the protocol by themselves and repeat after 0.2 s of silence; here the pauses are those of the real client.
+The twins speak the protocol themselves and repeat after 0.2 s of silence; here the pauses are those of the real client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.integration.line import Record, tell
 from tests.integration.producer_main import BATCH
 
 SELECT_SECONDS = 0.5
-"""How long a fetcher waits for tasks before it looks whether it is to end."""
+"""Time that a fetcher waits for tasks before it checks whether it is to end."""
 
 
 async def produce(url: str, project: str, name: str, count: int, record: Record) -> None:
@@ -49,14 +49,14 @@ async def fetch(url: str, project: str, capacity: int, record: Record) -> None:
 
 
 async def report(client: AsyncClient, task: Task, record: Record) -> bool:
-    """Report a task done, and write down what the daemon made of it; returns whether it counted."""
+    """Report a task done, and record the daemon's answer; return whether it counted."""
     reported = await client.done(task)
     record.write(f"done {task.taskid} {reported.outcome}")
     return reported.outcome == "done"
 
 
 if __name__ == "__main__":
-    logging.getLogger("taskqueue.client").setLevel(logging.ERROR)  # that the store is away is what is played
+    logging.getLogger("taskqueue.client").setLevel(logging.ERROR)  # the absence of the store is intended
     kind, address, to, *rest = sys.argv[1:]
     if kind == "producer":
         asyncio.run(produce(address, to, rest[0], int(rest[1]), Record(rest[2])))

@@ -1,7 +1,7 @@
-"""Producers and fetchers around a daemon that troubles befall, and what was acknowledged to them.
+"""Producers and fetchers around a daemon in trouble, and what was acknowledged to them.
 
-They are processes of their own that keep to the protocol, or use the real client, and write down every answer, so that
-what was acknowledged is known whatever becomes of the daemon.
+They are processes that keep to the protocol, or use the real client, and write down every answer, so that
+acknowledgements are known whatever happens to the daemon.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tests.integration.nursery import Forked
 
 PROJECT: Final = "news"
 Commands = dict[str, tuple[str, ...]]
-"""Arguments of Python that start a producer and a fetcher."""
+"""Python arguments that start a producer and a fetcher."""
 
 BY_THE_PROTOCOL: Final[Commands] = {kind: ("-m", f"tests.integration.{kind}_main") for kind in ("producer", "fetcher")}
 BY_THE_CLIENT: Final[Commands] = {kind: ("-m", "tests.chaos.client_main", kind) for kind in ("producer", "fetcher")}
 FETCHERS: Final = 2
 CAPACITY: Final = 100
 PATIENCE_SECONDS: Final = 30
-"""A crew that gets nothing done for so long waits for what has been lost."""
+"""Time without progress after which the crew gives up: it waits for something lost."""
 
 
 class Ledger(NamedTuple):
-    """What was acknowledged.
+    """Acknowledged facts.
 
     Attributes:
         pushed: taskids of answered pushes.
-        done: taskids, with how often each was answered as done.
-        started: taskids, with how often each was handed out.
-        tokens: with how often each was handed out, of which none may be twice.
+        done: number of acknowledged dones, by taskid.
+        started: number of dispatches, by taskid.
+        tokens: number of dispatches, by token; more than one is an error.
     """
 
     pushed: set[str]
@@ -48,23 +48,23 @@ class Ledger(NamedTuple):
 
     @property
     def lost(self) -> int:
-        """Tasks that were acknowledged and never done, and dones that were acknowledged and forgotten."""
+        """Number of acknowledged tasks never done, and of acknowledged dones forgotten."""
         return len(self.pushed - self.done.keys()) + sum(times - 1 for times in self.done.values())
 
     @property
     def twice(self) -> int:
-        """Hand-outs of tasks that had been handed out; no fetcher dies, so the daemon's troubles are the reason."""
+        """Number of repeated dispatches; no fetcher dies, so the daemon's troubles are the reason."""
         return sum(times - 1 for times in self.started.values())
 
 
 class Crew:
-    """Of one daemon; a context that ends with all of them killed.
+    """Producers and fetchers of one daemon; the context ends by killing all of them.
 
     Args:
-        commands: start them.
+        commands: commands that start them.
 
     Attributes:
-        counted: tasks that were answered as done, as the fetchers have told so far.
+        counted: tasks answered as done, as the fetchers have reported so far.
     """
 
     def __init__(self, url: str, folder: Path, seed: int, commands: Commands = BY_THE_PROTOCOL) -> None:
@@ -91,13 +91,13 @@ class Crew:
         os.close(self._write_end)
 
     def push(self, count: int) -> None:
-        """Start a producer of so many tasks."""
+        """Start a producer of ``count`` tasks."""
         name = f"p{len(self._producers)}"
         self._pushes += count
         self._producers.append(self._start("producer", name, count, self._folder / f"pushed-{name}"))
 
     def wait_until_done(self, count: int) -> bool:
-        """Until so many tasks have been answered as done; False: nothing was for PATIENCE_SECONDS."""
+        """Wait until ``count`` tasks have been answered as done; return False if none was for PATIENCE_SECONDS."""
         while self.counted < count:
             if not select.select([self._read_end], [], [], PATIENCE_SECONDS)[0]:
                 return False
@@ -107,7 +107,7 @@ class Crew:
         return True
 
     def finish(self) -> Ledger:
-        """Wait until everything that was pushed is done, if it ever is; returns what was acknowledged."""
+        """Wait until everything that was pushed is done, if it ever is; return the ledger."""
         self.wait_until_done(self._pushes)
         for process in self._fetchers:
             process.terminate()
@@ -117,7 +117,7 @@ class Crew:
         return self.ledger()
 
     def ledger(self) -> Ledger:
-        """What was acknowledged so far."""
+        """Read what was acknowledged so far."""
         pushed = [line.split() for path in self._folder.glob("pushed-*") for line in path.read_text().splitlines()]
         fetched = [line.split() for path in self._folder.glob("fetched-*") for line in path.read_text().splitlines()]
         return Ledger(

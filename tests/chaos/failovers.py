@@ -10,8 +10,8 @@
 
 The producers and fetchers use the real client, so that pauses are those of its users. With a synchronous standby
 nothing acknowledged may be lost. An asynchronous one is cut off for a moment before it takes over, so that it lacks the
-last turns: what is lost then has to be noticed, said and counted. After each failover all that was acknowledged before
-it is looked up, so that none takes anything in silence.
+last turns: the daemon must notice, report and count this loss. After each failover all that was acknowledged before
+it is looked up, so that no loss stays unnoticed.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ HEAD: Final = (
 
 
 class Played(NamedTuple):
-    """What came of it.
+    """Result of the failovers.
 
     Attributes:
-        said: how often the daemon said that turns were lost.
-        turns: how many it has counted.
-        pause: seconds, the longest time from a kill to the next task that was done.
-        problems: each in a line; empty: all is well.
+        said: number of the daemon's reports of lost turns.
+        turns: number of lost turns that it has counted.
+        pause: longest time in seconds from a kill to the next finished task.
+        problems: lines that describe problems; empty if there are none.
     """
 
     ledger: Ledger
@@ -67,7 +67,7 @@ class Played(NamedTuple):
 
 
 def main() -> int:
-    """Play both kinds; returns the process's exit code."""
+    """Play both kinds; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.failovers")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each kind (%(default)s)")
@@ -87,10 +87,10 @@ def main() -> int:
 
 
 class Pair:
-    """A primary and its standby.
+    """Primary and standby.
 
     Attributes:
-        primary: at the moment.
+        primary: current primary.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class Pair:
         self.url = f"postgresql://postgres@/postgres?host={self.primary.folder},{self._standby.folder}"
 
     def wait_for_standby(self, *, synchronous: bool) -> None:
-        """Let the standby follow; with ``synchronous`` no barrier returns any more before it has what it covers."""
+        """Let the standby follow; with ``synchronous``, a barrier returns only when the standby has what it covers."""
         if synchronous:
             self.primary.run("alter system set synchronous_standby_names = '*'")
             self.primary.run("select pg_reload_conf()")
@@ -108,26 +108,26 @@ class Pair:
             pass
 
     def cut_off_standby(self) -> None:
-        """Nothing reaches the standby any more, as behind a cable that was pulled."""
+        """Cut the standby off, as a pulled cable would."""
         self._standby.signal(signal.SIGSTOP)
         self.primary.run("select pg_terminate_backend(pid) from pg_stat_replication")
 
     def fail_over(self) -> None:
-        """The primary is killed, and the standby takes its place."""
+        """Kill the primary, and promote the standby."""
         self.primary.signal(signal.SIGKILL)
         self._standby.signal(signal.SIGCONT)
         self._standby.promote()
         self.primary, self._standby = self._standby, self.primary
 
     def follow(self) -> None:
-        """What was the primary becomes the standby."""
+        """Make the former primary the standby."""
         self.primary.run("alter system reset synchronous_standby_names")
         self.primary.run("select pg_reload_conf()")
         self._standby.copy(self.primary)
         self._standby.start()
 
     def stop(self) -> None:
-        """Stop both."""
+        """Stop both servers."""
         self.primary.stop()
         self._standby.stop()
 
@@ -136,14 +136,14 @@ FailOver = Callable[[Pair, Crew, Random], None]
 
 
 def with_all_synced(pair: Pair, crew: Crew, chance: Random) -> None:
-    """In the midst of the load."""
+    """Fail over while the standby is up to date."""
     pair.wait_for_standby(synchronous=True)
     crew.wait_until_done(crew.counted + chance.randrange(1, TASKS // 4))
     pair.fail_over()
 
 
 def after_a_cut(pair: Pair, crew: Crew, chance: Random) -> None:
-    """The standby lacks what was done in the last moments."""
+    """Fail over to a standby that lacks the last moments."""
     pair.wait_for_standby(synchronous=False)
     crew.wait_until_done(crew.counted + TASKS // 4)
     pair.cut_off_standby()
@@ -155,7 +155,7 @@ KINDS: Final[dict[str, FailOver]] = {"synchronous": with_all_synced, "asynchrono
 
 
 def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
-    """So many failovers, each of which befalls while so many tasks are pushed and done."""
+    """Play ``rounds`` failovers, each while ``tasks`` tasks are pushed and done."""
     chance, pauses, silent = Random(seed), [], []
     gone: set[str] = set()
     with TemporaryDirectory(prefix="failovers-") as folder:
@@ -170,7 +170,7 @@ def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
                     fail_over(pair, crew, chance)
                     began_at = time.monotonic()
                     acknowledged = crew.ledger().pushed
-                    crew.push(PROBES)  # what was pushed before may be lost
+                    crew.push(PROBES)  # earlier tasks may be lost
                     while daemon.log().count(READ_AGAIN) == read_again:
                         pass
                     crew.wait_until_done(crew.counted + 1)
@@ -189,7 +189,8 @@ def play(fail_over: FailOver, seed: int, rounds: int, tasks: int) -> Played:
 
 
 def _missing(url: str, taskids: set[str]) -> set[str]:
-    """Those that the daemon does not know; each that no list had, because its state changed meanwhile, is asked for."""
+    """Return taskids that the daemon does not know; a task that changes its state while lists are read is asked for by
+    name."""
     with Client(url) as client:
         listed = {row.taskid for state in get_args(TaskState) for row in client.tasks.iter(PROJECT, state)}
         return {taskid for taskid in taskids - listed if not _is_known(client, taskid)}
@@ -223,7 +224,7 @@ def _played(daemon: Daemon, ledger: Ledger, pause: float, silent: list[str]) -> 
 
 def _row(name: str, rounds: int, played: Played) -> str:
     ledger = played.ledger
-    # A hand-out waits for no standby, so the last turn's may be made again, even if none was in these rounds.
+    # A dispatch waits for no standby, so the last turn's may be repeated, even if none was in these rounds.
     twice = f"up to a turn's worth ({ledger.twice:,} seen)" if KINDS[name] is with_all_synced else ledger.twice
     figures = (rounds, len(ledger.pushed), len(ledger.done), ledger.lost, twice, played.said, played.turns)
     told = (f"{figure:,}" if isinstance(figure, int) else figure for figure in figures)

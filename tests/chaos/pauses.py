@@ -1,4 +1,4 @@
-"""How long clients stand still when the store of a real daemon fails for a moment: ``make pauses``.
+"""Pauses of clients when the store of a real daemon fails for a moment: ``make pauses``.
 
     .venv/bin/python -m tests.chaos.pauses                             each trouble, with 100 clients and with 5,000
     .venv/bin/python -m tests.chaos.pauses --clients 100 --rounds 1    fewer
@@ -44,11 +44,11 @@ from tests.postgres import QUICK, Cluster
 ROUNDS: Final = 3
 CLIENTS: Final = (100, 5000)
 REAL_MOST: Final = 200
-"""Clients of which each has its own context; more are sessions that share one."""
+"""Clients with a context each, at most; more clients are sessions that share one."""
 CALLS_A_SECOND: Final = 500
-"""Of all clients together."""
+"""Calls of all clients together."""
 AWAY_SECONDS: Final = 2.0
-"""How long the disk is full."""
+"""Time for which the disk is full."""
 SETTLE_SECONDS: Final = 2.0
 WATCH_SECONDS: Final = 0.002
 PROJECT: Final = "news"
@@ -65,15 +65,15 @@ HEAD: Final = (
 
 
 class Pausing(NamedTuple):
-    """What one trouble cost, in seconds.
+    """Cost of one trouble, in seconds.
 
     Attributes:
-        away: from the trouble until the store could be used again.
-        found: from then until the daemon had read it again.
-        load: of that, reading it.
-        first: from then until any client had an answer.
-        every: from then until each client that waited had its answer.
-        longest: a client waited for an answer.
+        away: time from the trouble until the store could be used again.
+        found: time from then until the daemon had read it again.
+        load: part of ``found`` spent on reading.
+        first: time from then until any client had an answer.
+        every: time from then until each waiting client had its answer.
+        longest: longest wait of a client for an answer.
     """
 
     away: float
@@ -85,18 +85,18 @@ class Pausing(NamedTuple):
 
 
 class Pusher(Protocol):
-    """A client, as far as it is used here."""
+    """Part of a client that is used here."""
 
     async def push(self, project: str, url: str) -> object:
         """Push a task, and wait for the answer."""
 
 
 class Caller:
-    """A client, and when its calls were asked and answered.
+    """Client with the times of its calls and answers.
 
     Attributes:
-        asked_at: of the call that has no answer; inf: there is none.
-        answers: moments at which each call was asked and answered.
+        asked_at: time of the call without an answer; inf if there is none.
+        answers: times of each call and its answer.
     """
 
     def __init__(self, client: Pusher, name: str, pause: float) -> None:
@@ -120,7 +120,7 @@ class Caller:
 
 
 class SharingClient:
-    """The session of the client on a socket of a context that thousands share."""
+    """Session of the client on a socket of a context that thousands share."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], url: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -170,7 +170,7 @@ class SharingClient:
 
 @asynccontextmanager
 async def callers_of(url: str, count: int) -> AsyncIterator[list[Caller]]:
-    """So many clients, each of which has had an answer."""
+    """Start ``count`` clients, each of which has had an answer."""
     async with AsyncExitStack() as stack:
         chance, pause = Random(1), count / CALLS_A_SECOND
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -196,7 +196,7 @@ async def callers_of(url: str, count: int) -> AsyncIterator[list[Caller]]:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    """Look again and again: what is waited for is written by another process, or by thousands of clients."""
+    """Poll a condition: other processes, or thousands of clients, make it true."""
     while not condition():  # noqa: ASYNC110
         await asyncio.sleep(WATCH_SECONDS)
 
@@ -205,10 +205,10 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 class Scene(NamedTuple):
-    """A daemon, and what befalls its store.
+    """Daemon and a trouble of its store.
 
     Attributes:
-        befall: called in a thread; returns the moments of the trouble, and of the store's being usable again.
+        befall: called in a thread; returns the times of the trouble, and of the store being usable again.
         prepare: called before each trouble.
     """
 
@@ -218,7 +218,7 @@ class Scene(NamedTuple):
 
 
 def _usable_at(url: str) -> float:
-    """Wait until the database takes a connection that can write; returns when."""
+    """Wait until the database takes a connection that can write; return the time."""
     while True:
         with suppress(psycopg.Error), psycopg.connect(url, target_session_attrs="read-write", connect_timeout=2):
             return monotonic()
@@ -227,7 +227,7 @@ def _usable_at(url: str) -> float:
 
 @contextmanager
 def terminated_backends(folder: Path) -> Iterator[Scene]:
-    """The server ends the daemon's connections, as an operator or a firewall may."""
+    """End the daemon's connections on the server, as an operator or a firewall may."""
     server = Cluster(*QUICK)
     daemon = Daemon(folder, url=server.url).start()
 
@@ -245,7 +245,7 @@ def terminated_backends(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def restarted_server(folder: Path) -> Iterator[Scene]:
-    """The server is killed (-9) and started again."""
+    """Kill (-9) and restart the server."""
     server = Cluster(*QUICK)
     daemon = Daemon(folder, url=server.url).start()
 
@@ -264,7 +264,7 @@ def restarted_server(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def failover(folder: Path) -> Iterator[Scene]:
-    """The primary is killed (-9), and its synchronous standby promoted."""
+    """Kill (-9) the primary, and promote its synchronous standby."""
     pair = Pair()
     daemon = Daemon(folder, url=pair.url, timeout=5).start()
     rounds: list[None] = []
@@ -289,7 +289,7 @@ def failover(folder: Path) -> Iterator[Scene]:
 
 @contextmanager
 def full_disk(folder: Path) -> Iterator[Scene]:
-    """Another program fills the disk of a store in a folder, and makes room again."""
+    """Fill the disk of a store in a folder, as another program would, and make room again."""
     place = folder / "disk"
     place.mkdir()
     with _disk(place) as disk:
@@ -332,7 +332,7 @@ TROUBLES: Final[dict[str, Callable[[Path], AbstractContextManager[Scene]]]] = {
 
 
 async def play(trouble: Callable[[Path], AbstractContextManager[Scene]], clients: int, rounds: int) -> list[Pausing]:
-    """Let a trouble befall so many times; returns what each cost."""
+    """Play a trouble ``rounds`` times; return the cost of each."""
     with TemporaryDirectory(prefix="pauses-") as folder, trouble(Path(folder)) as scene:
         async with callers_of(scene.daemon.url, clients) as callers:
             return [await _measured(scene, callers) for _ in range(rounds)]
@@ -368,7 +368,7 @@ def _answer(caller: Caller, asked_at: float) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Print the table; returns the process's exit code."""
+    """Print the table; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.pauses")
     parser.add_argument("troubles", nargs="*", help=f"of {', '.join(map(repr, TROUBLES))}; all if none is named")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of each trouble (%(default)s)")
@@ -388,7 +388,7 @@ def main() -> int:
 
 
 def _row(name: str, clients: int, rounds: Sequence[Pausing]) -> str:
-    """The worst of all rounds, column by column."""
+    """Format the worst of all rounds, column by column."""
     worst = [max(column) for column in zip(*rounds, strict=True)]
     return f"| {name} | {clients:,} | " + " | ".join(f"{seconds:.2f} s" for seconds in worst) + " |"
 

@@ -1,4 +1,4 @@
-"""Trouble after trouble for one daemon under load, and what its ledger says in the end."""
+"""A series of troubles for one daemon under load, and the ledger at the end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ CHECK: Final = (sys.executable, "-m", "taskqueue.cli.main", "store", "check")
 
 
 class Played(NamedTuple):
-    """What came of it.
+    """Result of a trouble.
 
     Attributes:
-        problems: each in a line; empty: all is well.
+        problems: lines that describe problems; empty if there are none.
     """
 
     ledger: Ledger
@@ -27,7 +27,7 @@ class Played(NamedTuple):
 
 
 def play(name: str, library: Path, folder: Path, seed: int, rounds: int, tasks: int) -> Played:
-    """So many rounds of a trouble, each of which befalls while so many tasks are pushed and done.
+    """Play ``rounds`` rounds of a trouble, each while ``tasks`` tasks are pushed and done.
 
     Raises:
         AssertionError: the daemon ended, or did not start again.

@@ -1,11 +1,11 @@
-"""One damaged row at a time in the database of a daemon that is down: which tool notices, and what other projects feel.
+"""Single damaged rows in the database of a stopped daemon: which tool notices each, and how other projects suffer.
 
     .venv/bin/python -m tests.chaos.row_damages             each family, three damages each; 1 if a bound does not hold
     .venv/bin/python -m tests.chaos.row_damages ready ids   of these families
     .venv/bin/python -m tests.chaos.row_damages --write     and put the table into docs/why/results.md
 
-A crawl with something in every family is made once, and copied for each damage. Then: ``store check``; a start of the
-daemon, which is asked for all that it has of the project that is hurt, and runs a task of another; ``store repair``;
+A crawl with rows in every family is made once, and copied for each damage. Then: ``store check``; a start of the
+daemon, which is asked for everything of the damaged project, and runs a task of another; ``store repair``;
 ``store check`` again.
 """
 
@@ -47,7 +47,7 @@ OTHERS: Final = {
                    "delete from taskqueue.schedulers"),
     "barriers": ("", "", "delete from taskqueue.barriers"),
 }  # fmt: skip
-"""Rows outside of families, and what is done to them: cut, flipped, deleted; empty: that can't be done."""
+"""Rows outside of families, and damages done to them: cut, flipped, deleted; empty if that is impossible."""
 
 ANSWER_SECONDS: Final = 10
 
@@ -55,13 +55,13 @@ META_KEYS: Final = ("format", "epoch", "next_project", "next_log", "next_flow", 
 
 
 class Outcome(NamedTuple):
-    """What came of one damage.
+    """Result of one damage.
 
     Attributes:
-        is_noticed: by ``store check``.
-        said: what the daemon did: "set aside", "rejected", "exit 5", …; empty: nothing.
-        harm: what another project felt; empty: nothing.
-        is_mended: ``store check`` finds nothing after ``store repair``.
+        is_noticed: True if ``store check`` noticed it.
+        said: reaction of the daemon: "set aside", "rejected", "exit 5", …; empty if none.
+        harm: effect on another project; empty if none.
+        is_mended: True if ``store check`` finds nothing after ``store repair``.
     """
 
     is_noticed: bool
@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 
 
 class Scene:
-    """A server with a crawl to be copied."""
+    """Server with a crawl to be copied."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._cluster = cluster
@@ -92,7 +92,7 @@ class Scene:
         )  # fmt: skip
 
     def copy(self) -> str:
-        """Another database with the same crawl."""
+        """Copy the crawl into another database; return its url."""
         self._copies += 1
         name = f"copy{self._copies}"
         self._cluster.run(f"create database {name} template crawl")
@@ -102,7 +102,7 @@ class Scene:
         self._cluster.run(f"drop database {database} (force)")
 
     def row(self, family: str) -> bytes | None:
-        """The first key of a family."""
+        """Return the first key of a family."""
         with psycopg.connect(self.url("crawl"), autocommit=True) as connection:
             found = connection.execute(f"select key from taskqueue.kv_{family} order by key limit 1").fetchone()
         return None if found is None else bytes(found[0])
@@ -118,7 +118,7 @@ class Scene:
 
 
 def fill(it: Daemon) -> None:
-    """Make a crawl that has an entry in each family, but for those of what is under way for a moment."""
+    """Make a crawl that has an entry in each family, except families of short-lived entries."""
     it.start()
     with closing(Peer(it.url)) as fetcher, closing(Peer(it.url)) as producer, Client(it.url) as client:
         client.push("hurt", "http://site/done")
@@ -159,7 +159,7 @@ def work(fetcher: Peer, project: str, *, result: int | None = None) -> None:
 
 
 def hold(fetcher: Peer, producer: Peer) -> None:
-    """Have a fetcher hold a task for which an update is deferred."""
+    """Let a fetcher hold a task whose update is deferred."""
     fetcher.ask("hello", capacity=1, projects=["leased"])
     while not fetcher.receive()["tasks"]:
         pass
@@ -167,7 +167,7 @@ def hold(fetcher: Peer, producer: Peer) -> None:
 
 
 def play(scene: Scene, table: str, damage: str, key: bytes | None) -> Outcome:
-    """Damage a row of a copy, and see what comes of it."""
+    """Damage a row of a copy; return the outcome."""
     database = scene.copy()
     url = scene.url(database)
     scene.hurt(database, table, damage, key)
@@ -188,7 +188,7 @@ def store(*arguments: str) -> tuple[int, str]:
 
 
 def start(it: Daemon) -> tuple[str, str]:
-    """Start a daemon, ask for all that it has, and run a task of a project that is not hurt; what it said, and harm."""
+    """Start a daemon, ask for everything, and run a task of an undamaged project; return its reaction, and the harm."""
     it.launch()
     try:
         it.serving()
@@ -214,7 +214,7 @@ def start(it: Daemon) -> tuple[str, str]:
 
 
 def sound(client: Client) -> str:
-    """Run a task of a project that is not hurt, and push another one; what went wrong."""
+    """Run a task of an undamaged project, and push another one; return what went wrong."""
     try:
         [task] = client.select(1, projects=["sound"])
         client.done(task)
@@ -226,7 +226,7 @@ def sound(client: Client) -> str:
 
 
 def questions(client: Client) -> Iterator[Callable[[], object]]:
-    """All that may be asked of projects that are hurt; their tasks are pushed anew, too."""
+    """Yield all requests about damaged projects; their tasks are pushed anew, too."""
     for project in ("hurt", "leased", "slotted", "flown"):
         for state in ("ready", "delayed", "processing", "success", "failed", "cancelled", "blocked"):
             yield partial(client.tasks.list, project, state)
@@ -245,7 +245,7 @@ def questions(client: Client) -> Iterator[Callable[[], object]]:
 
 
 def cell(damage: str, outcome: Outcome | None) -> str:
-    """A cell of the table."""
+    """Format a cell of the table."""
     if outcome is None:
         return "–"
     check = "check" if outcome.is_noticed else "**not** by check"
@@ -253,7 +253,7 @@ def cell(damage: str, outcome: Outcome | None) -> str:
 
 
 def main() -> int:
-    """Play what was asked for; returns the process's exit code."""
+    """Play the requested damages; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.row_damages")
     parser.add_argument("families", nargs="*", help="all if none is named")
     parser.add_argument("--write", action="store_true", help="put the table into docs/why/results.md")
@@ -294,7 +294,7 @@ def _server() -> Iterator[Cluster]:
 
 
 def places(scene: Scene) -> list[tuple[str, str, bytes | None]]:
-    """Name, table and key of each row to be damaged; no key for rows outside of families."""
+    """List name, table and key of each row to damage; no key for rows outside of families."""
     found: list[tuple[str, str, bytes | None]] = [(f"meta, `{key}`", "meta", key.encode()) for key in META_KEYS]
     keys = {family: scene.row(family) for family in FAMILIES if family != "meta"}
     found += [(family, family, key) for family, key in keys.items() if key is not None]

@@ -1,6 +1,6 @@
-"""What befalls a daemon under load, again and again: kills, stops, power cuts, a disk that fails, damage.
+"""Troubles of a daemon under load, again and again: kills, stops, power cuts, a failing disk, damage.
 
-Each is a function of a scene that leaves a daemon that serves, or is about to.
+Each is a function of a scene, and leaves a daemon that serves or is about to.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ STORM_PER_MILLE: Final = (5, 20, 100, 400)
 ERRORS: Final = (EIO, ENOSPC, EDQUOT)
 CALLS: Final[tuple[Call, ...]] = ("write", "sync", "rename", "open", "sync-folder", "truncate", "unlink")
 PARTS: Final = ("", ".log", ".sst", "MANIFEST", "CURRENT", "dbtmp")
-"""Of names of the engine's files; the first is in all."""
+"""Parts of names of the engine's files; the first is in all."""
 
 
 class Scene:
-    """A daemon over a shim, and the crew around it.
+    """Daemon over a shim, and the crew around it.
 
     Attributes:
-        chance: from which everything is drawn that is not up to the machine.
+        chance: source of everything random except the machine's timing.
     """
 
     def __init__(self, library: Path, folder: Path, seed: int, durability: str = "commit") -> None:
-        """Start both, with everything that they write in a folder."""
+        """Start both, with all their files in a folder."""
         self.chance = Random(seed)
         self.shim = Shim(library, folder, folder / "data")
         self.daemon = Daemon(
@@ -56,7 +56,7 @@ class Scene:
         self.crew.__exit__(None, None, None)
 
     def cut_the_power(self) -> None:
-        """Kill the daemon, and leave what the disk may have kept; the machine has another boot after that."""
+        """Kill the daemon, and leave what the disk may have kept; the machine boots anew after that."""
         self.daemon.kill()
         self.shim.heal()
         self.power.cut(self.chance)
@@ -64,16 +64,16 @@ class Scene:
         self.shim.boot_id.write_text(f"boot {self._boots}\n")
 
     def failures(self) -> int:
-        """How often the daemon has said that its store failed, or still does."""
+        """Number of times that the daemon has reported a failure of its store."""
         log = self.daemon.log()
         return log.count("store-failed") + log.count("store-still-fails")
 
     def times_read_again(self) -> int:
-        """How often the daemon has found its way back."""
+        """Number of times that the daemon has recovered."""
         return self.daemon.log().count("store-read-again")
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Give the daemon something to write, over and over, until it holds."""
+        """Give the daemon something to write, repeatedly, until the condition holds."""
         peer = Peer(self.daemon.url)
         probe = {"taskid": "probe", "url": "http://site/", "schedule": {"delay": 3600, "force_update": True}}
         try:
@@ -96,7 +96,7 @@ def kill(scene: Scene) -> None:
 
 
 def stop(scene: Scene) -> None:
-    """Stopped as by a debugger, or cleanly, and started again."""
+    """Stop the daemon as a debugger does, or cleanly, and start it again."""
     if scene.chance.random() < 0.5:
         assert scene.daemon.stop() == 0
         scene.daemon.start()
@@ -118,13 +118,13 @@ def cut(scene: Scene) -> None:
 
 
 def fault(scene: Scene) -> None:
-    """One call fails, once or some times, while the store is used and begun again; then all is well."""
+    """Fail one call, once or several times, while the store is used and reopened."""
     _strike(scene)
     scene.shim.heal()
 
 
 def fault_and_cut(scene: Scene) -> None:
-    """The same, and then the power is cut, before the daemon has found its way back or after."""
+    """Fail one call as ``fault`` does, then cut the power, before or after the daemon has recovered."""
     before = scene.times_read_again()
     _strike(scene)
     if scene.chance.random() < 0.5:
@@ -135,13 +135,13 @@ def fault_and_cut(scene: Scene) -> None:
 
 
 def storm(scene: Scene) -> None:
-    """Many calls fail by chance, for a while."""
+    """Fail many random calls for a while."""
     _blow(scene)
     scene.shim.heal()
 
 
 def storm_and_cut(scene: Scene) -> None:
-    """The same, and the power is cut in the midst of it."""
+    """Fail many calls as ``storm`` does, and cut the power in the middle."""
     _blow(scene)
     scene.cut_the_power()
     scene.daemon.start()
@@ -152,7 +152,7 @@ def _strike(scene: Scene) -> None:
     call, part = chance.choice(CALLS), chance.choice(PARTS)
     error = chance.choice((*ERRORS, SHORT)) if call == "write" else chance.choice(ERRORS)
     scene.shim.fail([call], error, part, skip=chance.choice((0, 0, 1, 5)), count=chance.choice((1, 1, 3)))
-    # Most other files are only written when the store is begun again.
+    # Most other files are written only when the store is opened again.
     scene.shim.fail(["write", "sync"], EIO, ".log", skip=chance.randrange(20))
     scene.wait_until(lambda: scene.failures() > failures)
 
@@ -170,9 +170,9 @@ def _blow(scene: Scene) -> None:
 
 
 def damage(scene: Scene) -> None:
-    """Killed, and a log loses bytes that were safe, or is gone: a start says so and ends; then they are put back.
+    """Kill the daemon, and remove synced bytes of a log, or the log: the next start must refuse it; then put them back.
 
-    A log that is no longer needed may be damaged without harm; whether it was is seen by the ledger.
+    Damage of a log that has become useless is harmless; the ledger shows whether it was needed.
     """
     scene.daemon.kill()
     log = max(scene.shim.store.glob("*.log"), key=lambda path: path.stat().st_size)
@@ -189,7 +189,7 @@ def damage(scene: Scene) -> None:
 
 
 def _spoil(log: Path, chance: Random) -> None:
-    """Damage the first half of a log, all of which a sync covered long ago, or take it away."""
+    """Damage the first half of a log, all of which a sync covered long ago, or delete the log."""
     content = bytearray(log.read_bytes())
     at = chance.randrange(max(1, len(content) // 2))
     how = chance.randrange(4)

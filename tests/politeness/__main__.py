@@ -1,6 +1,6 @@
-"""Are hosts treated as they wish? By their own logs: ``make politeness``.
+"""Audit of a crawl's politeness, by the hosts' own logs: ``make politeness``.
 
-.venv/bin/python -m tests.politeness                         200 hosts for a minute; 1 if one has to complain
+.venv/bin/python -m tests.politeness                         200 hosts for a minute; 1 if a host complains
 .venv/bin/python -m tests.politeness --part 0.2 --seconds 8  fewer of them, and sooner
 .venv/bin/python -m tests.politeness --write                 and put the table into docs/howto/politeness.md
 """
@@ -23,7 +23,7 @@ from tests.politeness.hosts import KINDS, Kind
 
 SECONDS: Final = 60.0
 EXAMPLES: Final = 5
-"""Violations of a kind that are printed."""
+"""Printed violations of a kind."""
 
 DOCUMENT: Final = ROOT / "docs" / "howto" / "politeness.md"
 TABLE: Final = re.compile(r"(?<=<!-- table: politeness -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -35,7 +35,7 @@ HEAD: Final = (
 
 
 def main() -> int:
-    """Returns the process's exit code."""
+    """Run the audit; return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.politeness")
     parser.add_argument("--part", type=float, default=1.0, help="of the hosts of each kind (%(default)s)")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="for which each has work (%(default)s)")

@@ -1,7 +1,7 @@
-"""Hosts, a daemon and four fetchers; one fetcher and then the daemon are killed; and what the hosts' logs say.
+"""Audit: hosts, a daemon and four fetchers, a fetcher and then the daemon are killed, and the hosts' logs are judged.
 
-The daemon and the workers are the real ones. Tasks are pushed at once, for all hosts in turns, so that most of what is
-ready may not go yet at any time.
+The daemon and the workers are the real ones. Tasks are pushed at once, for all hosts in turns, so that at any time most
+ready tasks may not go yet.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from tests.politeness.laws import Visit, violations
 
 PROJECT: Final = "polite"
 FETCHERS: Final = ((16, None), (16, 16), (8, 8), (4, 8))
-"""(concurrency, prefetch) of each; None: as it comes."""
+"""(concurrency, prefetch) of each fetcher; None: the default."""
 
 FETCHER_TIMEOUT: Final = 4.0
-"""Longer than any host takes for an answer, so that nobody is asked for more while a killed fetcher's request runs."""
+"""Silence of a killed fetcher, longer than any answer of a host, so that no host gets another request before it."""
 REPORT_SECONDS: Final = 1.0
-"""What a killed fetcher was answered so long before it may be unreported."""
+"""Age of the latest answers to a killed fetcher that may be unreported."""
 
 FETCHER_KILLED_AT: Final = 0.2
 DAEMON_KILLED_AT: Final = 0.5
-"""Parts of the tasks that are over then."""
+"""Share of finished tasks at which the daemon is killed."""
 
 LOOK_MS: Final = 100
 PATIENCE_SECONDS: Final = 150.0
-"""In which some task ends."""
+"""Time in which some task must end."""
 
 
 class Audited(NamedTuple):
-    """What came of it.
+    """Result of the audit.
 
     Attributes:
-        visits: of each host that was visited, in the order of arrival.
+        visits: requests of each host that had any, in the order of arrival.
         unreported: visits of which the daemon heard nothing.
-        problems: each in a line, such as a task that has not ended.
-        seconds: that it took.
+        problems: lines that describe problems, such as a task that has not ended.
+        seconds: length of the audit.
     """
 
     hosts: list[Host]
@@ -57,12 +57,12 @@ class Audited(NamedTuple):
     seconds: float
 
     def violations(self, host: Host) -> list[str]:
-        """What the host would complain of."""
+        """List violations of a host's wishes."""
         return violations(host, self.visits.get(host.address, []), self.unreported)
 
 
 def audit(folder: Path, part: float, seconds: float) -> Audited:
-    """Have that part of all hosts fetched for about so long, with what befalls a daemon and a fetcher.
+    """Fetch a part of all hosts for about ``seconds``, while a fetcher and the daemon are killed.
 
     Raises:
         AssertionError: a process ended, or did not start.
@@ -89,7 +89,7 @@ def audit(folder: Path, part: float, seconds: float) -> Audited:
 
 
 class Scene:
-    """All processes; a context that ends with all of them killed."""
+    """All processes; the context ends by killing all of them."""
 
     def __init__(self, folder: Path, part: float) -> None:
         self.hosts = hosts_of(part)
@@ -109,7 +109,7 @@ class Scene:
         self._stack.close()
 
     def push(self, seconds: float) -> int:
-        """Push what keeps each host busy for so long; returns how many tasks that are."""
+        """Push tasks that keep each host busy for ``seconds``; return their number."""
         pages = list(urls(self.hosts, self._port, seconds))
         dead = [host.address for host in self.hosts if host.kind.is_dead]
         self._doomed = sum(urlsplit(url).hostname in dead for url in pages)
@@ -117,7 +117,7 @@ class Scene:
             return client.push_many(PROJECT, pages).new
 
     def kill_a_fetcher(self) -> tuple[str, float]:
-        """The first one; another takes its place. Returns its name, and when it had gone."""
+        """Kill the first fetcher, and start another in its place; return its name, and when it had gone."""
         killed = self._fetchers[0]
         killed.kill()
         killed.wait()
@@ -126,7 +126,7 @@ class Scene:
         return "fetcher-0", killed_at
 
     def wait_until_over(self, count: float) -> bool:
-        """Until so many tasks are over; False: none has ended for PATIENCE_SECONDS."""
+        """Wait until ``count`` tasks have finished; return False if none has for PATIENCE_SECONDS."""
         before, since = 0, time.monotonic()
         peer = Peer(self.daemon.url)
         try:
@@ -141,7 +141,7 @@ class Scene:
         return True
 
     def counts(self) -> dict[str, int]:
-        """Tasks by their states."""
+        """Count tasks by state."""
         peer = Peer(self.daemon.url)
         try:
             return dict(peer.ask("project-show", project=PROJECT)["project"]["counts"])
@@ -149,7 +149,7 @@ class Scene:
             peer.close()
 
     def problems(self) -> list[str]:
-        """What is wrong when all is over."""
+        """List problems once all tasks have finished."""
         peer = Peer(self.daemon.url)
         found = [f"verify: {each}" for each in peer.ask("verify")["problems"]]
         peer.close()
@@ -197,7 +197,7 @@ class Scene:
 
 
 def _visits(folder: Path) -> dict[str, list[Visit]]:
-    """From the log of all hosts, and of those that refused from what their fetchers know."""
+    """Read the visits from the log of all hosts; for hosts that refused, from the fetchers' records."""
     visits: dict[str, list[Visit]] = defaultdict(list)
     for line in (folder / "visits").read_text().splitlines():
         address, arrived, answered, status, begun, fetcher = line.split()

@@ -1,7 +1,7 @@
-"""The crawlers that people copy, as they stand, on a site that judges: python -m tests.politeness.crawlers
+"""Published crawlers, unchanged, on a site that judges them: python -m tests.politeness.crawlers
 
-README.md, the examples and the documents say by which commands each is run; these commands are what is run here. What
-is changed: whom they crawl, how long they wait for an answer, and the rate of the project, which no site can see.
+README.md, the examples and the documents say by which commands each is run, and these commands are run here. Changed
+are only the crawled site, the timeout of requests, and the rate of the project, which no site can see.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tests.integration.nursery import Forked
 from tests.politeness.judging_site import JudgingSite, complaints
 
 TIMEOUT_SECONDS: Final = 5
-"""Of a page that hangs; on any machine others come sooner."""
+"""Timeout for a page that hangs; on any machine others come sooner."""
 WAIT_SECONDS: Final = 90.0
 LOOK_SECONDS: Final = 0.02
 
 MOST_MEMORY: Final = 150 << 20
-"""Bytes that a worker may take, whatever it is sent."""
+"""Memory limit of a worker, whatever it is sent."""
 
 PACE: Final = {"slot": {"delay": 0.01}, "retries": 0}
-"""What the daemon says of all projects; what the commands say wins."""
+"""Settings of all projects; those in the commands win."""
 
 PAGES: Final = ("README.md", "docs/howto/fetching.md", "docs/howto/robots.md", "docs/howto/workers.md")
 """Pages with a file ``crawler.py`` and the commands that run it."""
@@ -40,16 +40,16 @@ ENDING: Final = ("crawl_to_the_end.py", "producer.py")
 """Programs that end by themselves."""
 
 ROBOTS_FRONT: Final = ("/page/2", "/busy/0")
-"""Little enough for a crawl-delay of a second."""
+"""Pages few enough for a crawl-delay of a second."""
 
 
 class Crawler(NamedTuple):
-    """A crawler as it is published.
+    """Crawler as it is published.
 
     Attributes:
-        project: that it crawls for.
-        files: its code, by where it is put.
-        commands: each in a line.
+        project: project that it crawls for.
+        files: its code, by file name.
+        commands: its commands, one a line.
     """
 
     project: str
@@ -59,11 +59,11 @@ class Crawler(NamedTuple):
 
 
 class Crawled(NamedTuple):
-    """What came of it.
+    """Result of a crawl.
 
     Attributes:
-        complaints: of the site, and of people whom it must not have visited, each in a line.
-        peak_bytes: resident memory of the largest process, at its peak.
+        complaints: lines of the site, and of hosts that must not be visited.
+        peak_bytes: peak resident memory of the largest process.
     """
 
     complaints: list[str]
@@ -72,7 +72,7 @@ class Crawled(NamedTuple):
 
 
 def crawlers() -> dict[str, Crawler]:
-    """All of them, by where they are published."""
+    """Find all crawlers, by where they are published."""
     examples = {f"examples/{path.name}": path.read_text() for path in (ROOT / "examples").glob("*.py")}
     found = {
         name: Crawler("demo", examples, _commands(code), "robots" in code)
@@ -84,14 +84,14 @@ def crawlers() -> dict[str, Crawler]:
 
 def _published(page: str) -> Crawler:
     [code] = re.findall(r"<!-- file: crawler.py -->\n```python\n(.*?)```", page, re.DOTALL)
-    # A worker that has ended has no peak of memory left to read.
+    # A worker that has ended has no peak memory left to read.
     commands = [line.removesuffix(" --until-finished") for line in _commands(page)]
     project = shlex.split(commands[0])[3]
     return Crawler(project, {"crawler.py": code}, commands, "robots" in code)
 
 
 def crawl(crawler: Crawler, folder: Path) -> Crawled:
-    """Run a crawler until its project is finished, and hear the site.
+    """Run a crawler until its project is finished; return the site's judgement.
 
     Raises:
         AssertionError: a process has ended, or the crawl does not end.
@@ -113,7 +113,7 @@ def crawl(crawler: Crawler, folder: Path) -> Crawled:
 
 
 def _run(crawler: Crawler, folder: Path, site: JudgingSite) -> int:
-    """Returns the peak memory."""
+    """Run a crawler; return the peak memory."""
     for name, code in crawler.files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(_changed(code, site))
@@ -130,7 +130,7 @@ def _run(crawler: Crawler, folder: Path, site: JudgingSite) -> int:
 
 
 class Programs:
-    """What the commands of a crawler have started; a context that ends with all of them ended."""
+    """Programs that a crawler's commands have started; the context ends all of them."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self._folder = folder
@@ -150,7 +150,7 @@ class Programs:
                 process.kill()
 
     def run(self, command: str) -> None:
-        """Run a command as a person types it; what does not end by itself goes on."""
+        """Run a command as a user types it; a command that does not end by itself goes on."""
         what, *arguments = shlex.split(command.removesuffix("&"))
         start = [sys.executable, *(["-m", "taskqueue.cli.main"] if what == "taskqueue" else [])]
         with (self._folder / "programs.log").open("a") as log:
@@ -163,7 +163,7 @@ class Programs:
             self._running.append(process)
 
     def wait(self, true: Callable[[], bool]) -> None:
-        """Wait until something is true, while all that was started goes on."""
+        """Wait until something is true, while all programs go on."""
         until = time.monotonic() + WAIT_SECONDS
         while not true():
             assert time.monotonic() < until, f"nothing happens: {self._log()}"
@@ -171,7 +171,7 @@ class Programs:
             time.sleep(LOOK_SECONDS)
 
     def peak_bytes(self) -> int:
-        """Resident memory of the process that had the most, at its peak."""
+        """Peak resident memory of the largest process."""
         return max(1024 * int(_peak_kilobytes(process.pid)) for process in self._running)
 
     def _log(self) -> str:
@@ -184,26 +184,26 @@ def _peak_kilobytes(pid: int) -> str:
 
 
 def _commands(text: str) -> list[str]:
-    """Command lines of a page or of code, up to the one that starts the worker."""
+    """Find the command lines of a page or of code, up to the one that starts the worker."""
     lines = re.findall(r"^ *((?:taskqueue (?:project set|push|work) |python examples/).*)$", text, re.MULTILINE)
     until = next((n for n, line in enumerate(lines) if line.startswith("taskqueue work")), len(lines))
     return lines[: until + 1]
 
 
 def _used(code: str) -> list[str]:
-    """The examples that the commands of one run, itself included."""
+    """Find the examples that the commands of an example run, itself included."""
     return re.findall(r"^python (examples/\w+\.py)", code, re.MULTILINE)
 
 
 def _changed(code: str, site: JudgingSite) -> str:
-    """The code for another site, and with less patience."""
+    """Change the code to another site and a shorter timeout."""
     impatient = re.sub(r"^(http = \w+\(.*)\)$", rf"\1, timeout={TIMEOUT_SECONDS})", code, flags=re.MULTILINE)
     assert (impatient != code) == ("Http(" in code)
     return _of_site(impatient, site)
 
 
 def _of_site(text: str, site: JudgingSite) -> str:
-    """A text in which the site stands for those that are made up."""
+    """Replace the made-up sites in a text by the real one."""
     for made_up, real in (
         ("https://example.com", site.url),
         ("https://EXAMPLE.com", site.url.upper()),
@@ -211,12 +211,12 @@ def _of_site(text: str, site: JudgingSite) -> str:
         ("http://127.0.0.1:8000", site.url),
     ):
         text = text.replace(made_up, real)
-    text = text.replace(" --until-finished", "")  # its memory is read when the crawl is over
+    text = text.replace(" --until-finished", "")  # its memory is read when the crawl has ended
     return re.sub(r" slot.delay=[\d.]+", "", re.sub(r"\brate=\d+", "rate=inf", text))
 
 
 def main(*names: str) -> int:
-    """Run these crawlers, or all; returns 1 if somebody has to complain, or one takes too much memory."""
+    """Run these crawlers, or all; return 1 if the site complains, or a crawler takes too much memory."""
     bad = False
     print("| crawler | requests | complaints | peak memory |", "|---|---:|---:|---:|", sep="\n")
     for name, crawler in sorted(crawlers().items()):

@@ -1,7 +1,8 @@
-"""A fetcher as users write one: python -m tests.politeness.fetcher_main URL NAME CONCURRENCY PREFETCH RECORD
+"""Fetcher as users write one: python -m tests.politeness.fetcher_main URL NAME CONCURRENCY PREFETCH RECORD
 
 A plain function that fetches with urllib, in a ``Worker``, which fills its reports. Each request says when its task was
-begun, and by whom. Of hosts that refuse connections nobody else knows: it writes a line ADDRESS BEGUN for each attempt.
+begun, and by which fetcher. Hosts that refuse connections log nothing, so it writes a line ADDRESS BEGUN for each
+attempt.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ TIMEOUT_SECONDS: Final = 20.0
 
 
 class Begun(Middleware):
-    """When the run of this thread was begun: a moment before the worker's own clock starts."""
+    """Time at which this thread's run was begun: a moment before the worker's own clock starts."""
 
     def __init__(self) -> None:
         self._local = threading.local()

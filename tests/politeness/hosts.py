@@ -1,6 +1,6 @@
-"""The hosts of the audit: addresses of loopback, of several kinds, each kind with a pace of its own.
+"""Hosts of the audit: loopback addresses of several kinds, each kind with its own pace.
 
-The settings know a kind by a pattern of its addresses, ``127.13.KIND.*``; a slot is an address with the port that all
+The settings match a kind by a pattern of its addresses, ``127.13.KIND.*``; a slot is an address with the port that all
 of them share.
 """
 
@@ -11,15 +11,15 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 BACK_OFF: Final = 54.0
-"""Seconds: a minute, less a tenth at most."""
+"""Back-off in seconds: a minute, less a tenth at most."""
 
 
 class Refusal(NamedTuple):
-    """An answer that says "not now".
+    """Refusal of a request.
 
     Attributes:
-        status: 0: there is no answer, because connections are refused.
-        retry_after: seconds that it says; 0: none.
+        status: HTTP status; 0 if there is no answer, because connections are refused.
+        retry_after: seconds of Retry-After; 0 if there is none.
     """
 
     status: int
@@ -35,12 +35,12 @@ class Kind(NamedTuple):
     """Hosts that are alike.
 
     Attributes:
-        hosts: how many there are in the whole audit.
+        hosts: number of hosts in the whole audit.
         delay: seconds from one request to the next; with a burst, on average.
-        burst: requests that may come at once after a quiet time; above 1 the settings say a rate instead of a delay.
+        burst: requests that may come at once after a quiet time; above 1 the settings have a rate instead of a delay.
         most: requests at once.
-        answer_seconds: from a request to its answer.
-        refuses: what is said instead of an answer, to one request of ``refused_every``.
+        answer_seconds: time from a request to its answer.
+        refuses: refusal of one in ``refused_every`` requests.
     """
 
     name: str
@@ -54,18 +54,18 @@ class Kind(NamedTuple):
 
     @property
     def choice(self) -> dict[str, Any]:
-        """What the settings say of its slots."""
+        """Settings of its slots."""
         pace = {"rate": 1 / self.delay, "burst": self.burst} if self.burst > 1 else {"delay": self.delay}
         return {**pace, "max_processing": self.most}
 
     @property
     def is_dead(self) -> bool:
-        """It takes no connections."""
+        """Whether it refuses connections."""
         return self.refuses is not None and not self.refuses.status
 
     @property
     def page_seconds(self) -> float:
-        """How long a page takes, on average."""
+        """Average time of a page."""
         rest = 0.0 if self.refuses is None else self.refuses.rest / self.refused_every
         return max(self.delay, self.answer_seconds) + rest
 
@@ -87,14 +87,14 @@ KINDS: Final = (
 
 
 class Host(NamedTuple):
-    """``address``: without the port."""
+    """Host of a kind; ``address`` is without the port."""
 
     address: str
     kind: Kind
 
 
 def hosts_of(part: float) -> list[Host]:
-    """That part of the hosts of each kind, and one at least."""
+    """Return this part of the hosts of each kind, and one at least."""
     return [
         Host(f"127.13.{number}.{n}", kind)
         for number, kind in enumerate(KINDS, 1)
@@ -103,12 +103,12 @@ def hosts_of(part: float) -> list[Host]:
 
 
 def patterns() -> dict[str, dict[str, Any]]:
-    """The setting ``slot.patterns``."""
+    """Return the setting ``slot.patterns``."""
     return {f"127.13.{number}.*": kind.choice for number, kind in enumerate(KINDS, 1)}
 
 
 def urls(hosts: Sequence[Host], port: int, seconds: float) -> Iterator[str]:
-    """Pages that keep each host busy for about so long, in turns."""
+    """Yield pages that keep each host busy for about ``seconds``, in turns."""
     pages = {host: ceil(seconds / host.kind.page_seconds) for host in hosts}
     for page in range(max(pages.values())):
         yield from (f"http://{host.address}:{port}/{page}" for host in hosts if page < pages[host])

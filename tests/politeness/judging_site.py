@@ -1,16 +1,16 @@
-"""A site that judges who crawls it, by its own record: with traps, wishes, and answers that mean no good.
+"""Site that judges its crawlers by its own record: with traps, wishes, and hostile answers.
 
-    /                  leads to all of them, to a stranger, and to a file on the local disk
-    /page/N            a few pages in a row, each of which leads home, too
+    /                  links to all of them, to a foreign host, and to a file on the local disk
+    /page/N            a few pages in a row, each of which links to /, too
     /busy/N, /mends    429 or 503 at first, with a Retry-After of a second, as a number or as a date
-    /gone/N            404, more of them than failures after which a project pauses itself
+    /gone/N            404, more of them than failures in a row that pause a project
     /hangs, /huge, /endless, /bomb, /broken        no answer; 300 MB; 300 MB in chunks; 64 MB in 64 kB; no gzip
-    /calendar, /session, /login, /spiral           traps: each page leads to another one that is new
-    /moved, /away, /disk                           redirects: to a page, to the stranger, to the local disk
+    /calendar, /session, /login, /spiral           traps: each page links to a new one
+    /moved, /away, /disk                           redirects: to a page, to the foreign host, to the local disk
     /latin, /wide      written in Latin-1 without saying so, and in UTF-16
-    /private, /unloved which robots.txt disallows, and which a page asks not to be followed to
+    /private, /unloved disallowed by robots.txt, and behind a nofollow link
 
-What it says of times is only "not sooner than": a slow machine is never at fault.
+Its judgements on time only say "too early": a slow machine is never at fault.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from urllib.parse import quote
 
 PAGES: Final = 4
 DEAD: Final = 12
-"""More than the failures in a row at which a project pauses itself."""
+"""Dead pages, more than the failures in a row that pause a project."""
 
 REST_SECONDS: Final = 1
-"""What Retry-After asks for."""
+"""Seconds that Retry-After asks for."""
 CRAWL_DELAY: Final = 1.0
 TRANSIT_SECONDS: Final = 0.9
-"""How much longer than its last request a crawler's first one may have been under way."""
+"""Longest difference between the transit times of a crawler's first and last request."""
 
 MAX_DEPTH: Final = 20
 HUGE_BYTES: Final = 300 << 20
 MOST_BYTES: Final = 32 << 20
-"""Of one answer that may have left until a crawler has cut it: 8 MiB that it reads, and what lies in sockets."""
+"""Bytes of one answer that may leave before a crawler cuts it: 8 MiB that it reads, and what lies in sockets."""
 
 TRAPS: Final = ("/calendar", "/session", "/login", "/spiral")
 LARGE: Final = ("/huge", "/endless", "/bomb")
@@ -55,7 +55,7 @@ ROBOTS_TXT: Final = "User-agent: *\nDisallow: /private\nCrawl-delay: 1\nSitemap:
 
 
 class Visit(NamedTuple):
-    """A request, and what it was answered; times by ``time.monotonic``."""
+    """Request and its answer; times by ``time.monotonic``."""
 
     path: str
     agent: str
@@ -66,7 +66,7 @@ class Visit(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is sent; without a length the connection is closed after the pieces."""
+    """Answer to send; without a length the connection is closed after the pieces."""
 
     status: int
     headers: dict[str, str]
@@ -74,12 +74,12 @@ class Answer(NamedTuple):
 
 
 class JudgingSite:
-    """A site on a port of loopback, and its record.
+    """Site on a loopback port, and its record.
 
     Args:
-        links: of its front page, in HTML.
-        front: paths that it leads to beside; all that are above, if it is not said.
-        robots: it has a robots.txt, and a sitemap that names /news.
+        links: links of its front page, in HTML.
+        front: further paths that the front page links to; all of the above by default.
+        robots: True if it has a robots.txt, and a sitemap that names /news.
     """
 
     def __init__(self, links: str = "", front: tuple[str, ...] = (), robots: bool = False) -> None:
@@ -98,7 +98,7 @@ class JudgingSite:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving; what hangs is let go."""
+        """Stop serving, and release hanging requests."""
         self._closing.set()
         self._server.shutdown()
         self._thread.join()
@@ -109,7 +109,7 @@ class JudgingSite:
         self._redirects[path] = target
 
     def offers(self, keeps_to_robots: bool) -> set[str]:
-        """Paths that a good crawler asks for, traps apart."""
+        """Return paths that a good crawler asks for, traps apart."""
         found = {"/", *(path for path in self._front if not path.startswith(TRAPS))}
         pages = [int(path[6:]) for path in found if path.startswith("/page/")]
         found |= {f"/page/{n}" for first in pages for n in range(first, PAGES)}
@@ -117,11 +117,11 @@ class JudgingSite:
         return found if keeps_to_robots else found | {"/unloved", "/private/x"}
 
     def asked(self, *, files: bool = False) -> Counter[str]:
-        """How often each path was asked for."""
+        """Count requests by path."""
         return Counter(visit.path for visit in self.visits if files or visit.path not in FILES)
 
     def answer(self, path: str) -> Answer:
-        """What a request is answered."""
+        """Choose the answer to a request."""
         with self._lock:
             self._asked[path] += 1
             first = self._asked[path] == 1
@@ -150,11 +150,11 @@ ALL: Final = (
 UNLOVED: Final = '<a rel="nofollow" href="/unloved"><a href="/private/x">'
 WRITTEN: Final = {"/latin": "/café", "/wide": "/naïve"}
 NAMED: Final = (*map(quote, WRITTEN.values()), "/news", "/sport", "/weather")
-"""Pages that lead nowhere."""
+"""Pages without links."""
 
 
 def complaints(site: JudgingSite, *, keeps_to_robots: bool = False) -> list[str]:
-    """What the site has against its crawlers, each in a line; none of them runs any more."""
+    """List the site's complaints about its crawlers, none of which may still run."""
     return [
         *(f"{path}: not asked for" for path in sorted(site.offers(keeps_to_robots) - set(site.asked()))),
         *_asked_again(site),
@@ -185,7 +185,7 @@ def _trapped(site: JudgingSite) -> Iterator[str]:
 
 
 def _unheeded(site: JudgingSite) -> Iterator[str]:
-    """Requests that came sooner than a refusal had asked for."""
+    """Yield requests that came sooner than a refusal had asked for."""
     for refused in (visit for visit in site.visits if visit.status in (429, 503)):
         for visit in site.visits:
             passed = visit.arrived_at - refused.answered_at
@@ -208,7 +208,8 @@ def _page(html: str | bytes, *, status: int = 200, kind: str = "text/html", loca
 
 
 def _refused(status: int) -> Answer:
-    """The date is one of whole seconds; it is at least a second later than the answer's own, which is cut to one."""
+    """Make a refusal; a date has whole seconds, so it is at least a second after the answer's own, which is rounded
+    down."""
     asked = str(REST_SECONDS) if status == 429 else formatdate(int(time.time()) + REST_SECONDS, usegmt=True)
     return Answer(status, {"Retry-After": asked, "Content-Length": "0"}, iter([]))
 
@@ -231,7 +232,7 @@ def _bomb() -> bytes:
 
 
 def _leading_on(path: str, query: str) -> Answer:
-    """A page that leads to the next one."""
+    """Make a page that links to the next one."""
     match path.split("/")[1]:
         case "page":
             n = int(path.rsplit("/", 1)[1]) + 1
@@ -266,11 +267,11 @@ def _handler(site: JudgingSite) -> type[BaseHTTPRequestHandler]:
                     self.wfile.write(piece)
                     sent += len(piece)
             except OSError:
-                pass  # The crawler has had enough.
+                pass  # The crawler has closed the connection.
             agent = self.headers.get("User-Agent", "")
             site.visits.append(Visit(self.path, agent, arrived_at, answered_at, answer.status, sent))
 
         def log_message(self, *args: object) -> None:
-            """Say nothing: the record has it."""
+            """Log nothing: the record has it."""
 
     return Handler

@@ -1,14 +1,14 @@
-"""What a host may expect, judged by its own log: never closer than its delay, never more at once than it bears.
+"""Laws of a host, judged by its own log: requests never closer than its delay, and never more at once than it allows.
 
-Of each two requests of a host with one at once: from when the one's task was begun to when the other's was there is at
-least the delay. So arrivals are closer than the delay by no more than what the *transit* of the first, from its task's
-beginning to its arrival, is longer than the other's: the daemon cannot see that, the log can, since each request says
-when it was begun. Of a rate with a burst: never more than the burst and what the rate adds meanwhile. After a refusal
-there is quiet for as long as it asked for, or as the back-off lasts.
+For two requests of a host with one at once, at least the delay lies between the beginning of one's task and the end of
+the other. So arrivals are closer than the delay only by as much as the first one's *transit*, from its task's beginning
+to its arrival, exceeds the second's. The daemon cannot see that, but the log can, since each request says when it was
+begun. With a rate and a burst, no span has more requests than the burst and what the rate adds. After a refusal there
+is quiet for the time that it asked for, or for the back-off.
 
-Where several are at once, or where nobody has reported the first (its fetcher was killed), the daemon knows only when
-it was handed out: then the first may have been begun ``start_within`` and the way of a message later than that. Where
-several are at once, those that were handed out before the report of a refusal came may still arrive.
+If several requests are at once, or the first was never reported (its fetcher was killed), the daemon knows only the
+time of its dispatch: it may have been begun ``start_within`` and a message's transit later than that. If several are at
+once, those dispatched before the report of a refusal may still arrive.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from taskqueue.core.moves.slots import START_WITHIN
 from tests.politeness.hosts import Host
 
 MESSAGE_SECONDS: Final = 0.25
-"""For the way of a message to a worker, whose clock starts when it reads it; allowed beside ``start_within``."""
+"""Transit of a message to a worker, whose clock starts when it reads it; allowed besides ``start_within``."""
 
 CLOCK_SECONDS: Final = 1e-5
 """Resolution of the logs, rounded up."""
 WALL_SECONDS: Final = 0.001
-"""What the wall clock, which tells how long a slot is blocked, may gain in some seconds while it is set right."""
+"""Gain of the wall clock, which limits a slot's block, in some seconds while it is adjusted."""
 
 UNDER_WAY: Final = AHEAD / SECOND + START_WITHIN + MESSAGE_SECONDS
-"""After a refusal, of a host with several at once: what was handed out ahead of its time may arrive until then."""
+"""Time after a refusal in which a host with several requests at once may still get those dispatched ahead of time."""
 
 
 class Visit(NamedTuple):
-    """A request, as the host's log has it; seconds of the monotonic clock.
+    """Request in the host's log; seconds of the monotonic clock.
 
     Attributes:
-        begun_at: when its task was begun, which the request says.
-        fetcher: by whom.
+        begun_at: beginning of its task, which the request says.
+        fetcher: name of its fetcher.
     """
 
     address: str
@@ -54,11 +54,11 @@ class Visit(NamedTuple):
 
 
 def violations(host: Host, visits: Sequence[Visit], unreported: Collection[Visit] = ()) -> list[str]:
-    """Each in a line; none: it was treated as it wishes.
+    """List violations of the host's wishes, one a line.
 
     Args:
-        visits: all of this host, in the order of arrival.
-        unreported: those of which the daemon has heard nothing but that they were handed out.
+        visits: all visits of this host, in the order of arrival.
+        unreported: visits of which the daemon knows nothing but the dispatch.
     """
     reported = [visit for visit in visits if visit not in unreported]
     return [*_too_close(host, visits, unreported), *_too_many(host, visits), *_unheeded(host, visits, reported)]
@@ -87,7 +87,7 @@ def _too_many(host: Host, visits: Sequence[Visit]) -> Iterator[str]:
 
 
 def _unheeded(host: Host, visits: Sequence[Visit], reported: Sequence[Visit]) -> Iterator[str]:
-    """Visits within the rest after a refusal that was reported."""
+    """Yield visits within the pause after a refusal that was reported."""
     refuses = host.kind.refuses
     if refuses is None:
         return

@@ -4,8 +4,8 @@ It prints the port that all of them share, and writes a line for each request wh
 
     ADDRESS ARRIVED ANSWERED STATUS BEGUN FETCHER
 
-The times are seconds of the monotonic clock, which all processes of a machine share. BEGUN and FETCHER are what the
-request says of itself: when its task was begun, and by whom.
+Times are seconds of the monotonic clock, which all processes of a machine share. BEGUN and FETCHER come from the
+request: when its task was begun, and by which fetcher.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ BACKLOG: Final = 256
 
 
 class Served:
-    """A host, and how many requests it has had."""
+    """Host, and its number of requests."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
         self._requests = 0
 
     def refusal(self) -> Refusal | None:
-        """What the next request is answered, if it is refused: the last of each so many."""
+        """Return the next refusal: every ``refused_every``-th request is refused."""
         kind = self.host.kind
         self._requests += 1
         return kind.refuses if self._requests % kind.refused_every == 0 else None
 
 
 class Visitor(asyncio.Protocol):
-    """A connection, which is closed with its answer."""
+    """Connection, which is closed with its answer."""
 
     def __init__(self, served: Served, log: TextIO) -> None:
         self._served = served
@@ -68,7 +68,7 @@ class Visitor(asyncio.Protocol):
 
 
 async def serve(log: TextIO, part: float) -> None:
-    """Until it is killed."""
+    """Serve until the process is killed."""
     loop = asyncio.get_running_loop()
     port = 0
     for host in hosts_of(part):
